@@ -1,0 +1,50 @@
+# stqsh: every recipe sets up what it needs. A machine with Python 3.11 or newer is enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo shell test hunt check bench clean
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "stqsh needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing stqsh and its dependencies into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "preparing quick starts: compiling kernels, archiving Java's classes (a minute, once) ..."
+	@$(BIN)/python -m stqsh.engine.archive >$(VENV)/prepare.log 2>&1 \
+	  || echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"
+	@touch $(READY)
+
+install: $(READY)  ## set up .venv
+
+demo: $(READY)     ## the main job on sample_data/
+	@$(BIN)/stqsh run sample_data/demo.stq
+
+shell: $(READY)    ## the shell
+	@$(BIN)/stqsh
+
+test: $(READY)     ## all tests
+	@$(BIN)/python -m pytest
+
+hunt: $(READY)     ## the properties only, on examples not seen before
+	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py
+
+check: $(READY)    ## ruff, mypy --strict, the import borders
+	@$(BIN)/ruff check stqsh tests
+	@$(BIN)/ruff format --check stqsh tests
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(READY)    ## the measurements
+	@$(BIN)/stqsh bench start
+	@$(BIN)/stqsh bench batch
+	@$(BIN)/stqsh bench range
+
+clean:           ## remove what the recipes made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,43 @@
+"""The floor: what a batch costs that has nothing to do, and one with 10,000 records."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import stqsh
+from stqsh.bench.drive import SPLIT, Say, execute, medians, run
+from stqsh.bench.range import register
+from stqsh.bench.workload import CREATE, Motion, rectangles
+
+COLUMNS = {"records": "records", "queries": "queries", "batches": "batches", **SPLIT}
+
+_RECORDS = 10_000
+_QUERIES = 1_000
+#: The first batches load and compile; they are not counted.
+_WARM_UP = 5
+
+
+def measure(batches: int, say: Say) -> list[dict[str, Any]]:
+    """Take so many steps in a batch each: empty ones, then ones with 10,000 records."""
+    total = batches + _WARM_UP
+    say(f"{batches} batches with nothing to do")
+    rows = [{"records": 0, **_single_steps(Motion(_RECORDS, _RECORDS, ticks=2, every=2 * total), batches)}]
+    say(f"{batches} batches with {_RECORDS:,} records")
+    return [*rows, {"records": _RECORDS, **_single_steps(Motion(_RECORDS, _RECORDS, ticks=total), batches)}]
+
+
+def _single_steps(motion: Motion, batches: int) -> dict[str, Any]:
+    with (
+        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
+        stqsh.connect(temporary=True, autoplay=False) as session,
+    ):
+        reports = Path(folder) / "reports.parquet"
+        motion.write(reports)
+        execute(session, CREATE.format(file=reports))
+        register(session, rectangles(_QUERIES), 0)
+        for _ in range(_WARM_UP):
+            run(session, 1)
+        taken = [progress for _ in range(batches) for progress in run(session, 1)]
+        return {"queries": _QUERIES, "batches": len(taken), **medians(taken)}

@@ -1,0 +1,27 @@
+"""Registering very many queries: what users type one by one, put into the control log at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stqsh.bench.drive import execute
+from stqsh.session import changes
+from stqsh.session.client import Session
+
+
+def bound(session: Session, select: str) -> dict[str, Any]:
+    """Give the spec of a query of this SELECT, as it is registered."""
+    execute(session, f"REGISTER QUERY pattern AS {select};")
+    spec: dict[str, Any] = next(query.spec for query in session.queries() if query.name == "pattern")
+    execute(session, "DROP QUERY pattern;")
+    return spec
+
+
+def register(session: Session, specs: Iterable[dict[str, Any]], first: int) -> None:
+    """Register queries of these specs, named q and a number from `first` on, in one transaction."""
+    with session.link.db.transaction():
+        for number, spec in enumerate(specs, first):
+            named = {**spec, "name": f"q{number}"}
+            changes.register(session.link.db, changes.Registered(f"-- query {number}", named))
+    session.link.wake()

@@ -1,0 +1,93 @@
+"""Range queries: records a second end to end through Spark, against the number of queries.
+
+One session; one stream of objects that all report in turn; squares of 1 % side, uniform (as in architecture
+section 7). Objects `walk` by default; `jump` moves each report anywhere, the worst case for updates. All
+objects have reported once before anything is measured, and queries are registered in a batch of their own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import stqsh
+from stqsh.bench.drive import SPLIT, Say, execute, medians, run
+from stqsh.bench.workload import CREATE, Motion, rectangles
+from stqsh.session.client import Session
+
+COLUMNS = {
+    "queries": "queries",
+    "records_per_s": "records/s",
+    "updates_per_record": "updates/record",
+    "batches": "batches",
+    **SPLIT,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: numbers of queries, objects, records a tick, measured ticks for each number."""
+
+    queries: tuple[int, ...] = (1_000, 10_000, 100_000)
+    objects: int = 1_000_000
+    per_tick: int = 100_000
+    ticks: int = 30
+    motion: str = "walk"
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Run the benchmark; `say` is told what goes on. One row a number of queries, times in ms a batch."""
+    filling = -(-options.objects // options.per_tick)
+    ticks = filling + len(options.queries) * (options.ticks + 1)
+    with (
+        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
+        stqsh.connect(temporary=True, autoplay=False) as session,
+    ):
+        reports = Path(folder) / "reports.parquet"
+        say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
+        Motion(options.objects, options.per_tick, ticks, options.motion).write(reports)
+        execute(session, CREATE.format(file=reports))
+        say("taking every object in once")
+        run(session, filling)
+        squares = rectangles(max(options.queries))
+        done = 0
+        rows = []
+        for count in sorted(options.queries):
+            say(f"registering {count - done:,} more queries")
+            register(session, squares[done:count], done)
+            run(session, 1)
+            done = count
+            say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
+            rows.append({"queries": count, **measured(session, options)})
+        return rows
+
+
+def register(session: Session, squares: Any, first: int) -> None:
+    """Register one range query for each row of `squares` (float64 [n, 4])."""
+    execute(
+        session,
+        "\n".join(
+            f"REGISTER QUERY q{first + number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
+            for number, (x1, y1, x2, y2) in enumerate(squares.tolist())
+        ),
+    )
+
+
+def measured(session: Session, options: Options) -> dict[str, Any]:
+    """Run the measured ticks and sum up what they cost."""
+    begun = time.perf_counter()
+    batches = run(session, options.ticks)
+    seconds = time.perf_counter() - begun
+    records = options.ticks * options.per_tick
+    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
+    return {
+        "records_per_s": records / seconds,
+        "seconds": seconds,
+        "records": records,
+        "updates_per_record": updates / records,
+        "batches": len(batches),
+        **medians(batches),
+    }

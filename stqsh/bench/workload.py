@@ -1,0 +1,68 @@
+"""Made-up inputs for measurements: objects that move about the unit square, rectangles laid over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+#: A stream of such objects; `{file}` stands for the file that `Motion.write` made.
+CREATE = (
+    "CREATE MOVING STREAM m (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "
+    "TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 1, 1) TICK 1 s;"
+)
+#: How far an object goes between two reports in the motion `walk`, at most, in each coordinate.
+WALK = 0.003
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Objects on the unit square: `per_tick` of them report in a tick of one second, all in turn.
+
+    kind: `walk` (a short way from the last report) or `jump` (anywhere). Only each `every`th tick has
+    reports. Seeded: the same every time.
+    """
+
+    objects: int
+    per_tick: int
+    ticks: int
+    kind: str = "walk"
+    every: int = 1
+    seed: int = 1
+
+    def write(self, path: Path) -> None:
+        """Write the reports as one Parquet file with the columns oid (string), x, y, ts."""
+        tables = self._tables()
+        first = next(tables)
+        with pq.ParquetWriter(path, first.schema, compression="none") as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        rng = np.random.default_rng(self.seed)
+        names = pa.array([f"o{number}" for number in range(self.objects)])
+        at = rng.random((self.objects, 2))
+        turn = rng.permutation(self.objects)
+        for tick in range(self.ticks):
+            who = turn[np.arange(tick * self.per_tick, (tick + 1) * self.per_tick) % self.objects]
+            at[who] = self._moved(rng, at[who])
+            seconds = np.full(len(who), tick * self.every * 1_000_000, dtype="datetime64[us]")
+            columns = [names.take(pa.array(who, pa.int64())), at[who, 0], at[who, 1], seconds]
+            yield pa.table(dict(zip(("oid", "x", "y", "ts"), columns, strict=True)))
+
+    def _moved(self, rng: np.random.Generator, at: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.kind == "jump":
+            return rng.random(at.shape)
+        return np.clip(at + rng.uniform(-WALK, WALK, at.shape), 0.0, 1.0)
+
+
+def rectangles(count: int, side: float = 0.01, seed: int = 2) -> NDArray[np.float64]:
+    """Give `count` squares of the given side, uniform on the unit square: float64 [count, 4], x1 y1 x2 y2."""
+    low = np.random.default_rng(seed).random((count, 2)) * (1 - side)
+    return np.hstack([low, low + side])

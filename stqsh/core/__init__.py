@@ -1,0 +1,8 @@
+"""The pure core: a slot's state as arrays, and the deterministic functions that turn chunks into updates."""
+
+
+def warm_up() -> None:
+    """Compile all kernels, or load them from numba's cache on disk; takes seconds the first time."""
+    from stqsh.core.warming import warm_up as compile_all  # numba only when it is asked for
+
+    compile_all()

@@ -1,0 +1,123 @@
+"""Aggregate: the fold that merges the slots' partials into answers, and counts how large answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.chunks import SIZES, Chunk, in_order, pack, pack_json, unpack, unpack_json
+from stqsh.core.clock import Timing
+from stqsh.core.kernels.gather import tally
+from stqsh.core.kinds import KINDS
+from stqsh.core.kinds.protocol import Merging
+from stqsh.core.slot.pool import vacuum
+from stqsh.core.slot.state import SlotState
+from stqsh.core.telling.merging import MergeBatch, Merged
+from stqsh.core.telling.partials import is_partial
+from stqsh.core.telling.report import Origin, update_chunks
+
+Array = npt.NDArray[Any]
+
+FIRST_PART = 1 << 20
+"""Parts of Aggregate's own "rows" and "updates" begin here, so that they differ from those of Evaluate."""
+
+
+def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+    """Merge partials, and add "counts" up.
+
+    Gives "rows" and "updates" of merged answers, "sizes" of all answers that changed, and "stats" of the
+    updates where there are any; "define" and all other chunks pass through.
+
+    Arrays: `sizes/query` int64, ascending, and `sizes/size` int64: the answers that are not empty; what
+    kinds keep is beneath `s{stream}/{kind}/`.
+    """
+    out = [chunk for chunk in chunks if not is_partial(chunk.kind)]
+    streams = state.header.setdefault("streams", {})
+    by_stream: dict[int, list[Chunk]] = {}
+    for chunk in in_order(chunks):
+        if chunk.kind == "define":
+            streams[str(chunk.stream)] = unpack_json(chunk.payload)
+        elif is_partial(chunk.kind):
+            by_stream.setdefault(chunk.stream, []).append(chunk)
+    updates = 0
+    for stream, some in by_stream.items():
+        telling = _Telling(state, stream, some)
+        out += telling.run()
+        updates += telling.updates
+    if updates:
+        stats = {"slot": state.header["slot"], "records": 0, "stale": 0, "updates": updates}
+        first, last = chunks[0].first_step, chunks[0].last_step
+        out.append(Chunk(int(state.header["slot"]), 0, "stats", 1, first, last, 1, pack_json(stats)))
+    return out
+
+
+@dataclass
+class _Telling:
+    """One stream's partials of a batch, and what they come to."""
+
+    state: SlotState
+    stream: int
+    chunks: list[Chunk]
+    updates: int = 0
+    _part: int = FIRST_PART
+    _grown: list[tuple[Array, Array]] = field(default_factory=list)
+
+    def run(self) -> list[Chunk]:
+        """All chunks that the stream's partials bring."""
+        out: list[Chunk] = []
+        for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
+            spec = self.state.header["streams"][str(self.stream)]
+            batch = MergeBatch(
+                self.state, spec, kind, self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
+            )
+            merger = KINDS[kind]
+            if not isinstance(merger, Merging):
+                raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
+            out += self._told(merger.merge(batch))
+        for counts in self._payloads("counts"):
+            self._grown.append((counts.column("query").to_numpy(), counts.column("delta").to_numpy()))
+        if self._grown:
+            out.append(self._chunk("sizes", 0, _sizes(self.state, self._grown)))
+        vacuum(self.state, self.stream)
+        return out
+
+    def _payloads(self, kind: str) -> list[pa.RecordBatch]:
+        return [unpack(chunk.payload) for chunk in self.chunks if chunk.kind == kind]
+
+    def _chunk(self, kind: str, part: int, batch: pa.RecordBatch) -> Chunk:
+        first, last = self.chunks[0].first_step, self.chunks[0].last_step
+        slot = int(self.state.header["slot"])
+        return Chunk(slot, self.stream, kind, part, first, last, batch.num_rows, pack(batch))
+
+    def _told(self, merged: Merged) -> list[Chunk]:
+        """The updates of one kind, in parts, with the rows that they show."""
+        self.updates += len(merged.told.step)
+        ids, position = np.unique(merged.told.query, return_inverse=True)
+        self._grown.append((ids, tally(position, merged.told.op, len(ids))))
+        timing = Timing(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
+        slot, records = int(self.state.header["slot"]), merged.records
+        origin = Origin(slot, self.stream, timing, len(records), records.show)
+        chunks = update_chunks(origin, merged.told, self._part)
+        self._part += len(chunks) // 2
+        return chunks
+
+
+def _sizes(state: SlotState, grown: Iterable[tuple[Array, Array]]) -> pa.RecordBatch:
+    """Keep the new sizes of answers that grew by so much, and give them."""
+    if "sizes/query" not in state:
+        state.create("sizes/query", np.int64)
+        state.create("sizes/size", np.int64)
+    before = state.array("sizes/query")
+    named, deltas = (np.concatenate(column) for column in zip(*grown, strict=True))
+    queries, position = np.unique(np.concatenate([before, named]), return_inverse=True)
+    sizes = np.zeros(len(queries), np.int64)
+    np.add.at(sizes, position, np.concatenate([state.array("sizes/size"), deltas]))
+    changed = np.isin(queries, named)
+    state.replace("sizes/query", queries[sizes != 0])
+    state.replace("sizes/size", sizes[sizes != 0])
+    return pa.RecordBatch.from_arrays([pa.array(queries[changed]), pa.array(sizes[changed])], schema=SIZES)

@@ -1,0 +1,1 @@
+"""Conditions and expressions over columns, evaluated for many rows and queries at once."""

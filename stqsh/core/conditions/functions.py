@@ -1,0 +1,131 @@
+"""What expressions do with whole columns beyond pyarrow's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = npt.NDArray[Any]
+Value: TypeAlias = Any
+"""An Arrow array, or a scalar that stands for a column of equal values."""
+
+DAY_US, HOUR_US, MINUTE_US = 86_400_000_000, 3_600_000_000, 60_000_000
+
+
+def arithmetic(function: str, left: Value, right: Value) -> Value:
+    """`add`, `subtract`, `multiply` or `divide` of two values of one type, int64 or float64.
+
+    A whole number that does not fit in 64 bits is NULL, like a quotient by 0: an error would stop the stream
+    for one record, and a number that wraps round would be a wrong answer.
+    """
+    if not pa.types.is_integer(left.type):
+        return pc.call_function(function, [left, right])
+    try:
+        return pc.call_function(f"{function}_checked", [left, right])
+    except pa.ArrowInvalid:  # a number among them does not fit: look which
+        return _where_it_fits(function, left, right)
+
+
+def _where_it_fits(function: str, left: Value, right: Value) -> Value:
+    known = pc.call_function(function, [left, right])  # wraps round, and has the right shape and nulls
+    a, b, result = (_numbers(value) for value in (left, right, known))
+    with np.errstate(all="ignore"):
+        if function == "add":
+            fits = (a ^ result) & (b ^ result) >= 0
+        elif function == "subtract":
+            fits = (a ^ b) & (a ^ result) >= 0
+        else:
+            least = np.iinfo(np.int64).min
+            fits = (a == 0) | ((result // np.where(a == 0, 1, a) == b) & ~((a == -1) & (b == least)))
+    if isinstance(known, pa.Scalar):
+        return known if bool(np.all(fits)) else pa.scalar(None, pa.int64())
+    return pc.if_else(pa.array(np.broadcast_to(fits, len(known))), known, pa.scalar(None, pa.int64()))
+
+
+def _numbers(value: Value) -> Array:
+    """int64 values, 0 for null; () of a scalar."""
+    if isinstance(value, pa.Scalar):
+        return np.array(value.as_py() or 0, np.int64)
+    numbers: Array = value.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def moment_part(part: str, us: Value) -> Value:
+    """DATE (string 'yyyy-mm-dd'), HOUR (0 to 23) or MINUTE (0 to 59, int64) in UTC of instants, int64 µs.
+
+    Raises:
+        ValueError: no such part.
+    """
+    if isinstance(us, pa.Scalar):
+        return moment_part(part, pa.array([us.as_py()], pa.int64()))[0]
+    numbers, null = _numbers(us), us.is_null().to_numpy(zero_copy_only=False)
+    if part == "HOUR":
+        return pa.array(numbers // HOUR_US % 24, mask=null)
+    if part == "MINUTE":
+        return pa.array(numbers // MINUTE_US % 60, mask=null)
+    if part != "DATE":
+        raise ValueError(f"no function {part!r} of a moment")
+    days, position = np.unique(numbers // DAY_US, return_inverse=True)
+    names = pc.strftime(pa.array(days.astype("datetime64[D]")), format="%Y-%m-%d")
+    positions: Any = pa.array(position, mask=null)
+    return names.take(positions)
+
+
+def is_one_of(values: pa.Array[Any], constants: Sequence[Any]) -> Value:
+    """SQL's IN with constants, at least one: NULL where the value is, and where NULL is among them in vain.
+
+    Whole numbers are compared with fractions as fractions, as `=` does.
+    """
+    truth: Value = pa.scalar(False)
+    for python, group in _by_type(constants).items():
+        mine = _comparable(values, python)
+        asked = _comparable(pa.array(group, mine.type), python)
+        truth = pc.or_(truth, pc.is_in(mine, value_set=asked))
+    otherwise = pa.scalar(None if None in constants else False, pa.bool_())
+    found = pc.if_else(truth, pa.scalar(True), otherwise)
+    return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), found)
+
+
+def is_one_of_own(values: pa.Array[Any], lists: pa.Array[Any]) -> Value:
+    """`is_one_of` with constants of its own for each row: JSON lists in a string array, not null, (n,).
+
+    Each distinct list is read once, and all rows are looked at together, whichever their lists.
+    """
+    coded = lists.dictionary_encode()
+    which = coded.indices.to_numpy().astype(np.int64)
+    constants = [orjson.loads(str(text)) for text in coded.dictionary.to_pylist()]
+    truth = np.zeros(len(values), np.bool_)
+    for python in sorted({type(c) for some in constants for c in some} - {type(None)}, key=str):
+        owned = [(i, c) for i, some in enumerate(constants) for c in _by_type(some).get(python, ())]
+        mine = _comparable(values, python)
+        asked = _comparable(pa.array([c for _, c in owned], mine.type), python)
+        both: Any = pa.concat_arrays([mine, asked]).dictionary_encode()
+        codes = both.indices.fill_null(-1).to_numpy().astype(np.int64)
+        own, theirs = codes[: len(values)], codes[len(values) :]
+        pairs = np.array([i for i, _ in owned]) * len(both.dictionary) + theirs
+        truth |= (own >= 0) & np.isin(which * len(both.dictionary) + own, pairs)
+    with_null = np.array([None in some for some in constants], np.bool_)[which]
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(truth, mask=missing | (with_null & ~truth))
+
+
+def _by_type(constants: Sequence[Any]) -> dict[type, list[Any]]:
+    """Constants by their Python type, without nulls."""
+    groups: dict[type, list[Any]] = {}
+    for constant in constants:
+        if constant is not None:
+            groups.setdefault(type(constant), []).append(constant)
+    return groups
+
+
+def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
+    """Values as they are compared with constants of a type: as float64 where either is; one zero for both."""
+    if python is float or pa.types.is_floating(values.type):
+        return pc.add(values.cast(pa.float64(), safe=False), 0.0)
+    return values

@@ -1,0 +1,53 @@
+"""Reading values of versions: objects as stored, or rows of the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, kernel
+
+
+@kernel
+def gather(stored: Array, rows: Array, versions: Array) -> Array:
+    """Values of versions v: stored[v] where v < len(stored), rows[v - len(stored)] beyond, 0 for v < 0.
+
+    stored (n,), rows (m,) of one dtype; versions integer (k,). Returns (k,) of that dtype.
+    """
+    known = len(stored)
+    out = np.zeros(len(versions), stored.dtype)
+    for i in range(len(versions)):
+        v = versions[i]
+        if v >= known:
+            out[i] = rows[v - known]
+        elif v >= 0:
+            out[i] = stored[v]
+    return out
+
+
+@kernel
+def number(codes: Array, size: int) -> tuple[Array, Array]:
+    """Number distinct codes 0 .. size - 1 in the order in which they first come.
+
+    codes: integer (n,). Returns the number of each, int32 (n,), and the distinct codes in that order.
+    """
+    numbers = np.full(size, -1, np.int32)
+    out = np.empty(len(codes), np.int32)
+    distinct = np.empty(len(codes), codes.dtype)
+    count = 0
+    for i in range(len(codes)):
+        code = codes[i]
+        if numbers[code] < 0:
+            numbers[code] = count
+            distinct[count] = code
+            count += 1
+        out[i] = numbers[code]
+    return out, distinct[:count].copy()
+
+
+@kernel
+def tally(positions: Array, amounts: Array, size: int) -> Array:
+    """The sum of the amounts at each position 0 .. size - 1. int64 (size,)."""
+    out = np.zeros(size, np.int64)
+    for i in range(len(positions)):
+        out[positions[i]] += amounts[i]
+    return out

@@ -1,0 +1,271 @@
+"""Regions that move with focal objects, step by step (SOLE section 5.3, Algorithms 2 and 4)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from stqsh.core.clock import NEVER
+from stqsh.core.kernels.cells import ObjectCells, RectCells, link_rect, move_object, no_rects, unlink_rect
+from stqsh.core.kernels.distance import EARTH_M, circle_box, distance
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.sightings import Sightings, copied, no_sightings, saw
+from stqsh.core.kernels.stationary import IS, WAS, Lattice, Lives, cell_of, cover, lives_at, within
+
+
+@kernel
+def region(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> tuple[Float, Float, Float, Float]:
+    """The rectangle x1, y1, x2, y2 of xdist by ydist around (x, y): metres on the sphere, or units.
+
+    NaN coordinates give a rectangle of NaN, in which nothing lies.
+    """
+    dx, dy = xdist / 2, ydist / 2
+    if not planar:
+        dx = math.degrees(xdist / 2 / (EARTH_M * math.cos(math.radians(y))))
+        dy = math.degrees(ydist / 2 / EARTH_M)
+    return x - dx, y - dy, x + dx, y + dy
+
+
+@kernel
+def regions(x: Array, y: Array, xdist: Array, ydist: Array, planar: Flag) -> Array:
+    """`region` of many: float64 (n,) each; returns float64 (n, 4)."""
+    out = np.empty((len(x), 4), np.float64)
+    for i in range(len(x)):
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = region(x[i], y[i], xdist[i], ydist[i], planar)
+    return out
+
+
+class Movers(NamedTuple):
+    """Moving queries, (m,) each: query int32 (position), xdist, ydist float64 of rectangles, radius float64
+    of circles, -1 for rectangles; checked: pairs where an object stays inside are wanted too.
+
+    now float64 (m, 6): the box x1, y1, x2, y2 and the focal object's x, y; past: the same before the step;
+    NaN while the focal object is not present. start int32 (focal objects + 1,) and member int32 (m,): the
+    movers of each focal object.
+    """
+
+    query: Array
+    xdist: Array
+    ydist: Array
+    radius: Array
+    checked: Array
+    now: Array
+    past: Array
+    start: Array
+    member: Array
+
+
+class Field(NamedTuple):
+    """Where it all happens: the grid, when each query lives, and how distances count."""
+
+    lattice: Lattice
+    large: int
+    lives: Lives
+    planar: bool
+
+
+Scene: TypeAlias = tuple[Movers, Field]
+Found: TypeAlias = tuple[Sightings, Int]
+
+
+class Ground(NamedTuple):
+    """The objects during a batch: their cells, the version of each, int32, and the last step in which each
+    did something, counted within the batch, int32.
+    """
+
+    cells: ObjectCells
+    version: Array
+    acted: Array
+
+
+@kernel
+def beyond(x: Float, y: Float, radius: Float, centre: tuple[Float, Float], planar: Flag) -> Flag:
+    """Whether a place in the box of a circle lies outside of the circle; a negative radius: no circle."""
+    return radius >= 0 and distance(centre[0], centre[1], x, y, planar) > radius
+
+
+@kernel
+def follow_movers(
+    events: Events, turns: Events, objects: ObjectCells, movers: Movers, field: Field
+) -> Sightings:
+    """Go through the steps, and find which moving queries gained or lost which objects.
+
+    events: of objects, turns: of focal objects, both ascending by step. objects and movers.now hold the
+    state before the first step, and are moved on. Objects that did something are found through the cells of
+    the place they left and of the place they entered (Algorithm 2); objects that did nothing through the
+    cells of the regions that moved (Algorithm 4). So cost follows what is near; empty steps cost
+    nothing.
+    """
+    side, count = field.lattice.side, len(objects.cell)
+    lists = no_rects(side * side, len(movers.query))
+    for m in range(len(movers.query)):
+        lists = link_rect(lists, np.int32(m), movers.now[m], field.lattice, field.large)
+    ground = Ground(objects, np.arange(count).astype(np.int32), np.full(count, -1, np.int32))
+    changed = np.empty(len(movers.query), np.int32)
+    seen, used = no_sightings(np.int64(1024)), np.int64(0)
+    i, j, number = np.int64(0), np.int64(0), 0
+    while i < len(events.step) or j < len(turns.step):
+        step = min(_step(events, i), _step(turns, j))
+        begin, i = i, _end_of_step(events, i, step)
+        turned, j = j, _end_of_step(turns, j, step)
+        moved = _turn(turns, (turned, j), movers, field, changed)
+        seen, used = _leave(events, (begin, i), lists, (movers, field), (seen, used))
+        lists = _relink(lists, changed[:moved], movers, field)
+        seen, used = _enter(events, (begin, i), lists, (movers, field), (seen, used))
+        _act(events, (begin, i), ground, number, field)
+        for m in changed[:moved]:
+            if lives_at(field.lives, movers.query[m], step):
+                seen, used = _sweep(m, (step, number), ground, (movers, field), (seen, used))
+            movers.past[m] = movers.now[m]
+        number += 1
+    return copied(seen, used, used)
+
+
+@kernel
+def _step(events: Events, i: Int) -> Int:
+    return events.step[i] if i < len(events.step) else np.int64(NEVER)
+
+
+@kernel
+def _end_of_step(events: Events, i: Int, step: Int) -> Int:
+    while i < len(events.step) and events.step[i] == step:
+        i += 1
+    return i
+
+
+@kernel
+def _turn(turns: Events, span: tuple[Int, Int], movers: Movers, field: Field, changed: Array) -> Int:
+    """Set the regions whose focal objects did something, and list them in `changed`; their number."""
+    count, now = 0, movers.now
+    for k in range(span[0], span[1]):
+        focal, x, y = turns.obj[k], turns.nx[k], turns.ny[k]
+        for at in range(movers.start[focal], movers.start[focal + 1]):
+            m = movers.member[at]
+            if movers.radius[m] >= 0:
+                now[m, 0], now[m, 1], now[m, 2], now[m, 3] = circle_box(x, y, movers.radius[m], field.planar)
+            else:
+                now[m, 0], now[m, 1], now[m, 2], now[m, 3] = region(
+                    x, y, movers.xdist[m], movers.ydist[m], field.planar
+                )
+            now[m, 4], now[m, 5] = x, y
+            changed[count] = m
+            count += 1
+    return count
+
+
+@kernel
+def _relink(lists: RectCells, changed: Array, movers: Movers, field: Field) -> RectCells:
+    """Let the lists follow the regions that changed."""
+    for m in changed:
+        past, now = movers.past[m], movers.now[m]
+        gone = np.isnan(past[0]) or np.isnan(now[0])
+        if gone or cover(past, field.lattice) != cover(now, field.lattice):
+            unlink_rect(lists, m)
+            lists = link_rect(lists, m, now, field.lattice, field.large)
+    return lists
+
+
+@kernel
+def _leave(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene, out: Found) -> Found:
+    """The queries that had the objects of a step's events before it, by the cells that they leave.
+
+    A whole step a call: handing arrays to a kernel costs more than a short list.
+    """
+    movers, field = scene
+    seen, used = out
+    past, now, radius, large = movers.past, movers.now, movers.radius, field.lattice.side**2
+    for e in range(span[0], span[1]):
+        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
+        if np.isnan(ox):
+            continue
+        own = lists.head[cell_of(ox, oy, field.lattice)]
+        for head in (own, lists.head[large]):
+            entry = head
+            while entry:
+                m = lists.owner[entry - 1]
+                entry = lists.next[entry - 1]
+                if not within(ox, oy, past[m, 0], past[m, 1], past[m, 2], past[m, 3]):
+                    continue
+                if beyond(ox, oy, radius[m], (past[m, 4], past[m, 5]), field.planar):
+                    continue
+                stays = within(nx, ny, now[m, 0], now[m, 1], now[m, 2], now[m, 3])
+                stays = stays and not beyond(nx, ny, radius[m], (now[m, 4], now[m, 5]), field.planar)
+                query, step = movers.query[m], events.step[e]
+                if (not stays or movers.checked[m]) and lives_at(field.lives, query, step):
+                    whom = (e, query, WAS + IS * stays)
+                    seen = saw(seen, used, whom, (step, events.obj[e], events.new[e]))
+                    used += 1
+    return seen, used
+
+
+@kernel
+def _enter(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene, out: Found) -> Found:
+    """The queries that did not have the objects of a step's events, and get them, by the cells they enter."""
+    movers, field = scene
+    seen, used = out
+    past, now, radius, large = movers.past, movers.now, movers.radius, field.lattice.side**2
+    for e in range(span[0], span[1]):
+        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
+        if np.isnan(nx):
+            continue
+        own = lists.head[cell_of(nx, ny, field.lattice)]
+        for head in (own, lists.head[large]):
+            entry = head
+            while entry:
+                m = lists.owner[entry - 1]
+                entry = lists.next[entry - 1]
+                if not within(nx, ny, now[m, 0], now[m, 1], now[m, 2], now[m, 3]):
+                    continue
+                if beyond(nx, ny, radius[m], (now[m, 4], now[m, 5]), field.planar):
+                    continue
+                had = within(ox, oy, past[m, 0], past[m, 1], past[m, 2], past[m, 3])
+                had = had and not beyond(ox, oy, radius[m], (past[m, 4], past[m, 5]), field.planar)
+                query, step = movers.query[m], events.step[e]
+                if not had and lives_at(field.lives, query, step):
+                    whom = (e, query, np.int64(IS))
+                    seen = saw(seen, used, whom, (step, events.obj[e], events.new[e]))
+                    used += 1
+    return seen, used
+
+
+@kernel
+def _act(events: Events, span: tuple[Int, Int], ground: Ground, number: Int, field: Field) -> None:
+    """Move the objects of a step's events on."""
+    for e in range(span[0], span[1]):
+        o = events.obj[e]
+        move_object(ground.cells, o, events.nx[e], events.ny[e], field.lattice)
+        ground.version[o] = events.new[e]
+        ground.acted[o] = number
+
+
+@kernel
+def _sweep(m: Int, when: tuple[Int, Int], ground: Ground, scene: Scene, out: Found) -> Found:
+    """The objects that did nothing in a step, and that a region lost or gained by moving itself."""
+    movers, field = scene
+    step, number = when
+    cells, query, radius, planar = ground.cells, movers.query[m], movers.radius[m], field.planar
+    seen, used = out
+    for flag in (WAS, IS):
+        one, other = (movers.past, movers.now) if flag == WAS else (movers.now, movers.past)
+        if np.isnan(one[m, 0]):
+            continue
+        a1, b1, a2, b2, a, b = one[m, 0], one[m, 1], one[m, 2], one[m, 3], one[m, 4], one[m, 5]
+        c1, d1, c2, d2, c, d = other[m, 0], other[m, 1], other[m, 2], other[m, 3], other[m, 4], other[m, 5]
+        first, last, bottom, top = cover(one[m], field.lattice)
+        for row in range(bottom, top + 1):
+            for column in range(first, last + 1):
+                o = cells.head[row * field.lattice.side + column] - 1
+                while o >= 0:
+                    x, y = cells.x[o], cells.y[o]
+                    mine = within(x, y, a1, b1, a2, b2) and not beyond(x, y, radius, (a, b), planar)
+                    if mine and ground.acted[o] != number:
+                        stays = within(x, y, c1, d1, c2, d2) and not beyond(x, y, radius, (c, d), planar)
+                        if not stays:
+                            whom = (np.int64(-1), query, np.int64(flag))
+                            seen = saw(seen, used, whom, (step, np.int32(o), ground.version[o]))
+                            used += 1
+                    o = cells.next[o] - 1
+    return seen, used

@@ -1,0 +1,55 @@
+"""Pairs of events and moving queries as they are found, in arrays that grow."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, Int, kernel
+
+
+class Sightings(NamedTuple):
+    """Pairs, (n,) each: event int32 (its place among the events, -1: the object itself did nothing), query
+    int32, flags uint8 (WAS | IS), and step int64, obj and version int32.
+    """
+
+    event: Array
+    query: Array
+    flags: Array
+    step: Array
+    obj: Array
+    version: Array
+
+
+@kernel
+def no_sightings(room: Int) -> Sightings:
+    """Room for so many pairs."""
+    return Sightings(
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.uint8),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+    )
+
+
+@kernel
+def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
+    """The first `used` pairs, with room for so many."""
+    out = no_sightings(room)
+    out.event[:used], out.query[:used] = seen.event[:used], seen.query[:used]
+    out.flags[:used], out.step[:used] = seen.flags[:used], seen.step[:used]
+    out.obj[:used], out.version[:used] = seen.obj[:used], seen.version[:used]
+    return out
+
+
+@kernel
+def saw(seen: Sightings, used: Int, whom: tuple[Int, Int, Int], what: tuple[Int, Int, Int]) -> Sightings:
+    """Note event, query and flags, and step, object and version, as number `used`."""
+    if used == len(seen.event):
+        seen = copied(seen, used, 2 * used)
+    seen.event[used], seen.query[used], seen.flags[used] = whom
+    seen.step[used], seen.obj[used], seen.version[used] = what
+    return seen

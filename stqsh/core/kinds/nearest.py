@@ -1,0 +1,179 @@
+"""kNN queries: the k nearest objects of a place, or of a focal object (SOLE, SSTD's CKQ, CheetahGIS VI-A)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.conditions.conditions import Conditions
+from stqsh.core.kernels.telling import DROPPED, ENDED
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.answers import RegionContext, context_of
+from stqsh.core.matching.movers import CellStore
+from stqsh.core.matching.queries import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
+from stqsh.core.matching.sent import SentTable
+from stqsh.core.nearest.following import Follower
+from stqsh.core.nearest.offers import Offered, fallen, farewell, together
+from stqsh.core.nearest.roster import RosterTable
+from stqsh.core.slot.state import SlotState
+from stqsh.core.telling.merging import MergeBatch, Merged, first_k
+from stqsh.core.telling.partials import DROP, END, PAUSE, REGISTER, Offers, Partials
+from stqsh.core.telling.report import Report
+from stqsh.core.texts.keyworded import forget_keywords, keywords_of, note_texts, take_keywords
+
+Array = npt.NDArray[Any]
+
+
+class NearestKind:
+    """The kind "nearest": the first k present objects that satisfy a condition, by (distance, key).
+
+    Each slot keeps the k nearest of its own objects, and tells Aggregate what becomes of them.
+    """
+
+    def step(self, batch: StreamBatch, report: Report) -> None:
+        """See `stqsh.core.kinds.protocol.Kind`."""
+        if batch.timing.last >= batch.timing.first:
+            NearestStep(batch, report).run()
+
+    def count(self, state: SlotState, stream: int) -> int:
+        """How many kNN queries a stream has."""
+        return len(QueryTable(state, f"s{stream}/nearest"))
+
+    def merge(self, batch: MergeBatch) -> Merged:
+        """See `stqsh.core.kinds.protocol.Merging`."""
+        return first_k(batch)
+
+
+NEAREST = NearestKind()
+
+
+class NearestStep:
+    """One batch of a stream's kNN queries: commands, then events, then queries whose time has passed."""
+
+    def __init__(self, batch: StreamBatch, report: Report) -> None:
+        self.batch, self.report, self.first = batch, report, batch.timing.first
+        self.prefix = f"s{batch.spec['id']}/nearest"
+        self.queries = QueryTable(batch.state, self.prefix)
+        self.sent = SentTable(batch.state, self.prefix)
+        self.roster = RosterTable(batch.state, self.prefix)
+        self.conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        self.partials = Partials(batch, "nearest")
+
+    def run(self) -> None:
+        """Report the whole batch."""
+        self._retire()
+        self._pause()
+        resumed, frozen = self._resume()
+        new = self._register()
+        if len(self.queries):
+            index = keywords_of(self.batch, self.prefix)
+            if index is not None:
+                note_texts(self.batch, index)
+            begin = np.full(len(self.queries), -1, np.int64)
+            begin[[*resumed, *new]] = self.first
+            self._follow(begin, frozen)
+            self._end()
+        else:
+            CellStore(self.batch, self.prefix).release()
+            forget_keywords(self.batch, self.prefix)
+        self.report.chunks += self.partials.chunks()
+
+    def _context(self) -> RegionContext:
+        return context_of(self.batch, self.queries, self.conditions, self.prefix, staying=True)
+
+    def _mark(self, positions: Array, step: int, mark: int) -> None:
+        queries = self.queries
+        self.partials.mark(
+            queries["id"][positions], step, mark, queries["k"][positions], queries["far"][positions] > 0
+        )
+
+    def _offer(self, offered: Offered) -> None:
+        ids = self.queries["id"][offered.query]
+        self.partials.offer(
+            Offers(offered.step, ids, offered.op, offered.why, offered.show, offered.distance)
+        )
+
+    def _forget(self, positions: Array) -> None:
+        self.queries.remove(positions)
+        self.roster.remove(positions)
+
+    def _retire(self) -> None:
+        """Let dropped queries go; Aggregate has what was sent, except what changed while they paused."""
+        commands, ids = self.batch.commands, self.queries["id"]
+        at = self.queries.positions(ids if commands.stream_dropped else commands.dropped)
+        if len(at):
+            self._farewell(at, self.first, DROPPED)
+            self._mark(at, self.first, DROP)
+            self._forget(at)
+
+    def _farewell(self, positions: Array, step: int, why: int) -> None:
+        paused = positions[self.queries["mode"][positions] == PAUSED]
+        ids, objects = self.sent.pop(self.queries["id"][paused])
+        if len(ids):
+            at = np.searchsorted(self.queries["id"], ids)
+            self._offer(farewell(self._context(), at, objects, step, why))
+
+    def _pause(self) -> None:
+        """Remember what queries that are paused now have offered."""
+        at = self.queries.positions(self.batch.commands.paused)
+        at = at[self.queries["mode"][at] == ACTIVE]
+        if len(at):
+            follower = Follower(self._context(), self.roster, np.full(len(self.queries), -1))
+            position, objects = follower.offered_before(at)
+            self.sent.add(self.queries["id"][position], objects)
+            self.queries["mode"][at] = PAUSED
+            self.roster.replace(at, np.zeros(len(at) + 1, np.int64), np.empty(0, np.int32))
+            self._mark(at, self.first, PAUSE)
+
+    def _resume(self) -> tuple[Array, tuple[Array, Array]]:
+        """Which queries go on (one that ends at once stays paused), and what they had offered."""
+        at = self.queries.resume(self.batch.commands.resumed, self.first)
+        self.queries["radius"][at] = 0
+        ids, objects = self.sent.pop(self.queries["id"][at])
+        return at, (np.searchsorted(self.queries["id"], ids), objects)
+
+    def _register(self) -> Array:
+        """Add new queries; the positions of those that are not paused at once."""
+        specs = self.batch.commands.registered
+        if not specs:
+            return np.empty(0, np.int64)
+        columns = columns_of(specs, self.batch.commands.still, self.batch.timing)
+        columns["radius"] = np.zeros(len(specs))
+        set_focals(columns, specs, self.batch.focal.table)
+        at = self.queries.append(columns)
+        self.roster.append(len(at))
+        self.conditions.add(at, specs)
+        take_keywords(self.batch, self.prefix, specs)
+        self._mark(at, self.first, REGISTER)
+        begun: Array = at[(self.queries["mode"][at] == ACTIVE) & (self.queries["until"][at] > self.first)]
+        return begun
+
+    def _follow(self, begin: Array, frozen: tuple[Array, Array]) -> None:
+        """Follow the batch's events, and say what became of what queries that go on had offered."""
+        context, queries = self._context(), self.queries
+        living = np.flatnonzero((queries["mode"] == ACTIVE) & (queries["until"] > self.first))
+        offered = Follower(context, self.roster, begin).follow(living)
+        for some in offered:
+            self._offer(some)
+            queries["told"][:] += np.bincount(some.query, minlength=len(queries))
+        query, objects = frozen
+        if len(query):
+            size, now = len(self.batch.objects.table), together(offered)
+            begun = now.step == self.first
+            still = np.isin(query * size + objects, now.query[begun] * size + now.obj[begun])
+            self._offer(fallen(context, query[~still], objects[~still], self.first))
+
+    def _end(self) -> None:
+        """Let queries go whose FOR has passed, each at its own step."""
+        until = self.queries["until"]
+        over = np.flatnonzero(until <= self.batch.timing.last)
+        for step in np.unique(until[over]).tolist():
+            at = over[until[over] == step]
+            self._farewell(at, step, ENDED)
+            self._mark(at, step, END)
+            ids = self.queries["id"][at].tolist()
+            self.report.notices += [{"event": "ended", "query": id_, "step": step} for id_ in ids]
+        if len(over):
+            self._forget(over)

@@ -1,0 +1,175 @@
+"""Range queries: rectangles that stand still, or move with a focal object (SOLE sections 3 to 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.conditions.conditions import Conditions
+from stqsh.core.kernels.stationary import Lives
+from stqsh.core.kernels.telling import DROPPED, ENDED, reasons
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.answers import Members, RegionContext, context_of
+from stqsh.core.matching.dwell import DwellTable
+from stqsh.core.matching.following import follow
+from stqsh.core.matching.movers import CellStore
+from stqsh.core.matching.queries import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
+from stqsh.core.matching.sent import SentTable
+from stqsh.core.matching.still import StillRegions
+from stqsh.core.regions.districts import leave_areas, place_in_areas
+from stqsh.core.slot.state import SlotState
+from stqsh.core.telling.report import Report, Told, arrivals
+from stqsh.core.telling.teller import Teller
+
+Array = npt.NDArray[Any]
+
+
+class RangeKind:
+    """The kind "range": an answer is the present objects inside a rectangle that satisfy a condition."""
+
+    def step(self, batch: StreamBatch, report: Report) -> None:
+        """See `stqsh.core.kinds.protocol.Kind`."""
+        if batch.timing.last >= batch.timing.first:
+            RangeStep(batch, report).run()
+
+    def count(self, state: SlotState, stream: int) -> int:
+        """How many range queries a stream has."""
+        return len(QueryTable(state, f"s{stream}/range"))
+
+
+RANGE = RangeKind()
+
+
+class RangeStep:
+    """One batch of a stream's range queries: commands, then events, then queries whose time has passed."""
+
+    def __init__(self, batch: StreamBatch, report: Report) -> None:
+        self.batch, self.report, self.first = batch, report, batch.timing.first
+        self.prefix = f"s{batch.spec['id']}/range"
+        self.queries = QueryTable(batch.state, self.prefix)
+        self.sent = SentTable(batch.state, self.prefix)
+        self.dwell = DwellTable(batch.state, self.prefix)
+        self.changes: list[Told] = []
+        self.still = StillRegions(batch, self.prefix)
+        self.conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+
+    def run(self) -> None:
+        """Report the whole batch."""
+        changed = self._retire() + self._pause()
+        resumed, frozen = self._resume()
+        new = self._register()
+        if changed or len(resumed) or self.batch.commands.registered:
+            self.still.fill(self._context())
+        since = np.full(len(self.queries), self.first - 1)
+        since[[*resumed, *new]] = self.first
+        if len(self.queries):
+            context = self._context()
+            told = follow(context, self.still, Lives(since, self.queries["until"]))
+            self._tell(context, Told(*told))
+            self._begin(context, [*resumed, *new], frozen)
+            if self.changes or len(self.dwell):
+                Teller(context, self.report).tell(self.dwell.ripe(context, self.changes))
+            self._end(context, since)
+        else:
+            CellStore(self.batch, self.prefix).release()
+
+    def _tell(self, context: RegionContext, told: Told) -> None:
+        """Report changes of answers, but those of queries that dwell: they have to last first."""
+        dwells = self.queries["dwell"][told.query] > 0
+        if dwells.any():
+            self.changes.append(told.where(dwells))
+            told = told.where(~dwells)
+        Teller(context, self.report).tell(told)
+
+    def _members(self, context: RegionContext, positions: Array, step: int) -> Members:
+        """What queries have told after a step and not taken back; what still waits is forgotten."""
+        return self.dwell.told(context, context.members(positions, step), positions, step)
+
+    def _context(self) -> RegionContext:
+        return context_of(self.batch, self.queries, self.conditions, self.prefix)
+
+    def _retire(self) -> int:
+        """Dropped queries take their members back; how many there were."""
+        commands, ids = self.batch.commands, self.queries["id"]
+        at = self.queries.positions(ids if commands.stream_dropped else commands.dropped)
+        if len(at):
+            self._farewell(self._context(), at, self.first, DROPPED)
+            self._remove(at)
+        return len(at)
+
+    def _pause(self) -> int:
+        """Freeze what queries that are paused now have sent; how many there are."""
+        at = self.queries.positions(self.batch.commands.paused)
+        at = at[self.queries["mode"][at] == ACTIVE]
+        if len(at):
+            members = self._members(self._context(), at, self.first - 1)
+            self.sent.add(self.queries["id"][members.query], members.obj)
+            self.queries["mode"][at] = PAUSED
+        return len(at)
+
+    def _resume(self) -> tuple[Array, tuple[Array, Array]]:
+        """The positions of queries that go on, and what they had sent; one that ends at once stays paused."""
+        at = self.queries.resume(self.batch.commands.resumed, self.first)
+        ids, objects = self.sent.pop(self.queries["id"][at])
+        return at, (np.searchsorted(self.queries["id"], ids), objects)
+
+    def _register(self) -> Array:
+        """Add new queries; the positions of those that are not paused at once."""
+        specs = self.batch.commands.registered
+        if not specs:
+            return np.empty(0, np.int64)
+        columns = columns_of(specs, self.batch.commands.still, self.batch.timing)
+        set_focals(columns, specs, self.batch.focal.table)
+        place_in_areas(self.batch.state, columns, specs)
+        at = self.queries.append(columns)
+        self.conditions.add(at, self.still.take(specs))
+        begun: Array = at[self.queries["mode"][at] == ACTIVE]
+        return begun
+
+    def _begin(self, context: RegionContext, positions: list[int], frozen: tuple[Array, Array]) -> None:
+        """First answers, and for queries that go on the difference to what they had sent."""
+        at = np.array(positions, np.int64)
+        at = at[self.queries["until"][at] > self.first]
+        if not len(at):
+            return
+        members = context.members(at, self.first)
+        count = len(self.batch.objects.table)
+        have, want = frozen[0] * count + frozen[1], members.query.astype(np.int64) * count + members.obj
+        new, gone = ~np.isin(want, have), ~np.isin(have, want)
+        self._tell(context, arrivals(self.first, members.query[new], members.version[new]))
+        query, obj = frozen[0][gone], frozen[1][gone].astype(np.int32)
+        steps, objects = np.full(len(obj), self.first), self.batch.objects
+        versions = objects.versions_after(obj, steps)
+        why, show = reasons(versions, obj, steps, objects.sources, self.batch.timing)
+        self._tell(context, Told(steps, query, np.full(len(obj), -1), why, show))
+
+    def _end(self, context: RegionContext, since: Array) -> None:
+        """Queries whose FOR has passed take their members back, each at its own step."""
+        until = self.queries["until"]
+        over = np.flatnonzero(until <= self.batch.timing.last)
+        for step in np.unique(until[over]).tolist():
+            at = over[until[over] == step]
+            begun = at[(since[at] < step) | (self.queries["mode"][at] == PAUSED)]
+            self._farewell(context, begun, step, ENDED)
+            ids = self.queries["id"][at].tolist()
+            self.report.notices += [{"event": "ended", "query": id_, "step": step} for id_ in ids]
+        if len(over):
+            self._remove(over)
+            self.still.fill(self._context())
+
+    def _remove(self, positions: Array) -> None:
+        """Forget queries, and the polygons that were theirs alone."""
+        leave_areas(self.batch.state, self.queries["area"][positions])
+        self.queries.remove(positions)
+
+    def _farewell(self, context: RegionContext, positions: Array, step: int, why: int) -> None:
+        """A minus, with the record before the step, for whatever queries have told and not taken back."""
+        teller = Teller(context, self.report)
+        paused = self.queries["mode"][positions] == PAUSED
+        members = self._members(context, positions[~paused], step - 1)
+        teller.end(step, members.query, why, members.version)
+        ids, objects = self.sent.pop(self.queries["id"][positions[paused]])
+        versions = self.batch.objects.at(step - 1).versions[objects]
+        teller.end(step, np.searchsorted(self.queries["id"], ids), why, versions)

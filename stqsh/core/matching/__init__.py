@@ -1,0 +1,1 @@
+"""Which queries an event concerns, and the answers of range queries."""

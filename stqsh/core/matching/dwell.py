@@ -1,0 +1,113 @@
+"""Dwelling: a row is told to be in an answer, or out of it, only once it has stayed so for a while.
+
+A stage between what changes in answers and what is told of it, for queries `WITH (dwell => …)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.dwell import Toggles, ripen
+from stqsh.core.kernels.telling import reasons
+from stqsh.core.matching.answers import Members, RegionContext
+from stqsh.core.objects.events import holds_objects
+from stqsh.core.slot.state import SlotState
+from stqsh.core.telling.report import Told
+
+Array = npt.NDArray[Any]
+
+_FIELDS: dict[str, Any] = {"query": np.int64, "obj": np.int32, "step": np.int64, "op": np.int8}
+
+
+class DwellTable:
+    """Changes that wait to be told. Arrays beneath `{prefix}/dwell/`: `Toggles`, with ids of queries."""
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state, self._prefix = state, f"{prefix}/dwell"
+        if f"{self._prefix}/query" not in state:
+            for name, kind in _FIELDS.items():
+                state.create(f"{self._prefix}/{name}", kind)
+            holds_objects(state, f"{self._prefix}/obj")
+
+    def __len__(self) -> int:
+        return len(self["query"])
+
+    def __getitem__(self, name: str) -> Array:
+        return self._state.array(f"{self._prefix}/{name}")
+
+    def _store(self, columns: dict[str, Array]) -> None:
+        for name, kind in _FIELDS.items():
+            self._state.replace(f"{self._prefix}/{name}", columns[name].astype(kind))
+
+    def pop(self, ids: Iterable[int]) -> dict[str, Array]:
+        """Forget what waits of these queries, and give it back: by the names of the arrays."""
+        mine = np.isin(self["query"], np.array([*ids], np.int64))
+        popped = {name: self[name][mine] for name in _FIELDS}
+        if mine.any():
+            self._store({name: self[name][~mine] for name in _FIELDS})
+        return popped
+
+    def told(self, context: RegionContext, members: Members, positions: Array, step: int) -> Members:
+        """The members of queries' answers after a step that have been told; what waits of them is forgotten.
+
+        members: those that the queries at `positions` have.
+        """
+        waits = self.pop(context.queries["id"][positions])
+        if not len(waits["query"]):
+            return members
+        objects = context.batch.objects
+        query = np.searchsorted(context.queries["id"], waits["query"]).astype(np.int32)
+        came, obj = waits["op"] > 0, waits["obj"]
+        count = len(objects.table)
+        have = members.query.astype(np.int64) * count + members.obj
+        known = ~np.isin(have, (query.astype(np.int64) * count + obj)[came])
+        gone = obj[~came]
+        versions = objects.versions_after(gone, np.full(len(gone), step))
+        more = (query[~came], gone, versions)
+        kept = (column[known] for column in members)
+        return Members(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
+
+    def ripe(self, context: RegionContext, changes: list[Told]) -> Told:
+        """What is to be told in a batch; what has not lasted yet goes on waiting.
+
+        changes: of the answers of queries that dwell, as they would be told without; queries are positions.
+        """
+        queries, timing = context.queries, context.batch.timing
+        columns = [self._toggles(context, told) for told in changes]
+        position = np.searchsorted(queries["id"], self["query"])
+        columns.append((position, self["obj"], self["step"], self["op"]))
+        query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
+        order = np.lexsort((step, obj, query))
+        toggles = Toggles(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
+        lasted, due, left = ripen(toggles, queries["dwell"], queries["until"], timing)
+        self._store(
+            {
+                "query": queries["id"][toggles.query[left]],
+                "obj": toggles.obj[left],
+                "step": toggles.step[left],
+                "op": toggles.op[left],
+            }
+        )
+        return _as_of(context, Toggles(toggles.query[lasted], toggles.obj[lasted], due, toggles.op[lasted]))
+
+    def _toggles(self, context: RegionContext, told: Told) -> tuple[Array, Array, Array, Array]:
+        """Query, object, step and op of changes."""
+        objects = context.batch.objects
+        lone = told.show >= objects.versions
+        known = objects.objects_of(np.where(lone, 0, told.show))
+        obj = np.where(lone, told.show - objects.versions, known).astype(np.int32)
+        return told.query, obj, told.step, told.op.astype(np.int8)
+
+
+def _as_of(context: RegionContext, toggles: Toggles) -> Told:
+    """Changes as they are told at the steps given: rows and reasons are those of the object's state then."""
+    objects = context.batch.objects
+    versions = objects.versions_after(toggles.obj, toggles.step)
+    why, show = reasons(versions, toggles.obj, toggles.step, objects.sources, context.batch.timing)
+    came = toggles.op > 0
+    why, show = np.where(came, 0, why), np.where(came, versions, show)
+    return Told(toggles.step, toggles.query, toggles.op, why, show)

@@ -1,0 +1,45 @@
+"""Matching: which queries a batch's events may concern, and what objects were and are to their regions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.stationary import Lives, Pairs, living
+from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.movers import moving_pairs
+from stqsh.core.objects.touches import with_touches
+
+
+class Index(Protocol):
+    """Where the regions that stand still are."""
+
+    def join(self, events: Events) -> Pairs:
+        """The pairs of events and queries where an object came into a region's box or went out of it.
+
+        Of queries whose tag says so also those where it stayed inside.
+        """
+
+
+def match(context: RegionContext, index: Index, lives: Lives) -> tuple[Pairs, Events]:
+    """The pairs that a batch's events bring to the queries that live then, and the events that they name.
+
+    WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
+    object, and the condition holds. A pair comes once; one may have neither flag. Events are those of the
+    objects, those that time brings (`with_touches`), and those of objects that did nothing themselves while
+    a region came or went: same version, same place before and after, and the place is not told.
+
+    Where an object was a member and still is, the pair is there if the query has a condition or a shape, or
+    the context asks for it; but not if the object did nothing itself.
+    """
+    batch = context.batch
+    events = with_touches(batch.objects.events, context.conditions, batch.objects)
+    pairs = index.join(events)
+    if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
+        pairs = living(pairs, events, lives)
+    moving, events = moving_pairs(context, events, lives)
+    if len(moving.event):
+        pairs = Pairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
+    return context.settle(pairs, events), events

@@ -1,0 +1,187 @@
+"""The queries of one kind of a stream on a slot, as arrays; and what a batch's commands make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.clock import NEVER, Timing
+from stqsh.core.conditions.expressions import parts
+from stqsh.core.slot.state import SlotState
+
+if TYPE_CHECKING:
+    from stqsh.core.objects.table import ObjectTable
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+ACTIVE, PAUSED = 1, 2
+
+RECT, CIRCLE, AREA = 0, 1, 2
+"""What a region is beyond its box: nothing, the places within a radius, those in a row of the areas."""
+
+_FIELDS: dict[str, Any] = {
+    "id": np.int64,  # ascending
+    "mode": np.uint8,  # ACTIVE or PAUSED
+    "until": np.int64,  # the step at which FOR ends it, NEVER
+    "shape": np.uint8,  # RECT, CIRCLE or AREA
+    "a": np.float64,  # x1; of a stationary circle x; of a moving rectangle its width
+    "b": np.float64,  # y1; of a stationary circle y; of a moving rectangle its height
+    "c": np.float64,  # x2
+    "d": np.float64,  # y2
+    "radius": np.float64,  # of a circle; infinite where all places belong
+    "area": np.int32,  # row among the slot's areas, -1 for none
+    "k": np.int32,  # how many neighbours are wanted, 0 for other kinds
+    "focal": np.int32,  # focal object, -1 for a region that stands still
+    "template": np.int32,  # shape of its condition, -1 for none
+    "params": np.int32,  # row of its constants among those of the template
+    "far": np.uint8,  # whether its updates tell DISTANCE
+    "dwell": np.int64,  # µs for which a member must stay in or out before it is told
+    "tested": np.int64,  # pairs of events and this query that were looked at so far
+    "matched": np.int64,  # those of them after which the object was a member
+    "told": np.int64,  # updates sent so far
+}
+
+
+class QueryTable:
+    """Queries in the order of their ids. Arrays beneath `prefix`: `_FIELDS`."""
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+        if f"{prefix}/id" not in state:
+            for name, dtype in _FIELDS.items():
+                state.create(f"{prefix}/{name}", dtype)
+
+    def __len__(self) -> int:
+        return len(self["id"])
+
+    def __getitem__(self, name: str) -> Array:
+        return self._state.array(f"{self._prefix}/{name}")
+
+    def append(self, columns: dict[str, Any]) -> Array:
+        """Add queries, given as columns; their positions."""
+        before = len(self)
+        for name in _FIELDS:
+            self._state.append(f"{self._prefix}/{name}", columns[name])
+        return np.arange(before, len(self))
+
+    def remove(self, positions: Array) -> None:
+        """Forget the queries at these positions; the positions of others change."""
+        for name in _FIELDS:
+            self._state.replace(f"{self._prefix}/{name}", np.delete(self[name], positions))
+
+    def positions(self, ids: Iterable[int]) -> Array:
+        """Where the queries with these ids are; ids that are not there are left out."""
+        return np.flatnonzero(np.isin(self["id"], np.array(sorted(ids), np.int64)))
+
+    def resume(self, ids: Iterable[int], step: int) -> Array:
+        """Let paused queries go on, but those that end at the step; the positions of those that do."""
+        at = self.positions(ids)
+        going: Array = at[(self["mode"][at] == PAUSED) & (self["until"][at] > step)]
+        self["mode"][going] = ACTIVE
+        return going
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What a batch's commands come to, each query named once: the last word on it counts.
+
+    registered: the specs of new queries, and whether each is paused at once. dropped, paused, resumed: ids
+    of queries that were there before, in the state in which they were.
+    """
+
+    registered: list[Spec]
+    still: set[int]
+    dropped: set[int]
+    paused: set[int]
+    resumed: set[int]
+    stream_dropped: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to do."""
+        there = self.registered or self.dropped or self.paused or self.resumed or self.stream_dropped
+        return bool(there)
+
+    def of_kind(self, name: str) -> Commands:
+        """The same, with the new queries of one kind only."""
+        return replace(self, registered=[spec for spec in self.registered if spec["kind"] == name])
+
+
+def set_focals(columns: dict[str, Any], specs: list[Spec], focals: ObjectTable) -> None:
+    """Put the focal objects of new queries into their column "focal"; `focals` knows the keys of all."""
+    moving = [i for i, spec in enumerate(specs) if "focal" in spec["region"]]
+    if moving:
+        keys = pa.array([specs[i]["region"]["focal"] for i in moving], focals.key_type)
+        columns["focal"][moving] = focals.keys.find(keys)
+
+
+def digest(commands: Iterable[Spec]) -> Commands:
+    """Fold commands that take effect together, in log order.
+
+    A query that is registered and dropped in one batch was never there; one paused and resumed goes on.
+    """
+    out = Commands([], set(), set(), set(), set())
+    new: dict[int, Spec] = {}
+    last: dict[int, str] = {}
+    stream_dropped = False
+    for command in commands:
+        op = command["op"]
+        if op == "drop_stream":
+            stream_dropped = True
+        elif op == "register":
+            new[command["query"]["id"]] = command["query"]
+        elif op == "drop" and command["id"] in new:
+            del new[command["id"]]
+            last.pop(command["id"], None)
+        elif last.get(command["id"]) != "drop":
+            last[command["id"]] = op
+    for id_, op in last.items():
+        if id_ in new:
+            if op == "pause":
+                out.still.add(id_)
+        else:
+            {"drop": out.dropped, "pause": out.paused, "resume": out.resumed}[op].add(id_)
+    return Commands([*new.values()], out.still, out.dropped, out.paused, out.resumed, stream_dropped)
+
+
+def columns_of(specs: list[Spec], still: set[int], timing: Timing) -> dict[str, Any]:
+    """New queries as the columns of a `QueryTable`, but for areas, focal objects and conditions."""
+    at, count = timing.at(timing.first), len(specs)
+    lasting = [spec.get("for_us") for spec in specs]
+    regions = [spec["region"] for spec in specs]
+    corners = [_corners(region) for region in regions]
+    nothing = {name: np.zeros(count) for name in ("params", "tested", "matched", "told")}
+    return nothing | {
+        "id": [spec["id"] for spec in specs],
+        "mode": [PAUSED if spec["id"] in still else ACTIVE for spec in specs],
+        "until": [
+            NEVER if us is None else max(timing.first, timing.step_reaching(at + us)) for us in lasting
+        ],
+        "shape": [_SHAPES.get(region["type"], RECT) for region in regions],
+        **{name: [corner[i] for corner in corners] for i, name in enumerate("abcd")},
+        "radius": [region.get("radius", np.inf) for region in regions],
+        "k": [region.get("k", 0) for region in regions],
+        **{name: np.full(count, -1) for name in ("area", "focal", "template")},
+        "far": [bool(parts([expr for _, expr in spec.get("select", ())], "distance")) for spec in specs],
+        "dwell": [spec.get("options", {}).get("dwell_us", 0) for spec in specs],
+    }
+
+
+_SHAPES = {"circle": CIRCLE, "moving_circle": CIRCLE, "nearest": CIRCLE, "polygon": AREA, "area": AREA}
+
+
+def _corners(region: Spec) -> tuple[float, float, float, float]:
+    """The numbers of a region, in the order of the columns a to d."""
+    if region["type"] == "moving_rect":
+        return region["xdist"], region["ydist"], np.nan, np.nan
+    if region["type"] == "all":
+        return -np.inf, -np.inf, np.inf, np.inf
+    if region["type"] == "rect":
+        return region["x1"], region["y1"], region["x2"], region["y2"]
+    return region.get("x", np.nan), region.get("y", np.nan), np.nan, np.nan

@@ -1,0 +1,61 @@
+"""Regions that stand still: those of keyword queries hang in the index of keywords, the others in a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.stationary import Pairs
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.queries import ACTIVE, RECT
+from stqsh.core.regions.grid import RectGrid
+from stqsh.core.texts.keyworded import forget_keywords, keyword_pairs, keywords_of, note_texts, take_keywords
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+class StillRegions:
+    """The boxes of a kind's queries that stand still, as an index for `stqsh.core.matching.match.match`.
+
+    Arrays beneath `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query asks
+    for terms of the stream's TEXT column, beside whatever else its condition says (SSTD's CRQ).
+    """
+
+    def __init__(self, batch: StreamBatch, prefix: str) -> None:
+        self._batch, self._prefix = batch, prefix
+        self._grid = RectGrid(batch.state, f"{prefix}/grid")
+
+    def take(self, specs: list[Spec]) -> list[Spec]:
+        """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
+        parts = take_keywords(self._batch, self._prefix, specs)
+        return [spec | {"condition": parts[i].rest} if i in parts else spec for i, spec in enumerate(specs)]
+
+    def fill(self, context: RegionContext) -> None:
+        """Put the active queries of the kind where they belong; after any of them came, changed or went."""
+        queries, bounds = context.queries, self._batch.spec["bounds"]
+        still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
+        boxes = np.full((len(queries), 4), np.nan)
+        boxes[still] = context.boxes(still, self._batch.timing.first - 1)
+        checked = (queries["template"] >= 0) | (queries["shape"] != RECT) | context.staying
+        index = keywords_of(self._batch, self._prefix)
+        if index is not None:
+            index.settle(queries["id"], boxes, checked, bounds)
+            boxes[index.positions] = np.nan
+            if not len(index):
+                forget_keywords(self._batch, self._prefix)
+        tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
+        self._grid.fill(boxes, tag.astype(np.int32), bounds)
+
+    def join(self, events: Events) -> Pairs:
+        """See `stqsh.core.matching.match.Index`; of keyword queries, WAS and IS tell of their terms too."""
+        pairs, index = self._grid.join(events), keywords_of(self._batch, self._prefix)
+        if index is None:
+            return pairs
+        note_texts(self._batch, index)
+        found = keyword_pairs(self._batch, index, events)
+        return Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))

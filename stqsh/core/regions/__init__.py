@@ -1,0 +1,1 @@
+"""Where a query looks: boxes in grids, exact circles and areas."""

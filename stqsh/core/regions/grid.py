@@ -1,0 +1,110 @@
+"""Where grids lie and how fine they are; answers never depend on it, only speed does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.stationary import Lattice, Lists, Pairs, join, list_rects
+from stqsh.core.slot.state import SlotState
+
+Array = npt.NDArray[Any]
+
+MAX_SIDE = 512
+"""Cells in each direction at most; finer grids cost more memory than they save tests."""
+
+MAX_ENTRIES = 1 << 24
+"""Entries in a grid's lists at most, 36 bytes each; a coarser grid is chosen to stay below."""
+
+_CELLS_A_RECT = 2.5
+"""Cells that a usual rectangle is wide: short lists, but few of them."""
+
+
+def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> Lattice:
+    """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
+
+    Without bounds the outermost half per cent of the points on each side is left to the border cells.
+    """
+    if bounds is None:
+        bounds = [*_spread(xs), *_spread(ys)]
+        bounds = [bounds[0], bounds[2], bounds[1], bounds[3]]
+    x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
+    return Lattice(x1, y1, side / max(x2 - x1, 1e-9), side / max(y2 - y1, 1e-9), side)
+
+
+def _spread(values: Array) -> tuple[float, float]:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0, 1.0
+    low, high = np.percentile(values, [0.5, 99.5])
+    return float(low), float(high)
+
+
+class RectGrid:
+    """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
+
+    lattice float64 (5,); start, rects (flat, entries * 4) and tag as in `Lists`.
+    """
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+
+    def fill(self, rects: Array, tag: Array, bounds: list[float] | None) -> None:
+        """Replace the rectangles: float64 (n, 4) and int32 (n,), see `Lists`."""
+        lattice, lists = rect_lists(rects, tag, bounds)
+        self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
+        self._state.replace(f"{self._prefix}/start", lists.start)
+        self._state.replace(f"{self._prefix}/rects", lists.rects.reshape(-1))
+        self._state.replace(f"{self._prefix}/tag", lists.tag)
+
+    def join(self, events: Events) -> Pairs:
+        """The pairs of events and rectangles, see `stqsh.core.kernels.stationary.join`; after a `fill`."""
+        return join(events, *self.lists())
+
+    def lists(self) -> tuple[Lattice, Lists]:
+        """The grid for `join`, after a `fill`."""
+        x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
+        start, rects, tag = (
+            self._state.array(f"{self._prefix}/{name}") for name in ("start", "rects", "tag")
+        )
+        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, rects.reshape(-1, 4), tag)
+
+
+def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[Lattice, Lists]:
+    """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,)."""
+    if bounds is None:
+        bounds_of = lattice_over(rects[:, 0::2].ravel(), rects[:, 1::2].ravel(), 1)
+        width, height = 1 / bounds_of.per_x, 1 / bounds_of.per_y
+        bounds = [bounds_of.x0, bounds_of.y0, bounds_of.x0 + width, bounds_of.y0 + height]
+    side = _suitable_side(rects, bounds)
+    lattice = lattice_over(rects[:0, 0], rects[:0, 0], side, bounds)
+    return lattice, list_rects(rects, tag, lattice, large_from(side))
+
+
+def _suitable_side(rects: Array, bounds: list[float]) -> int:
+    """So many cells that the middle rectangle is a few cells wide, within reason for their number."""
+    rects = rects[~np.isnan(rects[:, 0])]
+    if not len(rects):
+        return 1
+    wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], 1e-9), 1.0)
+    high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], 1e-9), 1.0)
+    usual = float(np.median(wide) * np.median(high)) ** 0.5
+    by_size = _CELLS_A_RECT / max(usual, _CELLS_A_RECT / MAX_SIDE)
+    side = int(min(max(1.0, by_size), 4 * len(rects) ** 0.5, MAX_SIDE))
+    while side > 1 and _entries(wide, high, side) > MAX_ENTRIES:
+        side //= 2
+    return side
+
+
+def _entries(wide: Array, high: Array, side: int) -> float:
+    """About how many entries the lists of a grid would have."""
+    cells = (wide * side + 1) * (high * side + 1)
+    return float(np.sum(np.where(cells > large_from(side), 1, cells)))
+
+
+def large_from(side: int) -> int:
+    """A rectangle that touches more cells than this is kept apart."""
+    return max(16, side * side // 16)

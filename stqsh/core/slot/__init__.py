@@ -1,0 +1,1 @@
+"""What a slot keeps: named arrays, and tables, keys, texts and columns made of them."""

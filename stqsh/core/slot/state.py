@@ -1,0 +1,186 @@
+"""A slot's state: named numpy arrays and a small header, nothing else.
+
+Structs of arrays make a snapshot a copy, recovery a load and a kernel a loop. The engine may let an
+`Allocator` back the arrays with memory-mapped files; the heap serves everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+Array = npt.NDArray[Any]
+
+PIECE_BYTES = 4 << 20
+"""The greatest size of a snapshot's piece."""
+
+_SMALLEST = 16
+
+
+class Allocator(Protocol):
+    """Where the memory of state arrays comes from."""
+
+    def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
+        """A new zeroed one-dimensional array of `capacity` elements.
+
+        It takes the place of an earlier array of that name, which must stay readable while it is copied.
+        """
+
+    def release(self, name: str) -> None:
+        """The array of that name is not needed any more."""
+
+
+class HeapAllocator:
+    """Ordinary memory."""
+
+    def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
+        """A zeroed numpy array."""
+        return np.zeros(capacity, dtype)
+
+    def release(self, name: str) -> None:
+        """Nothing to do: memory goes with the last reference."""
+
+
+class SlotState:
+    """Growable arrays by name, and a header that survives as JSON.
+
+    header: "slot" (index), "lengths" ({array name: elements in use}), and what modules put in beside.
+    buffers: the arrays with their spare capacity. Names are paths such as `s3/objects/x`; all arrays of a
+    stream begin with `s{id}/`.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        buffers: dict[str, Array] | None = None,
+        allocator: Allocator | None = None,
+    ) -> None:
+        self.header = header
+        self.buffers = buffers if buffers is not None else {}
+        self._allocator = allocator or HeapAllocator()
+        self._lengths: dict[str, int] = header.setdefault("lengths", {})
+
+    @classmethod
+    def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
+        """The empty state of a slot."""
+        return cls({"slot": slot}, None, allocator)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._lengths
+
+    def array(self, name: str) -> Array:
+        """The elements in use of a named array, as a view that is valid until the array is resized."""
+        return self.buffers[name][: self._lengths[name]]
+
+    def create(self, name: str, dtype: npt.DTypeLike, length: int = 0) -> Array:
+        """A new zeroed array; one of the same name is replaced."""
+        self.buffers[name] = self._allocator.allocate(name, np.dtype(dtype), max(length, _SMALLEST))
+        self._lengths[name] = length
+        return self.array(name)
+
+    def resize(self, name: str, length: int) -> Array:
+        """Change an array's length; new elements are zero. Capacity doubles when it is outgrown."""
+        buffer, used = self.buffers[name], self._lengths[name]
+        if length > len(buffer):
+            grown = self._allocator.allocate(name, buffer.dtype, max(length, 2 * len(buffer)))
+            grown[:used] = buffer[:used]
+            self.buffers[name] = grown
+        elif length > used:
+            buffer[used:length] = 0
+        self._lengths[name] = length
+        return self.array(name)
+
+    def append(self, name: str, values: npt.ArrayLike) -> None:
+        """Put values behind the last element of an array."""
+        items = np.asarray(values, self.buffers[name].dtype)
+        used = self._lengths[name]
+        self.resize(name, used + len(items))[used:] = items
+
+    def replace(self, name: str, values: Array) -> Array:
+        """Make an array hold exactly these values, created if need be."""
+        if name not in self or self.buffers[name].dtype != values.dtype:
+            self.create(name, values.dtype, len(values))
+        view = self.resize(name, len(values))
+        view[:] = values
+        return view
+
+    def release(self, prefix: str) -> None:
+        """Forget all arrays whose names begin with `prefix`."""
+        for name in [name for name in self._lengths if name.startswith(prefix)]:
+            del self.buffers[name], self._lengths[name]
+            self._allocator.release(name)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in use by all arrays, without spare capacity."""
+        return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
+
+
+def snapshot(state: SlotState) -> Iterator[bytes]:
+    """The state in pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
+    directory = [[name, state.buffers[name].dtype.str] for name in state.header["lengths"]]
+    head = orjson.dumps({"header": state.header, "arrays": directory}, option=orjson.OPT_NON_STR_KEYS)
+    parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
+    parts += [np.ascontiguousarray(state.array(name)).view(np.uint8).data for name, _ in directory]
+    return _cut(parts)
+
+
+def _cut(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    piece = bytearray()
+    for part in parts:
+        at = 0
+        while at < len(part):
+            taken = part[at : at + PIECE_BYTES - len(piece)]
+            piece += taken
+            at += len(taken)
+            if len(piece) == PIECE_BYTES:
+                yield bytes(piece)
+                piece = bytearray()
+    if piece:
+        yield bytes(piece)
+
+
+def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> SlotState:
+    """The state that `snapshot` cut into these pieces.
+
+    Raises:
+        ValueError: the pieces are not a whole snapshot.
+    """
+    reader = _Reader(pieces)
+    head = orjson.loads(reader.take(int.from_bytes(reader.take(8), "little")))
+    lengths = head["header"]["lengths"]
+    state = SlotState({**head["header"], "lengths": {}}, None, allocator)
+    for name, dtype in head["arrays"]:
+        view = state.create(name, dtype, lengths[name])
+        reader.fill(view.view(np.uint8))
+    return state
+
+
+class _Reader:
+    """Reads bytes across the borders of pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest: memoryview = memoryview(b"")
+
+    def take(self, count: int) -> bytes:
+        out = np.empty(count, np.uint8)
+        self.fill(out)
+        return out.tobytes()
+
+    def fill(self, target: npt.NDArray[np.uint8]) -> None:
+        at = 0
+        while at < len(target):
+            if not self._rest:
+                try:
+                    self._rest = memoryview(next(self._pieces))
+                except StopIteration:
+                    raise ValueError("a snapshot ends before its last array") from None
+            count = min(len(target) - at, len(self._rest))
+            target[at : at + count] = np.frombuffer(self._rest[:count], np.uint8)
+            self._rest = self._rest[count:]
+            at += count

@@ -1,0 +1,1 @@
+"""Answers of one moment, read from slots that stand still."""

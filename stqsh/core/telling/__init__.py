@@ -1,0 +1,1 @@
+"""From updates to chunks, and the slots' partial answers merged."""

@@ -1,0 +1,64 @@
+"""How a kind reports updates of its queries on a slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.distance import distances_between
+from stqsh.core.kernels.gather import gather, tally
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.matching.answers import RegionContext
+from stqsh.core.telling.report import Report, Told
+
+Array = npt.NDArray[Any]
+
+
+class Teller:
+    """Reports updates of a context's queries, given by their positions; counts them, and tells DISTANCE."""
+
+    def __init__(self, context: RegionContext, report: Report) -> None:
+        self._context, self._queries, self._report = context, context.queries, report
+
+    def end(self, step: int, query: Array, why: int, versions: Array) -> None:
+        """Report that members are taken back whatever happens in a step: as they were before it."""
+        count = len(query)
+        whys = np.full(count, why, np.int8)
+        told = Told(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
+        self.tell(told, np.full(count, step - 1))
+
+    def tell(self, told: Told, asof: Array | None = None) -> None:
+        """Report updates whose queries are given as positions.
+
+        asof: the steps after which distances are meant, int64 (n,); those of the updates unless said.
+        """
+        if not len(told.step):
+            return
+        # Kernels are compiled once for each mixture of types, so there is one.
+        query, op, ids = told.query.astype(np.int32), told.op.astype(np.int8), self._queries["id"]
+        show = told.show.astype(np.int64)
+        far = self._distances(query, show, told.step if asof is None else asof)
+        self._report.told.append(Told(told.step, ids[query], op, told.why.astype(np.int8), show, far))
+        self._queries["told"][:] += np.bincount(query, minlength=len(ids))
+        deltas = tally(query, op, len(ids))
+        grown = np.flatnonzero(deltas)
+        self._report.grown.append((ids[grown], deltas[grown]))
+
+    def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
+        """How far what is shown is from the centres, NaN where a query does not ask; None if none does."""
+        asking = np.flatnonzero(self._queries["far"][query])
+        if not len(asking):
+            return None
+        movement = self._context.batch.objects
+        rows, stored = movement.sources
+        shown = np.where(show < movement.versions, show, -1)[asking]
+        x, y = (
+            gather(frozen(old), frozen(new), shown) for old, new in ((stored.x, rows.x), (stored.y, rows.y))
+        )
+        x[shown < 0] = np.nan
+        out = np.full(len(query), np.nan)
+        centre = self._context.centres(query[asking], steps[asking])
+        out[asking] = distances_between(*centre, x, y, self._context.planar)
+        return out

@@ -1,0 +1,1 @@
+"""Texts as terms, and the index of keyword queries."""

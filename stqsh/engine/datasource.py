@@ -1,0 +1,132 @@
+"""The Python Data Source `stqsh`: the planner, dressed up for Spark.
+
+Offsets, planning and reading are the planner's (`stqsh.engine.plan`); here they only become what Spark asks
+for. The offsets are made in one long-lived process beside the driver's JVM, the tasks are read in workers.
+Two further processes only look at the class, so what is heavy is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from stqsh.engine.schema import SPARK_SCHEMA, TIMING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from stqsh.core.chunks import Chunk
+    from stqsh.engine.plan import Planner
+    from stqsh.engine.tasks import Task
+
+#: A file of this name in the home holds further batches back: the engine is stopping.
+HOLD_FILE = "hold"
+
+
+class StqshSource(DataSource):
+    """One source for the control log, the clock and all streams.
+
+    Options: `home` (the session's directory), `slots`, `max_records` (of a batch), `boot` (names this start
+    of the query, whose first batch moves nothing but brings everything up).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `spark.readStream.format`."""
+        return "stqsh"
+
+    def schema(self) -> str:
+        """The columns of a chunk and the key to group by."""
+        return SPARK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Give the reader that lives as long as the query."""
+        options = self.options
+        made_from = Path(options["home"]), int(options["slots"]), int(options["max_records"])
+        return StqshReader(made_from, options["boot"])
+
+
+class TaskPartition(InputPartition):
+    """One task of a batch on its way to a worker."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(None)
+        self.task = task
+
+
+class StqshReader(DataSourceStreamReader):
+    """Answer Spark's questions with a planner, which is made from `made_from` where it is first asked.
+
+    An offset is the planner's, with one more entry: the `boot` that it was made in.
+    """
+
+    def __init__(self, made_from: tuple[Path, int, int], boot: str) -> None:
+        self._made_from, self._boot = made_from, boot
+        self._hold = made_from[0] / HOLD_FILE
+        self._planner: Planner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A worker reads tasks and needs no planner."""
+        return {**self.__dict__, "_planner": None}
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of this process."""
+        from stqsh.engine.plan import Planner
+
+        if self._planner is None:
+            self._planner = Planner(*self._made_from)
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The offset before anything has happened."""
+        return {**self.planner.initial(), "boot": ""}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; `start` itself where there is nothing to do."""
+        if start["boot"] != self._boot:
+            return {**start, "boot": self._boot}
+        if self._hold.exists():
+            return start
+        before = without_boot(start)
+        after = self.planner.latest(before, time.time_ns() // 1000)
+        return start if after is before else {**after, "boot": self._boot}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of the batch between two offsets."""
+        tasks = self.planner.plan(without_boot(start), without_boot(end))
+        return [TaskPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task in a worker."""
+        from stqsh.engine.rows import in_groups, to_batch
+        from stqsh.engine.tasks import chunks
+
+        assert isinstance(partition, TaskPartition)
+        begun = time.perf_counter_ns()
+        slots = self._made_from[1]
+        for some in in_groups(chunks(partition.task)):
+            yield to_batch(some, slots)
+        took_us = (time.perf_counter_ns() - begun) // 1000
+        yield to_batch([_timing(partition.task, took_us)], slots)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: what was taken stays in the log and the replay stores."""
+
+
+def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
+    """Give the planner's part of an offset."""
+    return {name: value for name, value in offset.items() if name != "boot"}
+
+
+def _timing(task: Task, took_us: int) -> Chunk:
+    from stqsh.core.chunks import Chunk, pack_json
+
+    content = pack_json({"at": "source", "us": took_us})
+    return Chunk(0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)

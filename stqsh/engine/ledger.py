@@ -1,0 +1,71 @@
+"""The planner's fold of the control log: which streams there are, and whose focal objects are broadcast."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from stqsh.session.records import LogRow, Spec
+
+Key = str | int
+
+#: Kinds of log rows that change what slots hold: they take effect with a step.
+COMMANDS = frozenset({"register", "drop", "pause_query", "resume_query", "drop_stream"})
+#: Kinds that move the clock: they take effect between two batches.
+CLOCK_KINDS = frozenset({"run", "stop_run", "play", "pause"})
+#: Kinds that define what queries may ask about: slots learn of it at once, before the step that uses it.
+DEFINITIONS = frozenset({"create_table", "create_area"})
+
+
+@dataclass
+class Ledger:
+    """All log rows up to `seq`, folded to what routing needs.
+
+    `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
+    every slot (object routing, architecture section 4). A query that ended by its `FOR` keeps its count until
+    its stream is dropped, which costs a broadcast and changes no answer.
+    """
+
+    seq: int = 0
+    streams: dict[int, Spec] = field(default_factory=dict)
+    focal: dict[int, Counter[Key]] = field(default_factory=dict)
+    _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
+
+    def apply(self, row: LogRow) -> None:
+        """Fold one log row in; rows come in order of `seq`."""
+        self.seq = row.seq
+        if row.kind == "create_stream":
+            self.streams[row.spec["id"]] = row.spec
+        elif row.kind == "drop_stream":
+            self.streams.pop(row.spec["id"], None)
+            self.focal.pop(row.spec["id"], None)
+        elif row.kind == "register" and (key := focal_key(row.spec)) is not None:
+            stream_id = row.spec["stream_id"]
+            self._focal_of_query[row.spec["id"]] = (stream_id, key)
+            self.focal.setdefault(stream_id, Counter())[key] += 1
+        elif row.kind == "drop" and row.spec["id"] in self._focal_of_query:
+            self._forget_focal(row.spec["id"])
+
+    def broadcasts(self, stream_id: int, key: Key) -> bool:
+        """Say whether every slot already gets the records of this key."""
+        return self.focal.get(stream_id, Counter())[key] > 0
+
+    def focal_keys(self, stream_id: int) -> tuple[Key, ...]:
+        """List the keys of one stream whose records go to every slot."""
+        return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
+
+    def copy(self) -> Ledger:
+        """Give a ledger that can be folded on without touching this one."""
+        focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
+        return Ledger(self.seq, dict(self.streams), focal, dict(self._focal_of_query))
+
+    def _forget_focal(self, query_id: int) -> None:
+        stream_id, key = self._focal_of_query.pop(query_id)
+        if stream_id in self.focal:
+            self.focal[stream_id][key] -= 1
+
+
+def focal_key(query: Spec) -> Key | None:
+    """Give the key of the focal object that a query is bound to, None for a stationary one."""
+    key: Key | None = query["region"].get("focal")
+    return key

@@ -1,0 +1,79 @@
+"""How far the one query has come: the offset that Spark keeps for the data source, as plain JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """A `RUN` under way: its sequence number in the control log and the last step it asks for."""
+
+    seq: int
+    until: int
+
+
+@dataclass(frozen=True)
+class Play:
+    """Streams that run on by themselves; the latest `PLAY`'s number and pace (None: as fast as may be)."""
+
+    seq: int
+    streams: tuple[int, ...]
+    pace: float | None
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The state between two batches: with the log and the stores, all that the next batch is made from.
+
+    `seq`: control log consumed by the slots; `clock_seq`: consumed by the clock (`RUN`, `PLAY`, ...);
+    `step`: last step taken; `base_tick`: the tick of step 1, None before it; `rows`: next row of each
+    stream's replay store; `run_done`: the last `RUN` that finished; `asked`: focal look-ups asked up to
+    this sequence number; `behind`: how many steps streams that play at a pace were behind it; `defined`:
+    the slots know the tables and areas that the log defines up to here, which may be beyond `seq`;
+    `answered`: the slots have been asked the snapshots up to here, which may be beyond `seq` too.
+    """
+
+    seq: int = 0
+    clock_seq: int = 0
+    step: int = 0
+    base_tick: int | None = None
+    tick_us: int | None = None
+    rows: dict[int, int] = field(default_factory=dict)
+    run: Run | None = None
+    run_done: int = 0
+    play: Play | None = None
+    asked: int = 0
+    behind: int = 0
+    defined: int = 0
+    answered: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the offset as JSON values (object keys are strings)."""
+        return {**asdict(self), "rows": {str(stream): row for stream, row in self.rows.items()}}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Offset:
+        """Read an offset back from `to_json`'s form."""
+        run, play = value["run"], value["play"]
+        return Offset(
+            **{
+                **value,
+                "rows": {int(stream): row for stream, row in value["rows"].items()},
+                "run": Run(**run) if run else None,
+                "play": Play(play["seq"], tuple(play["streams"]), play["pace"]) if play else None,
+            }
+        )
+
+    def tick_of(self, step: int) -> int:
+        """Give the tick of a step; there is one only once the clock has started."""
+        if self.base_tick is None:
+            raise ValueError("the clock has not started: there is no tick yet")
+        return self.base_tick + step - 1
+
+    def step_of(self, tick: int) -> int:
+        """Give the step of a tick; there is one only once the clock has started."""
+        if self.base_tick is None:
+            raise ValueError("the clock has not started: there is no step yet")
+        return tick - self.base_tick + 1

@@ -1,0 +1,49 @@
+"""The one streaming query: source, Evaluate, Aggregate, Deliver."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from stqsh.engine.datasource import StqshSource
+from stqsh.engine.deliver import Deliver
+from stqsh.engine.folds import AGGREGATE, EVALUATE
+from stqsh.engine.operators import Place, with_operator
+from stqsh.engine.settings import EngineSettings
+from stqsh.session.home import SessionHome
+
+
+def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver) -> StreamingQuery:
+    """Start the query, from the session's checkpoint where there is one.
+
+    Its first batch moves nothing: it brings workers, state and caches up, so that the session is ready after
+    it.
+    """
+    home = SessionHome(settings.home)
+    place = Place(settings.slots, arena_folders(home))
+    spark.dataSource.register(StqshSource)
+    chunks = (
+        spark.readStream.format(StqshSource.name())
+        .option("home", str(home.path))
+        .option("slots", settings.slots)
+        .option("max_records", settings.max_records)
+        .option("boot", uuid.uuid4().hex)
+        .load()
+    )
+    for fold in (EVALUATE, AGGREGATE):
+        chunks = with_operator(chunks, fold, place)
+    return (
+        chunks.writeStream.queryName("stqsh")
+        .option("checkpointLocation", str(home.checkpoint))
+        .trigger(processingTime="0 seconds")
+        .foreachBatch(deliver)
+        .start()
+    )
+
+
+def arena_folders(home: SessionHome) -> tuple[Path, ...]:
+    """Give the folders for slot state: the session's arena, then a folder in the home for when it is full."""
+    return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))

@@ -1,0 +1,53 @@
+"""What the engine is told at its start: the session's home and the profile's settings for Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stqsh.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What an engine is started with.
+
+    The session's home, Spark's master URL, the number of slots, the memory of the driver, the most records of
+    a batch, and further options for Java.
+    """
+
+    home: Path
+    master: str = "local[2,4]"
+    slots: int = 2
+    memory: str = "2g"
+    max_records: int = 400_000
+    java_options: tuple[str, ...] = ()
+
+    @staticmethod
+    def from_profile(home: Path, profile: Profile) -> EngineSettings:
+        """Take the engine's part of a profile."""
+        return EngineSettings(
+            home=home,
+            master=profile.text("spark.master"),
+            slots=profile.number("engine.slots"),
+            memory=profile.text("engine.memory"),
+            max_records=profile.number("engine.max_records_per_batch"),
+        )
+
+    def with_slots(self, slots: int) -> EngineSettings:
+        """Give the same settings with another number of slots."""
+        return replace(self, slots=slots)
+
+    @property
+    def local(self) -> bool:
+        """Whether driver and executors are one process on this machine."""
+        return self.master.startswith("local[") or self.master == "local"
+
+    @property
+    def scratch(self) -> Path:
+        """The directory for Spark's temporary files; its path is short, as Unix sockets need."""
+        digest = hashlib.sha256(bytes(self.home.absolute())).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"stqsh-{os.getuid()}-{digest}"

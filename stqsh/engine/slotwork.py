@@ -1,0 +1,67 @@
+"""The work of an operator on one slot's chunks of a batch; operators.py is what Spark sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from stqsh.core.chunks import Chunk, in_order, pack, pack_json, unpack
+from stqsh.core.telling.partials import is_partial
+from stqsh.engine.arena import Arena
+from stqsh.engine.persist import SlotStore
+from stqsh.engine.rows import from_frames, in_groups, to_frame
+from stqsh.engine.schema import TIMING
+from stqsh.engine.slotstate import Costs, Fold, SlotKeeper
+
+if TYPE_CHECKING:
+    from stqsh.engine.operators import Place
+
+
+def fold_slot(
+    fold: Fold, place: Place, store: SlotStore, frames: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
+    slot, taken, sent = parted(fold, list(from_frames(frames)))
+    if taken:
+        arena = Arena(place.arena, f"{fold.name}-{slot}")
+        answers, costs = SlotKeeper(fold, slot, store, arena).advance(taken)
+        sent += [*addressed(answers, place.slots), _timing(fold, taken[0], costs)]
+    for some in in_groups(sent):
+        yield to_frame(some, place.slots)
+
+
+def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
+    """Give the slot, what the fold takes, in order, and what passes by."""
+    taken = [chunk for chunk in chunks if chunk.kind != TIMING and fold.takes(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind == TIMING or not fold.takes(chunk)]
+    return chunks[0].slot, in_order(taken), passing
+
+
+def addressed(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
+    """Send partials to the slots of their queries (query id modulo the slots)."""
+    for chunk in chunks:
+        if is_partial(chunk.kind):
+            yield from _by_query(chunk, slots)
+        else:
+            yield chunk
+
+
+def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
+    """Split a chunk whose payload's first column has the queries' ids."""
+    batch = unpack(chunk.payload)
+    owners = batch.column(0).to_numpy() % slots
+    # Each sender's chunks keep a place of their own in the receiver's order.
+    part = chunk.slot + slots * chunk.part
+    for slot in range(slots):
+        mine = batch if (owners == slot).all() else batch.filter(pa.array(owners == slot))
+        if mine.num_rows:
+            yield replace(chunk, slot=slot, part=part, rows=mine.num_rows, payload=pack(mine))
+
+
+def _timing(fold: Fold, first: Chunk, costs: Costs) -> Chunk:
+    content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
+    return Chunk(first.slot, 0, TIMING, 0, first.first_step, first.last_step, 0, content)

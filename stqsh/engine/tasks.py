@@ -1,0 +1,254 @@
+"""The tasks of a batch: what a worker reads from control log and replay stores, as chunks for the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.core.chunks import Chunk, pack, pack_json, unpack
+from stqsh.core.kernels.hashing import hash_keys
+from stqsh.engine.ledger import Key, Ledger
+from stqsh.engine.offset import Offset
+from stqsh.engine.routes import Routes, cell_routing, slots_of_places
+from stqsh.routing.object import slots_of
+from stqsh.session.control import ControlDb, read_log
+from stqsh.session.records import LogRow, Spec
+from stqsh.sources.store import open_store
+from stqsh.sources.tables import CONTENT, read_table
+
+#: A slice of a store of fewer records than this is not worth a task of its own.
+SLICE_RECORDS = 50_000
+#: Slices of one stream in a batch at the most: as many tasks read at once.
+SLICES = 2
+
+#: Records, and commands, in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
+CHUNK_RECORDS = 1 << 16
+CHUNK_COMMANDS = 4_096
+
+# Chunks of one stream and batch are put in order by their part; those of a kind count on from its first.
+PART_DEFINE, PART_LOOKUP, PART_ASK = 0, 1, 2
+PART_COMMANDS, PART_SEEDS, PART_RECORDS = 1 << 20, 1 << 21, 1 << 22
+#: From the parts of one slice's records to those of the next.
+_PARTS_OF_SLICE = 1 << 16
+
+_OPERATIONS = {
+    "register": "register",
+    "drop": "drop",
+    "pause_query": "pause",
+    "resume_query": "resume",
+    "drop_stream": "drop_stream",
+}
+_DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
+
+
+@dataclass(frozen=True)
+class Head:
+    """What slots get before the records: clock, rows of the log, keys to look up.
+
+    `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
+    `first < seq <= last` define become known, which may be earlier.
+    """
+
+    clock: Spec
+    commands: tuple[int, int]
+    defined: tuple[int, int]
+    lookups: dict[int, tuple[Key, ...]]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot."""
+
+    stream_id: int
+    start: int
+    stop: int
+    part: int
+    focal: tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part of a batch that one worker reads; `head` only in the first, `streams`: their specs by id."""
+
+    home: str
+    slots: int
+    streams: dict[int, Spec]
+    first_step: int
+    last_step: int
+    base_tick: int
+    head: Head | None
+    slices: tuple[Slice, ...]
+
+
+def cut_into_tasks(
+    home: Path, slots: int, head: Head, span: tuple[Offset, Offset], ledger: Ledger
+) -> list[Task]:
+    """Cut the rows between two offsets into slices, and spread the slices over tasks of like size."""
+    first, last = span
+    slices: list[list[Slice]] = [[] for _ in range(SLICES)]
+    for stream_id, stop in sorted(last.rows.items()):
+        start = first.rows.get(stream_id, 0)
+        pieces = max(1, min(SLICES, (stop - start) // SLICE_RECORDS))
+        bounds = [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
+        for piece in range(pieces):
+            if bounds[piece] < bounds[piece + 1]:
+                keys = ledger.focal_keys(stream_id)
+                slices[piece].append(
+                    Slice(
+                        stream_id,
+                        bounds[piece],
+                        bounds[piece + 1],
+                        PART_RECORDS + piece * _PARTS_OF_SLICE,
+                        keys,
+                    )
+                )
+    common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+    rest = [Task(*common, None, tuple(some)) for some in slices[1:] if some]
+    return [Task(*common, head, tuple(slices[0])), *rest]
+
+
+def chunks(task: Task) -> Iterator[Chunk]:
+    """Read a task: yield its chunks, each addressed to a slot (its index)."""
+    if task.head is not None:
+        yield from _head_chunks(task, task.head)
+    for piece in task.slices:
+        yield from _record_chunks(task, piece)
+
+
+def _head_chunks(task: Task, head: Head) -> Iterator[Chunk]:
+    yield from _to_all(task, 0, "clock", 0, pack_json(head.clock))
+    for stream_id, keys in sorted(head.lookups.items()):
+        yield from _to_all(task, stream_id, "lookup", PART_LOOKUP, pack_json(list(keys)))
+    for ask in head.clock.get("asks", ()):
+        yield from _to_all(task, ask["spec"]["stream_id"], "ask", PART_ASK, pack_json([ask]))
+    control = ControlDb(Path(task.home))
+    for row in _rows(control, head.defined):
+        yield from _definition_chunks(task, row)
+    rows = _rows(control, head.commands)
+    for row in rows:
+        if row.kind == "create_stream":
+            yield from _to_all(task, row.spec["id"], "define", PART_DEFINE, pack_json(row.spec))
+        elif row.kind in _DROPS:
+            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], PART_COMMANDS, pack_json({}))
+    for stream_id, commands in sorted(_commands(rows).items()):
+        yield from _command_chunks(task, stream_id, commands)
+    yield from _seed_chunks(task, rows)
+
+
+def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
+    after, up_to = span
+    return read_log(control, after, up_to) if after < up_to else []
+
+
+def _definition_chunks(task: Task, row: LogRow) -> Iterator[Chunk]:
+    """Hand a table or an area to every slot; one that could not be read is empty."""
+    if row.kind == "create_area":
+        yield from _to_all(task, row.spec["id"], "area_define", PART_DEFINE, row.payload or b"")
+    if row.kind != "create_table":
+        return
+    table = row.spec["id"]
+    yield from _to_all(task, table, "table_define", PART_DEFINE, pack_json(row.spec))
+    directory = Path(task.home) / "tables" / str(table)
+    if (directory / CONTENT).exists():
+        for number, rows in enumerate(read_table(directory), start=PART_DEFINE + 1):
+            yield from _to_all(task, table, "table", number, pack(rows), rows.num_rows)
+
+
+def _commands(rows: list[LogRow]) -> dict[int, list[Spec]]:
+    """Collect the commands of log rows per stream, in the log's order."""
+    commands: dict[int, list[Spec]] = {}
+    for row in rows:
+        if row.kind in _OPERATIONS:
+            stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
+            content = {"query": row.spec} if row.kind == "register" else {"id": row.spec["id"]}
+            commands.setdefault(stream_id, []).append({"op": _OPERATIONS[row.kind], **content})
+    return commands
+
+
+def _command_chunks(task: Task, stream_id: int, commands: list[Spec]) -> Iterator[Chunk]:
+    """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
+    stream = task.streams.get(stream_id)
+    if task.slots == 1 or stream is None or stream.get("kind") != "event":
+        for part, payload in _packed_commands(commands):
+            yield from _to_all(task, stream_id, "commands", part, payload)
+        return
+    new = [command["query"] for command in commands if command["op"] == "register"]
+    concerned = np.ones((len(commands), task.slots), np.bool_)
+    concerned[[command["op"] == "register" for command in commands]] = Routes(
+        Path(task.home), task.slots
+    ).slots_of_queries(stream, new)
+    for slot in range(task.slots):
+        mine = [command for command, concerns in zip(commands, concerned[:, slot], strict=True) if concerns]
+        for part, payload in _packed_commands(mine):
+            span = (task.first_step, task.last_step)
+            yield Chunk(slot, stream_id, "commands", part, *span, 0, payload)
+
+
+def _packed_commands(commands: list[Spec]) -> Iterator[tuple[int, bytes]]:
+    for number, start in enumerate(range(0, len(commands), CHUNK_COMMANDS)):
+        yield PART_COMMANDS + number, pack_json(commands[start : start + CHUNK_COMMANDS])
+
+
+def _seed_chunks(task: Task, rows: list[LogRow]) -> Iterator[Chunk]:
+    """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
+    found = [row for row in rows if row.kind == "found" and row.payload]
+    for number, row in enumerate(found):
+        records = unpack(row.payload or b"")
+        stream = task.streams.get(row.spec["stream_id"])
+        if not records.num_rows or stream is None:
+            continue
+        steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
+        seeds = _with_routing(records, steps, hash_keys(records[stream["key"]]))
+        part = PART_SEEDS + number
+        yield from _to_all(task, row.spec["stream_id"], "focal", part, pack(seeds), seeds.num_rows)
+
+
+def _to_all(
+    task: Task, stream_id: int, kind: str, part: int, payload: bytes, rows: int = 0
+) -> Iterator[Chunk]:
+    for slot in range(task.slots):
+        yield Chunk(slot, stream_id, kind, part, task.first_step, task.last_step, rows, payload)
+
+
+def _record_chunks(task: Task, piece: Slice) -> Iterator[Chunk]:
+    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects."""
+    directory = Path(task.home) / "streams" / str(piece.stream_id)
+    store, stream = open_store(directory), task.streams[piece.stream_id]
+    stored = store.read(piece.start, piece.stop)
+    steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
+    hashes = hash_keys(stored[stream["key"]])
+    records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
+    routing = cell_routing(store.manifest, task.slots)
+    if routing is None:
+        slots = slots_of(hashes, task.slots)
+    else:
+        slots = slots_of_places(routing, stored, stream["x"], stream["y"])
+    for slot in range(task.slots):
+        mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
+        for part, payload, rows in _packed(mine, piece.part):
+            span = (task.first_step, task.last_step)
+            yield Chunk(slot, piece.stream_id, "records", part, *span, rows, payload)
+    if piece.focal:
+        keys = pa.array(piece.focal, stored.schema.field(stream["key"]).type)
+        focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
+        for part, payload, rows in _packed(focal, piece.part):
+            yield from _to_all(task, piece.stream_id, "focal", part, payload, rows)
+
+
+def _packed(records: pa.RecordBatch, first_part: int) -> Iterator[tuple[int, bytes, int]]:
+    """Cut records into payloads of CHUNK_RECORDS: part, payload and number of rows of each."""
+    for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
+        some = records.slice(start, CHUNK_RECORDS)
+        yield first_part + number, pack(some), some.num_rows
+
+
+def _with_routing(
+    records: pa.RecordBatch, steps: NDArray[np.int64], hashes: NDArray[np.uint64]
+) -> pa.RecordBatch:
+    """Add `_step` and `_hash` to a batch of records."""
+    return records.append_column("_step", pa.array(steps)).append_column("_hash", pa.array(hashes))

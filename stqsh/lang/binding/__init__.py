@@ -1,0 +1,1 @@
+"""The pieces that bind.py puts together: what is not built yet, streams, queries, conditions, commands."""

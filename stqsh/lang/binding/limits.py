@@ -1,0 +1,136 @@
+"""What the language has and stqsh has not yet: one small function a part, in the order they are asked.
+
+Each gives the words after "not supported yet: ", or None where the statement does without that part. A
+function goes when its part comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stqsh.errors import NotSupported
+from stqsh.lang import ast
+from stqsh.lang.binding.functions import AGGREGATES
+from stqsh.lang.expressions import Call, Star
+
+Rule = Callable[[Any], str | None]
+
+
+def _distinct(select: ast.Select) -> str | None:
+    return "SELECT DISTINCT" if select.distinct else None
+
+
+def _grouping(select: ast.Select) -> str | None:
+    if select.group_by:
+        return "GROUP BY"
+    return "HAVING" if select.having else None
+
+
+def _windows(select: ast.Select) -> str | None:
+    if select.window:
+        return "WINDOW"
+    return "SYNC" if select.sync else None
+
+
+def _aggregates(select: ast.Select) -> str | None:
+    """A lone COUNT(*) is the one aggregate that there is."""
+    calls = (item.expression for item in select.items if isinstance(item.expression, Call))
+    found = next((call for call in calls if call.name in AGGREGATES), None)
+    if found is None or counts(select):
+        return None
+    return f"{found.name}(…) in a select list"
+
+
+QUERY_RULES: tuple[Rule, ...] = (_distinct, _grouping, _aggregates, _windows)
+"""What no query may have yet."""
+
+
+def _counting(select: ast.Select) -> str | None:
+    return "COUNT(*) in a continuous query" if counts(select) else None
+
+
+def _ordering(select: ast.Select) -> str | None:
+    if select.order_by:
+        return "ORDER BY in a continuous query"
+    return None if select.limit is None else "LIMIT in a continuous query"
+
+
+CONTINUOUS_RULES: tuple[Rule, ...] = (_counting, _ordering)
+"""What a continuous query may not have yet."""
+
+
+def _since_now(query: ast.RegisterQuery) -> str | None:
+    return "SINCE NOW" if query.since_now else None
+
+
+REGISTER_RULES: tuple[Rule, ...] = (_since_now,)
+"""What a REGISTER QUERY may not have yet."""
+
+
+def _live_sources(stream: ast.CreateStream | ast.CreateTable | ast.CreateRegions) -> str | None:
+    kinds = {ast.KafkaSource: "KAFKA", ast.StdinSource: "STDIN", ast.SocketSource: "SOCKET"}
+    name = kinds.get(type(stream.source))
+    return f"{name} sources" if name else None
+
+
+def _retention(stream: ast.CreateStream) -> str | None:
+    return "RETAIN SIGNIFICANT" if stream.retain == "SIGNIFICANT" else None
+
+
+STREAM_RULES: tuple[Rule, ...] = (_live_sources, _retention)
+"""What a CREATE STREAM may not have yet."""
+
+
+def _generated(table: ast.CreateTable | ast.CreateRegions) -> str | None:
+    return (
+        "generators of other things than streams" if isinstance(table.source, ast.GeneratorSource) else None
+    )
+
+
+SOURCE_RULES: tuple[Rule, ...] = (_live_sources, _generated)
+"""What a CREATE TABLE and a CREATE REGIONS may not have yet."""
+
+
+_SHOWN = frozenset({"ROUTING", "CACHE", "LOAD"})
+_STATEMENTS: dict[type[ast.Statement], str] = {
+    ast.Repartition: "REPARTITION",
+    ast.Rebalance: "REBALANCE",
+    ast.Watch: "WATCH",
+    ast.Map: "MAP",
+}
+
+
+def _whole_statements(statement: ast.Statement) -> str | None:
+    return _STATEMENTS.get(type(statement))
+
+
+def _shown(statement: ast.Statement) -> str | None:
+    if isinstance(statement, ast.Show) and statement.what in _SHOWN:
+        return f"SHOW {statement.what}"
+    return None
+
+
+def _analysis(statement: ast.Statement) -> str | None:
+    is_analysis = isinstance(statement, ast.Explain) and statement.analyze and statement.select is not None
+    return "EXPLAIN ANALYZE SELECT" if is_analysis else None
+
+
+STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown, _analysis)
+"""Statements that are not there yet."""
+
+
+def check(rules: tuple[Rule, ...], node: object) -> None:
+    """Ask the rules in turn. Raises `NotSupported` with the words of the first that has any."""
+    for rule in rules:
+        what = rule(node)
+        if what is not None:
+            raise NotSupported(what)
+
+
+def counts(select: ast.Select) -> bool:
+    """Whether a select list is a lone COUNT(*)."""
+    call = select.items[0].expression
+    if len(select.items) > 1 or not isinstance(call, Call) or call.name != "COUNT":
+        return False
+    return len(call.arguments) == 1 and isinstance(call.arguments[0], Star)

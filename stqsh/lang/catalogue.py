@@ -1,0 +1,65 @@
+"""What the binder asks of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Spec = dict[str, Any]
+"""A StreamSpec, TableSpec, AreaSpec, QuerySpec or another JSON object, as the control log keeps them."""
+
+
+class CatalogueView(Protocol):
+    """The names in use, and what they stand for."""
+
+    def stream(self, name: str) -> Spec | None:
+        """The StreamSpec of a stream, None where there is none of that name."""
+
+    def query(self, name: str) -> Spec | None:
+        """The QuerySpec of a live query (active or paused), None where there is none of that name."""
+
+    def table(self, name: str) -> Spec | None:
+        """The TableSpec of a table, None where there is none of that name."""
+
+    def area(self, name: str) -> Spec | None:
+        """The AreaSpec of a region or a set of regions, None where there is none of that name."""
+
+    def names(self, kind: str) -> Collection[str]:
+        """The names in use of a kind: "stream", "query", "table" or "region"."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings that SET may change, by their dotted keys."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """A catalogue held in memory: specs by name."""
+
+    streams: Mapping[str, Spec] = field(default_factory=dict)
+    queries: Mapping[str, Spec] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Spec] = field(default_factory=dict)
+    areas: Mapping[str, Spec] = field(default_factory=dict)
+
+    def stream(self, name: str) -> Spec | None:
+        """The StreamSpec of a stream."""
+        return self.streams.get(name)
+
+    def query(self, name: str) -> Spec | None:
+        """The QuerySpec of a query."""
+        return self.queries.get(name)
+
+    def table(self, name: str) -> Spec | None:
+        """The TableSpec of a table."""
+        return self.tables.get(name)
+
+    def area(self, name: str) -> Spec | None:
+        """The AreaSpec of a region or a set of regions."""
+        return self.areas.get(name)
+
+    def names(self, kind: str) -> Collection[str]:
+        """The names of a kind, in the order in which they were given."""
+        named = {"stream": self.streams, "query": self.queries, "table": self.tables, "region": self.areas}
+        return named[kind].keys()

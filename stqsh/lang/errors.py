@@ -1,0 +1,127 @@
+"""What is wrong with a statement: where, what, what was expected, and a name that is near.
+
+The one place where the text of these errors is built:
+
+    demo.stq:3:15: unknown column 'speeed'
+      WHERE speeed > 5
+            ^^^^^^
+    did you mean speed?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import ClassVar
+
+from stqsh.errors import NotSupported, StqshError
+from stqsh.lang.source import NOWHERE, Piece, Place, Span
+
+__all__ = ["BindFault", "LangError", "NotSupported", "SyntaxFault", "locating", "near", "or_list"]
+
+TOO_DEEP = "this statement is nested too deeply"
+_MOST_EXPECTED = 12
+_TELLING = 3
+_WIDEST = 120
+_BEFORE = 60
+
+
+class LangError(StqshError):
+    """A fault in a statement. `expected` holds human words, `near` the nearest name that exists."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        message: str,
+        span: Span = NOWHERE,
+        *,
+        expected: tuple[str, ...] = (),
+        near: str | None = None,
+        hint: str | None = None,
+        piece: Piece | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.span = span
+        self.expected = expected
+        self.near = near
+        self.piece = piece
+
+    @property
+    def place(self) -> Place | None:
+        """Line and column in the file or text, None where the fault has no place."""
+        if self.piece is None:
+            return None
+        return self.piece.source.place(self.piece.offset + max(self.span.start, 0))
+
+    def text(self) -> str:
+        """The whole text: place and message, the line, a caret, what was expected, the near name."""
+        lines = [self._head(), *self._excerpt()]
+        if self.expected:
+            lines.append(f"expected {or_list(self.expected)}")
+        if self.near:
+            lines.append(f"did you mean {self.near}?")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def _head(self) -> str:
+        if self.place is None or self.piece is None:
+            return self.message
+        file = "" if self.piece.source.file is None else f"{self.piece.source.file}:"
+        return f"{file}{self.place.line}:{self.place.column}: {self.message}"
+
+    def _excerpt(self) -> list[str]:
+        if self.place is None or self.piece is None:
+            return []
+        line = self.piece.source.line(self.place.line)
+        before = line[: self.place.column - 1]
+        if len(line) > _WIDEST:
+            cut = max(len(before) - _BEFORE, 0)
+            line, before = line[cut : cut + _WIDEST], before[cut:]
+        width = min(self.span.end - self.span.start, len(line) - len(before))
+        # Tabs stay tabs, so that the caret stands under its character whatever their width.
+        indent = "".join("\t" if character == "\t" else " " for character in before)
+        return [f"  {line}", f"  {indent}{'^' * max(width, 1)}"]
+
+
+class SyntaxFault(LangError):
+    """A text that is no statement."""
+
+
+class BindFault(LangError):
+    """A statement that does not fit the catalogue, or makes no sense."""
+
+
+@contextmanager
+def locating(piece: Piece) -> Iterator[None]:
+    """Give the faults raised inside the piece of source that their spans belong to.
+
+    Nesting that Python's stack cannot hold becomes a fault as well.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise SyntaxFault(TOO_DEEP, piece=piece) from None
+    except LangError as error:
+        if error.piece is None:
+            error.piece = piece
+        raise
+
+
+def near(given: str, names: Iterable[str]) -> str | None:
+    """The name that is most like the one given, whatever the case; None where none is much like it."""
+    by_fold = {name.casefold(): name for name in sorted(names)}
+    begun = [fold for fold in by_fold if fold.startswith(given.casefold()) and len(given) >= _TELLING]
+    if len(begun) == 1:
+        return by_fold[begun[0]]
+    matches = get_close_matches(given.casefold(), by_fold, n=1, cutoff=0.65)
+    return by_fold[matches[0]] if matches else None
+
+
+def or_list(words: tuple[str, ...]) -> str:
+    """`a`, `a or b`, `a, b or c`; a very long list is cut."""
+    if len(words) > _MOST_EXPECTED:
+        return ", ".join(words[:_MOST_EXPECTED]) + ", …"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

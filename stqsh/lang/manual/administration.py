@@ -1,0 +1,92 @@
+"""The manual of administration and output."""
+
+from __future__ import annotations
+
+from stqsh.lang.manual.entry import Entry
+
+_CHEAP = "Nothing to speak of."
+
+ADMINISTRATION = (
+    Entry(
+        "SHOW",
+        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SLOTS | ROUTING | CACHE | LOAD
+   | DEAD LETTERS | SETTINGS [FORMAT x]""",
+        "List what the session holds, or how it is doing.",
+        "SHOW QUERIES",
+        _CHEAP,
+    ),
+    Entry(
+        "SHOW QUERY",
+        "SHOW QUERY name [FORMAT x]",
+        "Show one query in full, with its counters.",
+        "SHOW QUERY near",
+        "One look at the objects, as for a snapshot.",
+    ),
+    Entry(
+        "DESCRIBE",
+        "DESCRIBE name [FORMAT x]",
+        "Show what a stream, a table, a region or a query is.",
+        "DESCRIBE taxis",
+        _CHEAP,
+    ),
+    Entry(
+        "REPARTITION",
+        "REPARTITION [stream] USING object | grid | agrid | quadtree | qttree [INTO n SLOTS]",
+        "Change how a stream is spread over the slots.",
+        "REPARTITION taxis USING quadtree INTO 8 SLOTS",
+        "The stream's state moves once.",
+    ),
+    Entry(
+        "REBALANCE",
+        "REBALANCE [stream] [USING shift | splitmerge | pm | fm | fg | greedy | border]",
+        "Even out the slots' loads.",
+        "REBALANCE taxis USING shift",
+        "Some of the stream's state moves.",
+    ),
+    Entry(
+        "SET",
+        "SET key = value",
+        "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
+        "SET shell.scheme = light",
+        "Settings that begin with engine. or spark. take hold when the engine starts again.",
+    ),
+    Entry(
+        "WATCH",
+        "WATCH query, …",
+        "Follow several queries side by side, on the full screen.",
+        "WATCH near, next",
+        "The engine does not notice: updates are read from the session's log.",
+    ),
+    Entry(
+        "MAP",
+        "MAP [stream] [query, …] [TO 'file.html']",
+        "Draw objects, regions and answers on a map.",
+        "MAP taxis near TO 'map.html'",
+        "One look at all objects for each picture.",
+    ),
+    Entry(
+        "HELP",
+        "HELP [statement]",
+        "Say what there is, or how to write it.",
+        "HELP CREATE REGION",
+        _CHEAP,
+    ),
+    Entry(
+        "DUMP",
+        "DUMP",
+        "Print every definition and query as a script that runs.",
+        "DUMP",
+        _CHEAP,
+    ),
+)
+
+OUTPUT_TOPICS = (
+    Entry(
+        "FORMAT",
+        """… FORMAT jsonl | csv | tsv | table | …
+FROM FILE 'glob' FORMAT csv | json | geojson | parquet [(option => value, …)]""",
+        "Say how one statement's answer is shown, or how a source's files are written.",
+        "SELECT oid, status FROM taxis WHERE oid = 'ambulance' FORMAT csv",
+        _CHEAP,
+    ),
+)

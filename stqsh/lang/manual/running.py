@@ -1,0 +1,44 @@
+"""The manual of running and following."""
+
+from __future__ import annotations
+
+from stqsh.lang.manual.entry import Entry
+
+RUNNING = (
+    Entry(
+        "RUN",
+        "RUN [UNTIL 'time' | FOR duration | n STEPS]",
+        "Advance the replayed streams, and return when that is done.",
+        "RUN FOR 2 min",
+        "As fast as the engine can; a batch takes at least 0.3 s. Ctrl-C stops it between two batches.",
+    ),
+    Entry(
+        "PLAY",
+        "PLAY stream [AT 10x | AT MAX]",
+        "Let a stream run on by itself.",
+        "PLAY taxis AT 10x",
+        "The engine works for as long as it plays, whether a shell is there or not.",
+    ),
+    Entry("PAUSE", "PAUSE stream", "Let a stream stand still.", "PAUSE taxis", "Nothing."),
+    Entry(
+        "PAUSE QUERY",
+        "PAUSE QUERY name",
+        "Stop a query's updates without dropping it.",
+        "PAUSE QUERY near",
+        "A paused query costs nothing.",
+    ),
+    Entry(
+        "RESUME QUERY",
+        "RESUME QUERY name",
+        "Let a paused query go on, with the difference since it was paused.",
+        "RESUME QUERY near",
+        "The answer is made anew once.",
+    ),
+    Entry(
+        "TAIL",
+        "TAIL query [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE condition] [LIMIT n] [FORMAT x]",
+        "Follow a query's updates; Ctrl-C leaves them, and the query goes on.",
+        "TAIL near FROM START ONLY + LIMIT 3",
+        "The engine does not notice: updates are read from the session's log. FROM START reads all of it.",
+    ),
+)

@@ -1,0 +1,96 @@
+"""Statements as text: `parse(to_sql(statement))` gives the same statement again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stqsh.lang import ast
+from stqsh.lang.errors import locating
+from stqsh.lang.expressions import Expression, Name
+from stqsh.lang.printing import definitions, queries
+from stqsh.lang.printing.expressions import expression
+from stqsh.lang.printing.values import constant, identifier, joined, pace, quoted
+
+
+def to_sql(statement: ast.Statement) -> str:
+    """A statement on one line, without a semicolon; clauses in the order of the manual.
+
+    Raises `SyntaxFault` for one that is nested too deeply.
+    """
+    with locating(statement.piece):
+        text = _PRINTERS[type(statement)](statement)
+    return text if statement.format is None else f"{text} FORMAT {identifier(statement.format)}"
+
+
+def expression_to_sql(node: Expression) -> str:
+    """An expression on one line."""
+    return expression(node)
+
+
+def _name(name: Name | None) -> str | None:
+    return None if name is None else identifier(name.text)
+
+
+def _names(names: tuple[Name, ...]) -> str:
+    return ", ".join(identifier(name.text) for name in names)
+
+
+def _run(node: ast.Run) -> str:
+    if node.until is not None:
+        return f"RUN UNTIL {constant(node.until)}"
+    if node.duration is not None:
+        return f"RUN FOR {constant(node.duration)}"
+    return "RUN" if node.steps is None else f"RUN {node.steps} STEPS"
+
+
+def _play(node: ast.Play) -> str:
+    return joined((f"PLAY {_name(node.stream)}", None if node.pace is None else f"AT {pace(node.pace)}"))
+
+
+def _repartition(node: ast.Repartition) -> str:
+    slots = None if node.slots is None else f"INTO {node.slots} SLOTS"
+    return joined(("REPARTITION", _name(node.stream), f"USING {node.strategy}", slots))
+
+
+def _rebalance(node: ast.Rebalance) -> str:
+    return joined(("REBALANCE", _name(node.stream), node.strategy and f"USING {node.strategy}"))
+
+
+def _set(node: ast.SetSetting) -> str:
+    key = ".".join(identifier(part) for part in node.key.text.split("."))
+    return f"SET {key} = {constant(node.value)}"
+
+
+def _map(node: ast.Map) -> str:
+    file = None if node.file is None else f"TO {quoted(node.file)}"
+    return joined(("MAP", _name(node.stream), _names(node.queries), file))
+
+
+_PRINTERS: dict[type[ast.Statement], Callable[[Any], str]] = {
+    ast.CreateStream: definitions.create_stream,
+    ast.CreateTable: definitions.create_table,
+    ast.CreateRegion: definitions.create_region,
+    ast.CreateRegions: definitions.create_regions,
+    ast.Drop: definitions.drop,
+    ast.Select: queries.select,
+    ast.RegisterQuery: queries.register,
+    ast.Subscribe: queries.subscribe,
+    ast.Explain: queries.explain,
+    ast.Tail: queries.tail,
+    ast.Run: _run,
+    ast.Play: _play,
+    ast.Pause: lambda node: f"PAUSE {_name(node.stream)}",
+    ast.PauseQuery: lambda node: f"PAUSE QUERY {_name(node.name)}",
+    ast.ResumeQuery: lambda node: f"RESUME QUERY {_name(node.name)}",
+    ast.Show: lambda node: f"SHOW {node.what}",
+    ast.ShowQuery: lambda node: f"SHOW QUERY {_name(node.name)}",
+    ast.Describe: lambda node: f"DESCRIBE {_name(node.name)}",
+    ast.Repartition: _repartition,
+    ast.Rebalance: _rebalance,
+    ast.SetSetting: _set,
+    ast.Watch: lambda node: f"WATCH {_names(node.names)}",
+    ast.Map: _map,
+    ast.Help: lambda node: joined(("HELP", node.topic)),
+    ast.Dump: lambda node: "DUMP",
+}

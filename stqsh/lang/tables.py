@@ -1,0 +1,74 @@
+"""Questions to the parse table: what may come next, and what a name would stand for there.
+
+A stack of states is all that an LALR parser knows. These functions push a terminal through a copy of it,
+with all the reductions that it brings about, and so give exact answers, where the table alone, whose
+look-aheads are merged over many contexts, would promise too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lark.parsers.lalr_analysis import Shift
+
+States = Mapping[int, Mapping[str, tuple[Any, Any]]]
+"""A state to its actions: a terminal to (Shift, next state) or (Reduce, rule)."""
+
+
+def accepts(states: States, stack: Sequence[int], terminal: str) -> bool:
+    """Whether a parser with this stack can go on with a terminal (`$END`: whether it may stop)."""
+    return shifted(states, stack, terminal) is not None
+
+
+def accepted(states: States, stack: Sequence[int]) -> frozenset[str]:
+    """All terminals that a parser with this stack can go on with, `$END` among them."""
+    candidates = [name for name in states[stack[-1]] if name == "$END" or name.isupper()]
+    return frozenset(name for name in candidates if accepts(states, stack, name))
+
+
+def shifted(states: States, stack: Sequence[int], terminal: str) -> list[int] | None:
+    """The stack after a terminal, None where the parser cannot go on with it."""
+    after = list(stack)
+    while (action := states[after[-1]].get(terminal)) is not None:
+        kind, argument = action
+        if kind is Shift:
+            after.append(argument)
+            return after
+        if _is_finished(states, after, argument):
+            return after
+        _reduce(states, after, argument)
+    return None
+
+
+def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> frozenset[str]:
+    """The rules that a terminal may be taken for by itself: {"column_name", "function_name"} for a name."""
+    after = shifted(states, stack, terminal)
+    if after is None:
+        return frozenset()
+    found: set[str] = set()
+    for following in states[after[-1]]:
+        found.update(_unit_reductions(states, after, following))
+    return frozenset(found)
+
+
+def _unit_reductions(states: States, stack: Sequence[int], terminal: str) -> Iterator[str]:
+    """The rules of one symbol that the top of the stack is reduced by when `terminal` follows."""
+    current = list(stack)
+    while (action := states[current[-1]].get(terminal)) is not None:
+        kind, rule = action
+        if kind is Shift or len(rule.expansion) != 1 or _is_finished(states, current, rule):
+            return
+        yield str(rule.origin.name)
+        _reduce(states, current, rule)
+
+
+def _reduce(states: States, stack: list[int], rule: Any) -> None:
+    if rule.expansion:
+        del stack[-len(rule.expansion) :]
+    stack.append(states[stack[-1]][rule.origin.name][1])
+
+
+def _is_finished(states: States, stack: Sequence[int], rule: Any) -> bool:
+    """Whether this reduction is of the start rule, after which there is no state to go to."""
+    return str(rule.origin.name) == "start" or len(rule.expansion) >= len(stack)

@@ -1,0 +1,36 @@
+"""The types of columns: their names in the language, and what fits what."""
+
+from __future__ import annotations
+
+from stqsh.lang.errors import BindFault, near
+from stqsh.lang.expressions import Name
+
+TYPES = ("STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP")
+ALIASES = {
+    "TEXT": "STRING",
+    "VARCHAR": "STRING",
+    "LONG": "BIGINT",
+    "INTEGER": "INT",
+    "REAL": "FLOAT",
+    "BOOL": "BOOLEAN",
+}
+NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT"})
+WHOLE_NUMBERS = frozenset({"BIGINT", "INT"})
+KEY_TYPES = frozenset({"STRING", "BIGINT", "INT"})
+WHOLE_RANGES = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
+
+
+def a_type(kind: str) -> str:
+    """`a DOUBLE`, `an INT`."""
+    return f"an {kind}" if kind == "INT" else f"a {kind}"
+
+
+def type_named(name: Name) -> str:
+    """The normalised type of a type's name in any case; raises for an unknown one."""
+    given = name.text.upper()
+    found = ALIASES.get(given, given)
+    if found in TYPES:
+        return found
+    raise BindFault(
+        f"unknown type {name.text!r}", name.span, expected=TYPES, near=near(given, (*TYPES, *ALIASES))
+    )

@@ -1,0 +1,1 @@
+"""Which slots get a record or a query: one module a strategy."""

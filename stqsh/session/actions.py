@@ -1,0 +1,282 @@
+"""What each statement does: one function a statement, and the table that names them all.
+
+An action gets the desk of its client and the statement; it binds, changes control.db, and yields what
+there is to say. A statement that is not in the table is not built yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from stqsh.errors import NotSupported, StqshError
+from stqsh.lang import ast
+from stqsh.lang.bind import bind
+from stqsh.lang.binding.options import BUILT_IN_KINDS
+from stqsh.lang.expressions import Name
+from stqsh.lang.printer import to_sql
+from stqsh.session import changes
+from stqsh.session.areas import create_region, create_regions
+from stqsh.session.catalogue import find_area, find_query, find_stream, find_table, live_streams
+from stqsh.session.control import append
+from stqsh.session.creation import create_stream, create_table
+from stqsh.session.describe import (
+    describe_area,
+    describe_query,
+    describe_stream,
+    describe_table,
+    dump,
+    show_query,
+)
+from stqsh.session.desk import Desk
+from stqsh.session.dropping import drop
+from stqsh.session.explain import explain
+from stqsh.session.following import Following, TailOptions
+from stqsh.session.manual import help_text
+from stqsh.session.records import QueryRow, Spec, StreamRow
+from stqsh.session.results import Answer, Message, Outcome
+from stqsh.session.running import Running
+from stqsh.session.settings import check_setting
+from stqsh.session.show import SUBJECTS
+
+_OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
+Action = Callable[[Desk, Any], Iterator[Outcome]]
+
+
+def perform(desk: Desk, statement: ast.Statement) -> Iterator[Outcome]:
+    """Do what a statement says. Raises `NotSupported` for one that is not built yet."""
+    action = ACTIONS.get(type(statement))
+    if action is None:
+        bind(statement, desk.view)  # says what is wrong, or that it is not supported yet
+        raise NotSupported(statement.text)
+    yield from action(desk, statement)
+
+
+def register(desk: Desk, statement: ast.RegisterQuery) -> Iterator[Outcome]:
+    """REGISTER QUERY."""
+    bound = bind(statement, desk.view)
+    _check_kind(bound.spec["kind"])
+    query = changes.register(desk.link.db, changes.Registered(_text(statement), bound.spec))
+    desk.link.wake()
+    yield Message(f"query {query.name} registered")
+
+
+def _check_kind(kind: str) -> None:
+    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
+    if kind in BUILT_IN_KINDS:
+        return
+    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+
+    if kind not in KINDS:
+        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+
+
+def subscribe(desk: Desk, statement: ast.Subscribe) -> Iterator[Outcome]:
+    """SUBSCRIBE: a query under a name of its own, that is dropped when the user leaves it."""
+    name = free_name(desk)
+    bound = bind(statement, desk.view, name=name)
+    text = to_sql(ast.RegisterQuery(Name(name), statement.select))
+    query = changes.register(desk.link.db, changes.Registered(f"{text};", bound.spec, desk.owner))
+    desk.link.wake()
+    yield Following(query, TailOptions(), desk.link, temporary=True, until_idle=not desk.autoplay)
+
+
+def run(desk: Desk, statement: ast.Run) -> Iterator[Outcome]:
+    """RUN in all its forms."""
+    bound = bind(statement, desk.view)
+    yield start_run(desk, _text(statement), bound.spec)
+
+
+def start_run(desk: Desk, text: str, spec: dict[str, Any]) -> Running:
+    """Log a RUN. Raises `StqshError` where it would never end, or nothing can run."""
+    streams = live_streams(desk.link.db)
+    if not streams:
+        raise StqshError("there is no stream to run", hint="make one with CREATE MOVING STREAM")
+    endless = [stream.name for stream in streams if desk.is_endless(stream)]
+    if spec["mode"] == "end" and endless:
+        raise StqshError(
+            f"RUN would never end: stream {endless[0]} is endless",
+            hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
+        )
+    row = append(desk.link.db, "run", text, spec)
+    desk.link.wake()
+    return Running(row.seq, row.spec, desk.link)
+
+
+def play(desk: Desk, statement: ast.Play) -> Iterator[Outcome]:
+    """PLAY stream."""
+    bind(statement, desk.view)
+    stream = _stream(desk, statement.stream.text)
+    pace = statement.pace
+    desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
+    yield Message(f"stream {stream.name} plays")
+
+
+def pause(desk: Desk, statement: ast.Pause) -> Iterator[Outcome]:
+    """PAUSE stream."""
+    bind(statement, desk.view)
+    stream = _stream(desk, statement.stream.text)
+    append(desk.link.db, "pause", _text(statement), {"id": stream.id, "name": stream.name})
+    yield Message(f"stream {stream.name} stands still")
+
+
+def pause_query(desk: Desk, statement: ast.PauseQuery) -> Iterator[Outcome]:
+    """PAUSE QUERY."""
+    yield _change_state(desk, statement, "pause_query", "paused")
+
+
+def resume_query(desk: Desk, statement: ast.ResumeQuery) -> Iterator[Outcome]:
+    """RESUME QUERY."""
+    yield _change_state(desk, statement, "resume_query", "active")
+
+
+def tail(desk: Desk, statement: ast.Tail) -> Iterator[Outcome]:
+    """TAIL."""
+    bound = bind(statement, desk.view)
+    only = None if statement.only is None else _OPS[statement.only]
+    options = TailOptions(statement.from_step, only, bound.spec["where"], statement.limit)
+    query = _query(desk, statement.name.text)
+    desk.link.wake()
+    yield Following(query, options, desk.link, until_idle=not desk.autoplay)
+
+
+def show(desk: Desk, statement: ast.Show) -> Iterator[Outcome]:
+    """SHOW."""
+    subject = SUBJECTS.get(statement.what)
+    if subject is None:
+        raise NotSupported(f"SHOW {statement.what}")
+    yield from subject(desk.link, desk.profile)
+
+
+def describe(desk: Desk, statement: ast.Describe) -> Iterator[Outcome]:
+    """DESCRIBE a stream, a table, a region, a set of regions or a query."""
+    name = statement.name.text
+    kind, db = bind(statement, desk.view).spec["kind"], desk.link.db
+    if kind == "stream":
+        yield from describe_stream(desk.link, _stream(desk, name))
+    elif kind == "table" and (table := find_table(db, name)) is not None:
+        yield from describe_table(desk.link, table)
+    elif kind == "region" and (area := find_area(db, name)) is not None:
+        yield from describe_area(desk.link, area)
+    else:
+        yield from describe_query(_query(desk, name))
+
+
+def show_one(desk: Desk, statement: ast.ShowQuery) -> Iterator[Outcome]:
+    """SHOW QUERY name."""
+    query = _query(desk, bind(statement, desk.view).spec["name"])
+    yield from show_query(query, desk.snapshots.measure(query.spec))
+
+
+def explain_statement(desk: Desk, statement: ast.Explain) -> Iterator[Outcome]:
+    """EXPLAIN [ANALYZE]."""
+    yield from explain(desk, bind(statement, desk.view).spec)
+
+
+def select(desk: Desk, statement: ast.Select) -> Iterator[Outcome]:
+    """SELECT: a snapshot, answered once."""
+    spec, stream = desk.snapshots.bound(statement, desk.view)
+    if desk.autoplay and desk.snapshots.is_about_to_play(stream):
+        yield Message(f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)")
+        desk.snapshots.wait_for(stream)
+    found = desk.snapshots.ask(spec, stream)
+    yield Answer(
+        tuple(found.table.column_names),
+        found.table,
+        found.step,
+        found.at_us,
+        location=_location(spec, stream),
+    )
+
+
+def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
+    """The names under which a SELECT gives its stream's location; `None` where it does not."""
+    shown = {expr[1]: name for name, expr in reversed(spec["select"]) if expr[0] == "col"}
+    x, y = shown.get(stream["x"]), shown.get(stream["y"])
+    return None if x is None or y is None else (x, y)
+
+
+def set_setting(desk: Desk, statement: ast.SetSetting) -> Iterator[Outcome]:
+    """SET key = value."""
+    bound = bind(statement, desk.view)
+    key = bound.spec["key"]
+    value = check_setting(key, str(bound.spec["value"]))
+    changes.set_value(desk.link.db, _text(statement), key, value)
+    late = key.startswith(("engine.", "spark."))
+    yield Message(f"{key} is {value}" + (", once the engine starts again" if late else ""))
+
+
+def help_(desk: Desk, statement: ast.Help) -> Iterator[Outcome]:
+    """HELP."""
+    del desk
+    yield Message(help_text(statement.topic))
+
+
+def dump_all(desk: Desk, statement: ast.Dump) -> Iterator[Outcome]:
+    """DUMP."""
+    del statement
+    yield dump(desk.link)
+
+
+ACTIONS: dict[type[ast.Statement], Action] = {
+    ast.CreateStream: create_stream,
+    ast.CreateTable: create_table,
+    ast.CreateRegion: create_region,
+    ast.CreateRegions: create_regions,
+    ast.Drop: drop,
+    ast.RegisterQuery: register,
+    ast.Subscribe: subscribe,
+    ast.Select: select,
+    ast.Run: run,
+    ast.Play: play,
+    ast.Pause: pause,
+    ast.PauseQuery: pause_query,
+    ast.ResumeQuery: resume_query,
+    ast.Tail: tail,
+    ast.Show: show,
+    ast.ShowQuery: show_one,
+    ast.Explain: explain_statement,
+    ast.Describe: describe,
+    ast.SetSetting: set_setting,
+    ast.Dump: dump_all,
+    ast.Help: help_,
+}
+"""Every statement that does something by now."""
+
+
+def free_name(desk: Desk) -> str:
+    """A name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
+    (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB 'sub_[0-9]*'")[0]
+    number = int(count) + 1
+    while find_query(desk.link.db, f"sub_{number}") or find_stream(desk.link.db, f"sub_{number}"):
+        number += 1
+    return f"sub_{number}"
+
+
+def _change_state(
+    desk: Desk, statement: ast.PauseQuery | ast.ResumeQuery, kind: changes.QueryChange, state: str
+) -> Message:
+    bind(statement, desk.view)
+    query = _query(desk, statement.name.text)
+    if query.state == state:
+        return Message(f"query {query.name} is {state} already")
+    changes.change_query(desk.link.db, kind, _text(statement), query)
+    return Message(f"query {query.name} is {state}")
+
+
+def _text(statement: ast.Statement) -> str:
+    return f"{to_sql(statement)};"
+
+
+def _stream(desk: Desk, name: str) -> StreamRow:
+    stream = find_stream(desk.link.db, name)
+    if stream is None:
+        raise StqshError(f"there is no stream {name}")
+    return stream
+
+
+def _query(desk: Desk, name: str) -> QueryRow:
+    query = find_query(desk.link.db, name)
+    if query is None or not query.live:
+        raise StqshError(f"there is no query {name}")
+    return query

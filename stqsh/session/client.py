@@ -1,0 +1,246 @@
+"""`stqsh.connect()`: the Python API, which the shell and `stqsh run` use as well.
+
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        for outcome in session.execute("CREATE MOVING STREAM …; REGISTER QUERY q AS …; RUN;"):
+            if isinstance(outcome, Running):
+                for updates in session.updates(until=outcome):
+                    print(updates.table.to_pandas())
+
+Statements go into the control log; the engine, a process of its own, takes them from there. What a query
+sends is read from the update log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from types import TracebackType
+from typing import Self
+
+from stqsh.errors import StqshError
+from stqsh.lang import ast
+from stqsh.lang.parse import parse
+from stqsh.profile import Profile, load_profile
+from stqsh.session import changes
+from stqsh.session.actions import perform, start_run
+from stqsh.session.catalogue import live_areas, live_queries, live_streams, live_tables, owned_queries
+from stqsh.session.control import ControlDb
+from stqsh.session.desk import Desk
+from stqsh.session.following import OnIdle, UpdateReader
+from stqsh.session.home import SessionHome, open_home, remove_home, sessions_root
+from stqsh.session.link import Link
+from stqsh.session.orphans import claim, drop_orphans, remove_orphans
+from stqsh.session.process import EngineInfo, OnProgress, stop_engine, wait_until_ready
+from stqsh.session.records import AreaRow, Progress, QueryRow, StreamRow, TableRow
+from stqsh.session.results import Answer, Outcome, Updates
+from stqsh.session.running import Running
+from stqsh.session.settings import session_settings, use_profile
+from stqsh.session.snapshots import Snapshots
+
+_OWED = ("register", "drop", "pause_query", "resume_query")
+_GROUP = 500
+"""Up to so many registrations go into one transaction."""
+_SHORT = 1000
+"""Characters of a text at the most whose statements are remembered."""
+_QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
+
+
+def connect(
+    name: str | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    temporary: bool = False,
+    profile: str | None = None,
+    autoplay: bool = True,
+) -> Session:
+    """Open a session: the one of that name ("default"), made if need be, or a temporary one.
+
+    `home` is the folder that holds the sessions (else `STQSH_HOME`, the profile, the system's place).
+    `profile` names the settings. With `autoplay` streams play as soon as they are made (unless the
+    profile says otherwise); without it they stand still until RUN. The engine starts with the first
+    statement that needs it, and goes on when a session that is not temporary is closed.
+
+    Raises `HomeError`, `ProfileError`.
+    """
+    settings = load_profile(profile)
+    root = sessions_root(home, default=settings.text("session.home_root") or None)
+    if temporary:
+        remove_orphans(root)
+    return Session(open_home(name, root=root, temporary=temporary), settings, autoplay=autoplay)
+
+
+class Session:
+    """An open session. A context manager: leaving it closes it."""
+
+    def __init__(
+        self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Link | None = None
+    ) -> None:
+        self.home = home
+        self.link = link or Link(home, ControlDb(home.path))
+        use_profile(self.link.db, profile)
+        settings = session_settings(self.link.db, profile)
+        self.snapshots = Snapshots(self.link)
+        plays = autoplay and settings.flag("shell.autoplay")
+        self._desk = Desk(self.link, profile, plays, self.snapshots)
+        self._reader: UpdateReader | None = None
+        self._read_from = self.link.progress().batch
+        drop_orphans(self.link.db)
+        if home.temporary:
+            claim(self.link.db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def execute(
+        self,
+        text: str | Sequence[ast.Statement],
+        *,
+        file: str | None = None,
+        on_statement: Callable[[int], None] | None = None,
+    ) -> Iterator[Outcome]:
+        """Execute the statements of a text (or parsed ones), one after the other; yields what they answer.
+
+        Nothing is done before the whole text has been read. A RUN is waited for before the next statement
+        (the caller may do so first, reading updates meanwhile). `file` is the script's name, for errors
+        and for the files that it names. `on_statement` is told the number, from 1, of the statement whose
+        answers follow (the first of a group that is done together). Raises `StqshError` at the first
+        statement that fails; those before it stay done.
+        """
+        statements = _parsed(text, file) if isinstance(text, str) else text
+        desk = replace(self._desk, script=file)
+        number = 1
+        for group in _groups(statements):
+            if on_statement is not None:
+                on_statement(number)
+            number += len(group)
+            if len(group) > 1:
+                yield from _perform_together(desk, group)
+                continue
+            for outcome in perform(desk, group[0]):
+                yield replace(outcome, statement=number - 1) if isinstance(outcome, Answer) else outcome
+                if isinstance(outcome, Running):
+                    outcome.wait()
+
+    def finish_script(self) -> Running | None:
+        """What the end of a script implies (language.md section 4), if there is anything to wait for.
+
+        With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
+        wait for a step: one step, so that what they owe is delivered.
+        """
+        streams, progress = live_streams(self.link.db), self.link.progress()
+        queries = live_queries(self.link.db)
+        if queries and not any(self._desk.is_endless(stream) for stream in streams):
+            return start_run(self._desk, "", {"mode": "end"})
+        pending = self.link.db.clock_rows_after(progress.seq, _OWED)
+        if pending and streams and (queries or progress.step):
+            return start_run(self._desk, "", {"mode": "steps", "n": 1})
+        return None
+
+    def updates(
+        self, *, until: Running | None = None, from_start: bool = False, on_idle: OnIdle | None = None
+    ) -> Iterator[Updates]:
+        """The updates of all queries, in order, as the engine delivers them; each is given once a session.
+
+        Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
+        call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
+        `on_idle` is told the progress at each look. Raises `EngineDead`, `SourceError`.
+        """
+        if self._reader is None or from_start:
+            self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
+        for progress in self.link.watch():
+            yield from self._reader.poll(progress.batch)
+            if until is not None and progress.run_done >= until.seq:
+                self.link.check_streams()  # what failed may have done so since the last look
+                return
+            if on_idle is not None:
+                on_idle(progress)
+
+    def progress(self) -> Progress:
+        """How far the engine has come; cheap enough to be asked all the time."""
+        return self.link.progress()
+
+    def queries(self) -> list[QueryRow]:
+        """The queries that live."""
+        return live_queries(self.link.db)
+
+    def streams(self) -> list[StreamRow]:
+        """The streams that live."""
+        return live_streams(self.link.db)
+
+    def tables(self) -> list[TableRow]:
+        """The tables that live."""
+        return live_tables(self.link.db)
+
+    def settings(self) -> Profile:
+        """The settings in force: the profile's, and over them what was SET."""
+        return session_settings(self.link.db, self._desk.profile)
+
+    def areas(self) -> list[AreaRow]:
+        """The regions and sets of regions that live."""
+        return live_areas(self.link.db)
+
+    def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
+        """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.
+
+        `on_progress` is told about the start in a few words. Raises `EngineDead` with the reason.
+        """
+        info = self.link.restart()
+        return wait_until_ready(self.home, on_progress) if wait else info
+
+    def close(self) -> None:
+        """Leave the session; a temporary one is stopped and deleted, another goes on without us."""
+        for query in owned_queries(self.link.db):
+            if query.owner == self._desk.owner:
+                changes.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)
+        if self.home.temporary:
+            stop_engine(self.home)
+        self.link.db.close()
+        if self.home.temporary:
+            remove_home(self.home)
+
+
+def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
+    """The statements of a text; what is short enough to be asked again and again is remembered."""
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
+
+
+_parsed_before = lru_cache(256)(parse)
+
+
+def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]]:
+    """Statements one by one, but runs of quick ones together."""
+    group: list[ast.Statement] = []
+    for statement in statements:
+        quick = isinstance(statement, _QUICK)
+        if group and (not quick or len(group) == _GROUP):
+            yield group
+            group = []
+        if quick:
+            group.append(statement)
+        else:
+            yield [statement]
+    if group:
+        yield group
+
+
+def _perform_together(desk: Desk, group: list[ast.Statement]) -> Iterator[Outcome]:
+    """Quick statements in one transaction; up to the first that fails, whose error is raised at the end."""
+    outcomes: list[Outcome] = []
+    failed: StqshError | None = None
+    with desk.link.db.transaction():
+        for statement in group:
+            try:
+                outcomes += perform(desk, statement)
+            except StqshError as error:
+                failed = error
+                break
+    yield from outcomes
+    if failed is not None:
+        raise failed

@@ -1,0 +1,90 @@
+"""CREATE STREAM and TABLE: where their files are, what their columns are, and the clock of all streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from stqsh.lang import ast
+from stqsh.lang.bind import Bound, bind, needs_inference
+from stqsh.lang.binding.streams import source_spec
+from stqsh.lang.binding.times import duration_us
+from stqsh.lang.errors import BindFault, locating
+from stqsh.lang.expressions import Quantity
+from stqsh.lang.printer import to_sql
+from stqsh.session import changes
+from stqsh.session.catalogue import live_streams
+from stqsh.session.desk import Desk
+from stqsh.session.results import Message, Outcome
+from stqsh.session.sourcing import with_absolute_files
+from stqsh.session.units import duration
+
+DEFAULT_TICK_US = 1_000_000
+
+
+def create_stream(desk: Desk, statement: ast.CreateStream) -> Iterator[Outcome]:
+    """Enter a stream, and let it play where streams do so by themselves."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    with locating(statement.piece):
+        statement = _with_session_tick(desk, statement)
+    statement = with_absolute_files(statement, desk.script)
+    bound = _bound(desk, statement)
+    stream = changes.create_stream(desk.link.db, f"{to_sql(statement)};", bound.spec)
+    desk.link.wake()
+    yield Message("\n".join([f"stream {stream.name} created", *bound.notes]))
+    if desk.autoplay:
+        desk.play(stream, "")
+
+
+def create_table(desk: Desk, statement: ast.CreateTable) -> Iterator[Outcome]:
+    """Enter a table; the engine reads it, and a RUN waits for that."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    statement = with_absolute_files(statement, desk.script)
+    bound = _bound(desk, statement)
+    table = changes.create_table(desk.link.db, f"{to_sql(statement)};", bound.spec)
+    desk.link.wake()
+    yield Message("\n".join([f"table {table.name} created", *bound.notes]))
+
+
+def there_already(desk: Desk, statement: ast.Statement) -> Message:
+    """What to say of a CREATE whose name is in use: raises `BindFault`, unless IF NOT EXISTS was said."""
+    return Message("\n".join(bind(statement, desk.view).notes))
+
+
+def _bound(desk: Desk, statement: ast.CreateStream | ast.CreateTable) -> Bound:
+    """The statement's spec, with the columns that its source has where the list was left out."""
+    if not needs_inference(statement, desk.view):
+        return bind(statement, desk.view)
+    from stqsh.sources.infer import infer  # pyarrow: not before it is needed
+
+    return bind(statement, desk.view, inferred=infer(source_spec(statement.source)))
+
+
+def _with_session_tick(desk: Desk, statement: ast.CreateStream) -> ast.CreateStream:
+    """The statement with the session's TICK where it names none; raises `BindFault` for another."""
+    shared = _session_tick_us(desk)
+    if shared is None:
+        return statement
+    if statement.tick is None:
+        tick = None if shared == DEFAULT_TICK_US else Quantity(shared / 1000, "ms")
+        return replace(statement, tick=tick)
+    own = duration_us(statement.tick, "TICK")
+    if own != shared:
+        raise BindFault(
+            f"TICK {duration(own)} does not fit this session, whose TICK is {duration(shared)}",
+            statement.tick.span,
+            hint="all streams of a session share one clock; another TICK takes another session",
+        )
+    return statement
+
+
+def _session_tick_us(desk: Desk) -> int | None:
+    """The TICK that the first stream has fixed, also where that stream is gone; `None` before it."""
+    running = desk.link.progress().tick_us
+    if running is not None:
+        return running
+    return next((int(stream.spec["tick_us"]) for stream in live_streams(desk.link.db)), None)

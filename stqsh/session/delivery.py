@@ -1,0 +1,125 @@
+"""What the engine writes back into control.db: progress, ended queries, answer sizes, looked-up records.
+
+Deliver calls these between two batches. Spark may repeat a batch after a crash: `record_batch` writes
+everything of a batch in one transaction and does nothing for a batch that is recorded already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+
+from stqsh.session.control import ControlDb, append
+from stqsh.session.records import Progress, Spec, StreamStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records looked up for new focal objects: `payload` is a packed RecordBatch of declared columns.
+
+    `up_to` is the sequence number up to which the keys of REGISTERs were asked for.
+    """
+
+    stream_id: int
+    up_to: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEffects:
+    """What a batch changes: query ids that ended, query id -> answer size, look-ups, further questions.
+
+    `asks` are specs for the log: snapshots that moved on to their second question.
+    """
+
+    ended: Iterable[int] = ()
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    found: Iterable[Found] = ()
+    asks: Iterable[Spec] = ()
+
+
+def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
+    """Write a batch's progress and effects in one transaction; `False` if that batch is there already."""
+    effects = effects or BatchEffects()
+    with control.transaction():
+        if read_progress(control).batch >= progress.batch:
+            return False
+        mark_ended(control, effects.ended)
+        record_sizes(control, effects.sizes)
+        for found in effects.found:
+            append_found(control, found)
+        for ask in effects.asks:
+            append(control, "ask", "", ask)
+        record_progress(control, progress)
+    return True
+
+
+def read_progress(control: ControlDb) -> Progress:
+    """The engine's progress, with the zero values before its first batch; one row, cheap to poll."""
+    rows = control.query(
+        "SELECT batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats FROM progress"
+    )
+    if not rows:
+        return Progress()
+    batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats = rows[0]
+    return Progress(batch, step, base_tick, tick_us, seq, run_done, bool(ended), wall_us, json.loads(stats))
+
+
+def record_progress(control: ControlDb, progress: Progress) -> None:
+    """Replace the progress row."""
+    with control.transaction() as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO progress VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                progress.batch,
+                progress.step,
+                progress.base_tick,
+                progress.tick_us,
+                progress.seq,
+                progress.run_done,
+                int(progress.ended),
+                progress.wall_us,
+                json.dumps(dict(progress.stats)),
+            ),
+        )
+
+
+def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
+    """Mark live queries as ended (their FOR has passed); their answers are empty from then on."""
+    with control.transaction() as connection:
+        connection.executemany(
+            "UPDATE queries SET state = 'ended', size = 0 WHERE id = ? AND state IN ('active', 'paused')",
+            [(query,) for query in query_ids],
+        )
+
+
+def record_sizes(control: ControlDb, sizes: Mapping[int, int]) -> None:
+    """Note how many rows the answers of live queries have."""
+    with control.transaction() as connection:
+        connection.executemany(
+            "UPDATE queries SET size = ? WHERE id = ? AND state IN ('active', 'paused')",
+            [(size, query) for query, size in sizes.items()],
+        )
+
+
+def append_found(control: ControlDb, found: Found) -> int:
+    """Append looked-up records to the control log, whence they come back in; the row's sequence number."""
+    spec = {"stream_id": found.stream_id, "up_to": found.up_to}
+    return append(control, "found", "", spec, found.payload).seq
+
+
+def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
+    """Note how far the preparation of a stream or table has come."""
+    with control.transaction() as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO stream_status (id, state, rows, dead, message, progress, duplicates)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            astuple(status),
+        )
+
+
+def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
+    """The preparation status of all streams and tables that have one, by id."""
+    rows = control.query("SELECT id, state, rows, dead, message, progress, duplicates FROM stream_status")
+    return {row[0]: StreamStatus(*row) for row in rows}

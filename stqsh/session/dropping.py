@@ -1,0 +1,52 @@
+"""DROP of whatever has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stqsh.errors import StqshError
+from stqsh.lang import ast
+from stqsh.lang.bind import bind
+from stqsh.lang.printer import to_sql
+from stqsh.session import changes
+from stqsh.session.catalogue import find_area, find_query, find_stream, find_table
+from stqsh.session.control import ControlDb
+from stqsh.session.desk import Desk
+from stqsh.session.records import LogRow, QueryRow
+from stqsh.session.results import Message, Outcome
+
+
+def drop(desk: Desk, statement: ast.Drop) -> Iterator[Outcome]:
+    """DROP STREAM | TABLE | REGION | REGIONS | QUERY. Raises `StqshError` while live queries need it."""
+    bound = bind(statement, desk.view)
+    word, name, db = statement.kind.lower(), statement.name.text, desk.link.db
+    if bound.spec is None:
+        yield Message(f"there is no {word} {name}")
+        return
+    find, change = _DROPS[statement.kind]
+    with db.transaction():
+        found = find(db, name)
+        if found is None:
+            raise StqshError(f"there is no {word} {name}")
+        change(db, f"{to_sql(statement)};", found)
+    desk.link.wake()
+    yield Message(f"{word} {name} dropped")
+
+
+def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:
+    query = find_query(db, name)
+    return query if query is not None and query.live else None
+
+
+def _drop_query(db: ControlDb, text: str, query: QueryRow) -> LogRow:
+    return changes.change_query(db, "drop", text, query)
+
+
+_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow]]] = {
+    "STREAM": (find_stream, changes.drop_stream),
+    "TABLE": (find_table, changes.drop_table),
+    "REGION": (find_area, changes.drop_area),
+    "REGIONS": (find_area, changes.drop_area),
+    "QUERY": (_find_live_query, _drop_query),
+}

@@ -1,0 +1,206 @@
+"""Session homes: one directory a session, with all that outlives a shell and its engine.
+
+    <root>/<name>/
+      control.db        control log, catalogue, progress (SQLite, WAL)
+      updates/          update log, one Arrow IPC file a batch
+      answers/          answers to snapshots that went by way of the log
+      checkpoint/       Spark's
+      streams/<id>/     replay stores and dead letters, one a stream
+      tables/<id>/      rows and dead letters, one a table
+      engine.json       pid, heartbeat and state of the engine
+      engine.log        what the engine printed
+
+The root is the argument given, else `STQSH_HOME`, else the profile's `session.home_root`, else the
+system's place for the user's state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from stqsh.errors import HomeError
+
+DEFAULT_NAME = "default"
+TEMPORARY_PREFIX = "tmp-"
+SHM = Path("/dev/shm")
+SHM_FREE_BYTES = 1 << 30
+"""Room that must be left in shared memory before a session's arena goes there."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHome:
+    """The directory of one session and the places in it; makes nothing by itself.
+
+    `temporary` homes are deleted when their session closes.
+    """
+
+    path: Path
+    temporary: bool = False
+
+    @property
+    def name(self) -> str:
+        """The session's name: the last part of its path."""
+        return self.path.name
+
+    @property
+    def control_db(self) -> Path:
+        """The SQLite file of control log, catalogue and progress."""
+        return self.path / "control.db"
+
+    @property
+    def updates(self) -> Path:
+        """The folder of the update log."""
+        return self.path / "updates"
+
+    @property
+    def answers(self) -> Path:
+        """The folder of answers to snapshots that went by way of the log."""
+        return self.path / "answers"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder that Spark keeps its offsets and state in."""
+        return self.path / "checkpoint"
+
+    @property
+    def engine_json(self) -> Path:
+        """The file with the engine's pid, heartbeat and state."""
+        return self.path / "engine.json"
+
+    @property
+    def engine_log(self) -> Path:
+        """The file that the engine's output goes to."""
+        return self.path / "engine.log"
+
+    def stream(self, stream_id: int) -> Path:
+        """The folder of one stream's replay store and dead letters."""
+        return self.path / "streams" / str(stream_id)
+
+    def table(self, table_id: int) -> Path:
+        """The folder of one table's rows and dead letters."""
+        return self.path / "tables" / str(table_id)
+
+    def arena(self) -> Path:
+        """Where the slots' warm state lies: in shared memory where there is room, else in the home.
+
+        An arena that is there already is kept, so that all processes of a session agree.
+        """
+        shared = _shared_arena(self.path)
+        inside = self.path / "arena"
+        if shared.is_dir() or (not inside.is_dir() and _has_room(SHM)):
+            return shared
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One row of `stqsh sessions`: a home found under the root; `changed` in seconds since the epoch."""
+
+    home: SessionHome
+    changed: float
+
+
+def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | None = None) -> Path:
+    """The folder that holds the session homes.
+
+    `home` comes first, then `STQSH_HOME`, then `default` (the profile's `session.home_root`), then the
+    system's place for a user's state.
+    """
+    chosen = home or os.environ.get("STQSH_HOME") or default
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("stqsh", appauthor=False)) / "sessions"
+
+
+def open_home(name: str | None = None, *, root: Path | None = None, temporary: bool = False) -> SessionHome:
+    """Make the home of a session (mode 0700) or find it again.
+
+    Raises `HomeError` where the name is no file name, or the folder cannot be made, read or written.
+    """
+    root = root or sessions_root()
+    if name is not None and not _NAME.fullmatch(name):
+        raise HomeError(
+            f"'{name}' cannot be a session's name",
+            hint="use letters, digits, '_', '-' and '.', at most 64 of them",
+        )
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if temporary and name is None:
+            path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=root))
+        else:
+            path = root / (name or DEFAULT_NAME)
+            path.mkdir(mode=0o700, exist_ok=True)
+        home = SessionHome(path, temporary)
+        _check_access(home)
+        for folder in (home.updates, home.path / "streams"):
+            folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise HomeError(
+            f"cannot use the session home {error.filename or root}: {_reason(error)}",
+            hint="give another place with STQSH_HOME or session.home_root in the profile",
+        ) from error
+    return home
+
+
+def list_sessions(root: Path | None = None) -> list[SessionInfo]:
+    """All session homes under the root, by name; none where the root does not exist.
+
+    Raises `HomeError` where the root cannot be read.
+    """
+    root = root or sessions_root()
+    try:
+        found = [SessionHome(path, path.name.startswith(TEMPORARY_PREFIX)) for path in sorted(root.iterdir())]
+        return [
+            SessionInfo(home, home.control_db.stat().st_mtime) for home in found if home.control_db.is_file()
+        ]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise HomeError(f"cannot list the sessions in {root}: {_reason(error)}") from error
+
+
+def kept_log(home: SessionHome) -> Path:
+    """The engine's log where it can be read later: a temporary home's is copied beside it first."""
+    if not home.temporary or not home.engine_log.exists():
+        return home.engine_log
+    kept = home.path.with_name(f"{home.name}.engine.log")
+    shutil.copyfile(home.engine_log, kept)
+    return kept
+
+
+def remove_home(home: SessionHome) -> None:
+    """Delete a session's home and its arena; whatever is gone already is no error."""
+    shutil.rmtree(_shared_arena(home.path), ignore_errors=True)
+    shutil.rmtree(home.path, ignore_errors=True)
+
+
+def _shared_arena(path: Path) -> Path:
+    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+    return SHM / f"stqsh-{os.getuid()}-{digest}"
+
+
+def _has_room(folder: Path) -> bool:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    return shutil.disk_usage(folder).free >= SHM_FREE_BYTES
+
+
+def _check_access(home: SessionHome) -> None:
+    if not os.access(home.path, os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError(13, "Permission denied", str(home.path))
+    if home.control_db.exists() and not os.access(home.control_db, os.R_OK | os.W_OK):
+        raise PermissionError(13, "Permission denied", str(home.control_db))
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

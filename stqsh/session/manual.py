@@ -1,0 +1,81 @@
+"""HELP: the statements and their parts, from the language's own manual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stqsh.errors import StqshError
+
+if TYPE_CHECKING:
+    from stqsh.lang.manual import Entry
+
+
+def help_text(topic: str = "", width: int = 100) -> str:
+    """All statements in a line each, or what there is to say of one. Raises `StqshError` for none.
+
+    `width`: characters a line.
+    """
+    from stqsh.lang.manual import PARTS, STATEMENTS
+
+    wanted = " ".join(topic.upper().split())
+    if not wanted:
+        listed = two_columns([(one.name, one.help) for one in STATEMENTS], width)
+        parts = two_columns([(one.name, one.help) for one in PARTS], width)
+        return f"{listed}\n\nParts of them\n\n{parts}\n\nHELP statement; tells more. A statement ends with ;"
+    return "\n\n".join(_page(entry) for entry in _found(wanted))
+
+
+def _found(wanted: str) -> list[Entry]:
+    """The entries of that name, else those that begin with it or have it as a word."""
+    from stqsh.lang.manual import ALL
+
+    found = [one for one in ALL if one.name == wanted] or [
+        one for one in ALL if one.name.startswith(wanted) or wanted in one.name.split()
+    ]
+    if not found:
+        from stqsh.lang.errors import near
+
+        close = near(wanted, [one.name for one in ALL])
+        raise StqshError(
+            f"there is no statement {wanted}", hint=f"maybe you meant {close}" if close else "HELP;"
+        )
+    return found
+
+
+def _page(entry: Entry) -> str:
+    blocks = [
+        f"{entry.name}: {entry.help}",
+        _indented(entry.syntax),
+        "for example",
+        _indented(f"{entry.example};"),
+        f"cost: {entry.cost}",
+    ]
+    if not is_built(entry):
+        blocks.insert(1, "not supported yet")
+    return "\n\n".join(blocks)
+
+
+def is_built(entry: Entry) -> bool:
+    """Whether something carries the statement out."""
+    from stqsh.lang.parse import parse
+    from stqsh.session.actions import ACTIONS
+
+    [statement] = parse(entry.example)
+    return type(statement) in ACTIONS
+
+
+def two_columns(rows: list[tuple[str, str]], width: int) -> str:
+    """Words and their meanings side by side, in so many characters."""
+    import textwrap
+
+    left = max(len(word) for word, _ in rows) + 4
+    right = max(20, width - 1 - left)
+    blocks = []
+    for word, meaning in rows:
+        first, *rest = textwrap.wrap(meaning, right)
+        blocks += [f"  {word}".ljust(left) + first, *(" " * left + line for line in rest)]
+    return "\n".join(blocks)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

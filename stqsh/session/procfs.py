@@ -1,0 +1,65 @@
+"""What a pid stands for: whether that very process still runs, though pids are used again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+_PROC = Path("/proc")
+children: dict[int, subprocess.Popen[bytes]] = {}
+"""Processes that this one has started, so that a dead one is reaped and not taken for alive."""
+
+
+def identity(pid: int | None = None) -> str:
+    """A name for a running process (this one unless given) that no later process will share."""
+    number = os.getpid() if pid is None else pid
+    return f"{number}:{_start_ticks(number) or 0}"
+
+
+def is_running(name: str) -> bool:
+    """Whether the process that `identity` named still runs."""
+    pid, _, ticks = name.partition(":")
+    return exists(int(pid)) and str(_start_ticks(int(pid)) or 0) == ticks
+
+
+def exists(pid: int) -> bool:
+    """Whether some live process has this pid; a zombie has died already."""
+    if pid in children and children[pid].poll() is not None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return _state(pid) not in ("Z", "X")
+
+
+def started_us(pid: int) -> int | None:
+    """When a process began, in microseconds since the epoch, to about 10 ms; `None` where unknown."""
+    ticks = _start_ticks(pid)
+    if ticks is None:
+        return None
+    for line in (_PROC / "stat").read_text().splitlines():
+        if line.startswith("btime "):
+            return int(line.split()[1]) * 1_000_000 + ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _state(pid: int) -> str | None:
+    fields = _fields(pid)
+    return fields[0] if fields else None
+
+
+def _start_ticks(pid: int) -> int | None:
+    fields = _fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def _fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the command's name (which may hold blanks)."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""What users meet: the prompt, completion, live view, batch mode and output formats."""

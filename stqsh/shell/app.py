@@ -1,0 +1,253 @@
+"""The shell: a loop that reads statements, executes them in the session, and shows what they answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stqsh.errors import EngineDead, StqshError
+from stqsh.shell.backstage import Backstage
+from stqsh.shell.commands import Leave, run_command
+from stqsh.shell.completion import StqlCompleter
+from stqsh.shell.console import Console, Stopwatch
+from stqsh.shell.guard import coloured, error_text, init_file, state_folder, write_traceback
+from stqsh.shell.prompt import Terminal, make_prompt, open_history
+from stqsh.shell.scripts import Block, is_command, read_scripts, script_text
+from stqsh.shell.showing import Showing
+from stqsh.shell.variables import given_variables
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import Application
+
+    from stqsh.session.client import Session
+
+WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """What the command line says of a shell; `init`: whether the init file is read; `output`: as `\\o`."""
+
+    session: str | None = None
+    profile: str | None = None
+    format: str | None = None
+    variables: tuple[str, ...] = ()
+    quiet: bool = False
+    init: bool = True
+    output: str | None = None
+
+
+def run_shell(options: ShellOptions) -> int:
+    """Run the shell until the user leaves it; its exit code. Raises `StqshError` where no session opens."""
+
+    def opened() -> Session:
+        from stqsh.lang import complete, keywords  # noqa: F401  (here, before the user types the first word)
+        from stqsh.session.client import connect
+
+        return connect(options.session, profile=options.profile)
+
+    shell = Shell(options.session or "default", opened, options.format, quiet=options.quiet)
+    if options.format is not None:
+        shell.console.set_format(options.format)
+    shell.console.variables.update(given_variables(options.variables))
+    if options.output is not None:
+        shell.console.direct(options.output)
+    return shell.run(init=options.init)
+
+
+class Shell:
+    """What the user is in: a prompt with a session behind it. `quiet`: no greetings and farewells."""
+
+    def __init__(
+        self,
+        name: str,
+        open_session: Callable[[], Session],
+        format_: str | None = None,
+        terminal: Terminal | None = None,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        self.console = Console(self.tell, format_, prompting=self, quiet=quiet)
+        self.showing = Showing(self.console)
+        self._last, self._draft = "", ""
+        self._is_format_open = format_ is None
+        self._terminal = terminal or Terminal()
+        self._backstage = Backstage(name, open_session, self._redraw)
+        self._prompt: PromptSession[str] | None = None
+        self._is_death_told = False
+
+    def run(self, *, init: bool = False) -> int:
+        """The loop: until `\\q` or Ctrl-D. Raises what opening the session raised."""
+        self._greet(WELCOME)
+        prompt = self._prompt = self._made_prompt()
+        try:
+            if init:
+                self._read_init()
+            while True:
+                try:
+                    text = prompt.prompt(default=self._taken_draft())
+                except KeyboardInterrupt:
+                    continue  # the line is cleared
+                except EOFError:
+                    break
+                self._handle(text)
+        except Leave:
+            pass
+        finally:
+            self._leave()
+        return 0
+
+    def execute(self, text: str, file: str | None = None) -> None:
+        """Execute statements and commands, and show their answers. Raises at the first that fails."""
+        for step in read_scripts([(text, file)], self.console.variables):
+            if not isinstance(step, Block):
+                step.command.action(self.console, step.argument)
+            elif not self._execute(step):
+                break
+
+    def tell(self, text: str) -> None:
+        """Show a message, a long one in the pager."""
+        self.showing.paged(text)
+
+    def include(self, file: str) -> None:
+        """Run a script. Raises `StqshError` at the first statement that fails."""
+        self.execute(script_text(file), file)
+
+    def edit(self, file: str) -> None:
+        """Put at the prompt what an editor makes of the last statement, or of a file."""
+        from stqsh.shell.editing import edited
+
+        self._draft = edited(self._last, file)
+
+    def restart(self) -> None:
+        """Start the session's engine, which goes on where it was; one that runs is left alone."""
+        self._backstage.session().start_engine(wait=False)
+        self._backstage.look()
+        self.showing.text(f"session {self._backstage.glance.session}: {self._backstage.glance.engine}")
+
+    def _execute(self, block: Block) -> bool:
+        """Execute statements; `False` where the user interrupted one and the rest is not to be run."""
+        session = self._backstage.session()
+        self._settle(session)
+        watch, numbers = Stopwatch(self.console), [1]
+
+        def begins(number: int) -> None:
+            watch.begin()
+            numbers.append(number)
+
+        goes_on = True
+        for outcome in session.execute(block.statements, file=block.file, on_statement=begins):
+            asked = block.statements[numbers[-1] - 1].format
+            if not self.showing.outcome(session, outcome, numbers[-1], asked):
+                goes_on = False
+                break
+        watch.done()
+        self._backstage.look()
+        return goes_on
+
+    def _greet(self, text: str) -> None:
+        if not self.console.quiet:
+            self.showing.text(text)
+
+    def _taken_draft(self) -> str:
+        draft, self._draft = self._draft, ""
+        return draft
+
+    def _read_init(self) -> None:
+        """Run the init file, if there is one; an error in it is shown, and the shell goes on."""
+        path = init_file()
+        if path.is_file():
+            self._greet(f"reading {path}")
+            self._guarded(lambda: self.include(str(path)))
+
+    def _handle(self, text: str) -> None:
+        """Run what was typed."""
+        if text.strip() and not is_command(text):
+            self._last = text
+        self._guarded(lambda: self._dispatch(text.strip()))
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do something; errors are shown and the shell goes on."""
+        try:
+            action()
+        except StqshError as error:
+            self.showing.text(error_text(error, colour=coloured(sys.stdout)))
+            self._is_death_told = self._is_death_told or isinstance(error, EngineDead)
+        except KeyboardInterrupt:
+            self.showing.text("interrupted; what was begun before goes on")
+        except Leave:
+            raise
+        except Exception as error:
+            self.showing.text(
+                f"internal error: {type(error).__name__}: {error}\nhint: details are in {write_traceback()}"
+            )
+
+    def _dispatch(self, text: str) -> None:
+        bare = text.lower().rstrip("; \n")
+        if not bare:
+            return
+        if is_command(text) and "\n" not in text:
+            run_command(self.console, text)
+        elif bare in ("quit", "exit"):
+            raise Leave
+        elif bare.split()[0] == "help":
+            from stqsh.shell.help import help_text
+
+            self.showing.paged(help_text(bare[4:]))
+        else:
+            self.execute(text)
+
+    def _settle(self, session: Session) -> None:
+        """Start the engine again where it has died; take over the session's format once."""
+        if self._is_format_open:
+            from stqsh.session.settings import session_settings
+
+            self._is_format_open = False
+            wanted = session_settings(session.link.db).text("shell.format")
+            self.console.format = None if wanted == "auto" else wanted
+        if self._backstage.glance.failed:
+            self.showing.text(f"{self._backstage.glance.engine}; starting it again")
+            session.start_engine(wait=False)
+
+    def _made_prompt(self) -> PromptSession[str]:
+        prompt = make_prompt(
+            open_history(state_folder() / "history"),
+            StqlCompleter(lambda: self._backstage.glance, self._backstage.live_keys),
+            lambda: self._backstage.glance,
+            self._terminal,
+        )
+        # Behind the first drawing: the imports of the session would hold the prompt back.
+        prompt.app.after_render += lambda _: self._backstage.start()
+        return prompt
+
+    def _redraw(self) -> None:
+        """Called from the thread behind: show what is new, or raise in the prompt what went wrong."""
+        app = None if self._prompt is None else self._prompt.app
+        if app is None or not app.is_running:
+            return
+        self._tell_death(app)
+        error = self._backstage.error
+        if error is not None and app.loop is not None:
+            app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
+        app.invalidate()
+
+    def _tell_death(self, app: Application[str]) -> None:
+        """Say above the prompt, once, that the engine has gone and why."""
+        death = self._backstage.glance.death
+        if death and not self._is_death_told and app.loop is not None:
+            from stqsh.shell.prompt import say_above
+
+            app.loop.call_soon_threadsafe(say_above, app, lambda: self.showing.text(death))
+        self._is_death_told = bool(death)
+
+    def _leave(self) -> None:
+        session, name = self._backstage.ready_session, self._backstage.glance.session
+        goes_on = session is not None and not session.home.temporary and not self._backstage.glance.failed
+        self._backstage.close()
+        self._guarded(self.console.close)
+        if goes_on:
+            option = "" if name == "default" else f" --session {name}"
+            self._greet(f"session {name} goes on; stqsh stop{option} ends it")

@@ -1,0 +1,282 @@
+"""Batch mode: scripts from files, from `-c` or from standard input, without a prompt.
+
+Data goes to standard output (or where `--output` and `\\o` say), messages to standard error. The scripts are
+read completely before anything is done; then the updates of every registered query come out as the engine
+delivers them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from stqsh.errors import EngineDead
+from stqsh.shell.commands import Leave
+from stqsh.shell.console import Console, Stopwatch
+from stqsh.shell.guard import INTERRUPTED, coloured, say
+from stqsh.shell.outlet import open_outlet
+from stqsh.shell.output import Target, check_format, open_writer
+from stqsh.shell.scripts import Block, Call, read_scripts
+from stqsh.shell.variables import given_variables
+
+if TYPE_CHECKING:
+    from stqsh.lang.ast import Statement
+    from stqsh.session.client import Session
+    from stqsh.session.following import Following
+    from stqsh.session.home import SessionHome
+    from stqsh.session.records import Progress
+    from stqsh.session.results import Outcome, SnapshotMark, Updates
+    from stqsh.session.running import Running
+    from stqsh.shell.output import Writer
+    from stqsh.shell.screen import Screen
+    from stqsh.shell.tail import LiveUpdates
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What the command line said; without a `session` the script gets one of its own."""
+
+    session: str | None = None
+    profile: str | None = None
+    format: str | None = None
+    output: Path | None = None
+    variables: tuple[str, ...] = ()
+    quiet: bool = False
+
+
+def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
+    """Run scripts, (text, file) each, one after the other, and give the exit code.
+
+    Raises `StqshError` where a script or its run fails.
+    """
+    console = Console(say, options.format and check_format(options.format), quiet=options.quiet)
+    console.variables.update(given_variables(options.variables))
+    steps = read_scripts(sources, console.variables)
+    _check_formats(steps)
+    if options.output is not None:
+        console.outlet = open_outlet(str(options.output), options.format)
+    try:
+        return _run(steps, console, options)
+    finally:
+        console.close()
+
+
+def _run(steps: list[Block | Call], console: Console, options: BatchOptions) -> int:
+    from stqsh.session.client import connect
+
+    temporary = options.session is None
+    with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
+        batch = Batch(session, steps, Place(sys.stdout.buffer, console))
+        try:
+            batch.run()
+        except KeyboardInterrupt:
+            batch.interrupted()
+            return INTERRUPTED
+        except EngineDead as error:
+            raise _with_kept_log(error, session.home) if temporary else error from None
+        finally:
+            batch.screen.close()
+        if not temporary and not options.quiet:
+            say(f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it")
+    return 0
+
+
+def _check_formats(steps: list[Block | Call]) -> None:
+    blocks = [step for step in steps if isinstance(step, Block)]
+    for wanted in {one.format for block in blocks for one in block.statements if one.format}:
+        check_format(wanted)
+
+
+def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
+    """The error with a log that stays when the temporary session goes."""
+    kept = home.path.parent / "engine.log"
+    try:
+        kept.write_bytes(home.engine_log.read_bytes())
+    except OSError:
+        return EngineDead(error.message)
+    return EngineDead(error.message, hint=f"the engine's log is {kept}")
+
+
+class Place:
+    """Where the output goes and how it is shown: standard output's `stream` unless the console has an outlet.
+
+    A quiet console has neither messages nor a status line.
+    """
+
+    def __init__(self, stream: IO[bytes], console: Console) -> None:
+        self.console = console
+        self.terminal = console.outlet is None and sys.stdout.isatty()
+        self.live = self.terminal and console.format is None
+        self._stream = stream
+        self._writers: dict[str, Writer] = {}
+
+    def screen(self) -> Screen:
+        """The screen for the status line: the terminal's, on standard error where data goes elsewhere."""
+        from stqsh.shell.screen import Screen
+
+        if self.live:
+            return Screen(self._stream, colour=coloured(sys.stdout))
+        # A status line would mix with the lines of a format on the same terminal.
+        visible = sys.stderr.isatty() and not self.terminal and not self.console.quiet
+        return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=visible)
+
+    def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
+        """The writer for what comes now, in the format asked for by its statement, or that of all."""
+        from stqsh.session.settings import session_settings
+
+        outlet = self.console.outlet
+        wanted = asked or (outlet and outlet.format) or self.console.format
+        wanted = wanted or session_settings(session.link.db).text("shell.format")
+        if wanted == "auto":
+            wanted = "table" if self.terminal and outlet is None else "jsonl"
+        if outlet is not None:
+            return outlet.writer(wanted, one_query=one_query, asked=asked is not None)
+        if wanted not in self._writers:
+            self._writers[wanted] = open_writer(wanted, self._target(one_query))
+        return self._writers[wanted]
+
+    def _target(self, one_query: bool) -> Target:
+        from stqsh.shell.sessions import terminal_width
+
+        colour = self.terminal and coloured(sys.stdout)
+        return Target(self._stream, one_query, colour, terminal_width() if self.terminal else None)
+
+
+class Batch:
+    """One run of scripts in an open session."""
+
+    def __init__(self, session: Session, steps: list[Block | Call], place: Place) -> None:
+        self._session = session
+        self._steps = steps
+        self._place = place
+        self.console = place.console
+        statements = [one for step in steps if isinstance(step, Block) for one in step.statements]
+        self._one_query = _is_single(statements, len(session.queries()))
+        self.screen = place.screen()
+        self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
+        self._statement = 1
+        self._asked: str | None = None
+        self._running: Running | None = None
+
+    def run(self) -> None:
+        """Execute the statements and commands, then what the end of a script implies."""
+        with suppress(Leave):
+            for step in self._steps:
+                if isinstance(step, Block):
+                    self._execute(step)
+                else:
+                    step.command.action(self.console, step.argument)
+        self._asked = None
+        last = self._session.finish_script()
+        if last is not None:
+            self._follow_run(last)
+
+    def _execute(self, block: Block) -> None:
+        watch = Stopwatch(self.console)
+
+        def begins(number: int) -> None:
+            watch.begin()
+            self._statement = block.number + number - 1
+            self._asked = block.statements[number - 1].format
+
+        for outcome in self._session.execute(block.statements, file=block.file, on_statement=begins):
+            self._take(outcome)
+        watch.done()
+
+    def interrupted(self) -> None:
+        """Stop the RUN under way, and say what goes on."""
+        name = self._session.home.name
+        if self._session.home.temporary:
+            say("interrupted; the script's session is stopped")
+            return
+        stopped = self._running is not None and not self._running.finished
+        if self._running is not None and stopped:
+            self._running.cancel()
+        say(f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on")
+
+    def _take(self, outcome: Outcome) -> None:
+        from stqsh.session import following, results
+
+        match outcome:
+            case results.Message():
+                if not self.console.quiet:
+                    self.screen.message(outcome.text)
+            case results.Rows():
+                self.screen.close()
+                self._writer(self._asked).rows(self._statement, outcome)
+            case results.Answer():
+                self.screen.close()
+                self._writer(self._asked).answer(self._statement, outcome)
+            case results.Script():
+                self._writer(None).script(outcome.text)
+            case following.Following():
+                self._follow(outcome)
+            case _:
+                self._follow_run(outcome)
+
+    def _follow(self, following: Following) -> None:
+        """Show what a TAIL or SUBSCRIBE brings."""
+        following.on_idle = self._status
+        try:
+            for item in following:
+                self._show(item, self._asked)
+        finally:
+            following.close()
+
+    def _follow_run(self, running: Running) -> None:
+        """Show the updates of all registered queries until the RUN is done."""
+        self._running = running
+        for updates in self._session.updates(until=running, on_idle=self._status):
+            self._show(_registered(updates), None)
+        self.screen.close()
+
+    def _writer(self, asked: str | None) -> Writer:
+        return self._place.writer(self._session, one_query=self._one_query, asked=asked)
+
+    def _show(self, item: Updates | SnapshotMark, asked: str | None) -> None:
+        from stqsh.session.results import SnapshotMark
+
+        if self._view is not None and asked is None and self.console.outlet is None:
+            self._view.show(item)
+        elif isinstance(item, SnapshotMark):
+            self._writer(asked).mark(item)
+        else:
+            self._writer(asked).updates(item)
+
+    def _status(self, progress: Progress) -> None:
+        from stqsh.shell.status import alive_text
+
+        self.screen.status(alive_text(self._session.home, progress))
+
+
+def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveUpdates:
+    from stqsh.shell.tail import LiveUpdates
+
+    return LiveUpdates(screen, "", session.home, one_query=one_query)
+
+
+def _registered(updates: Updates) -> Updates:
+    """The updates without those of subscriptions, which were shown where they stood."""
+    import numpy as np
+    import pyarrow as pa
+
+    from stqsh.shell.columns import occurring
+
+    away = [query.id for query in occurring(updates) if query.owner is not None]
+    if not away:
+        return updates
+    keep = ~np.isin(updates.table.column("query").to_numpy(), away)
+    return replace(updates, table=updates.table.filter(pa.array(keep)))
+
+
+def _is_single(statements: list[Statement], there: int) -> bool:
+    """Whether the updates of one query only can come of a script, `there` queries being in the session."""
+    from stqsh.lang import ast
+
+    names = {statement.name.text for statement in statements if isinstance(statement, ast.RegisterQuery)}
+    subscriptions = sum(isinstance(statement, ast.Subscribe) for statement in statements)
+    return len(names) + subscriptions + there <= 1

@@ -1,0 +1,120 @@
+"""The lessons of `stqsh tutorial`: what to say, what to run, and what must be seen then."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Lesson(NamedTuple):
+    """One step: its title, what is said before, the statements that run, and a pattern of what they show."""
+
+    title: str
+    text: str
+    statements: str
+    shows: str
+
+
+LESSONS = (
+    Lesson(
+        "A stream of things that move",
+        "The sample data are fifteen minutes of a small town: 200 taxis and an ambulance, a file each. A\n"
+        "moving stream holds objects by their key; each record replaces the object's earlier one. Who is\n"
+        "silent for longer than REPORT EVERY is taken for lost.",
+        "CREATE MOVING STREAM taxis FROM FILE 'taxis/*.csv' TICK 1 s REPORT EVERY 30 s;",
+        r"columns found: oid STRING, lon DOUBLE(.|\n)*guessed: KEY oid",
+    ),
+    Lesson(
+        "Time passes when you say so",
+        "Columns, key, location and time were found in the files. In this tutorial, as in scripts, streams\n"
+        "stand still until RUN. (In the shell they play by themselves: PLAY and PAUSE.)",
+        "RUN FOR 2 min;\nSHOW STATUS;",
+        r"step +120",
+    ),
+    Lesson(
+        "Ask once",
+        "A plain SELECT is a snapshot: it answers on the state as it is now.",
+        "SELECT oid, status, speed FROM taxis INSIDE RECT(10.0255, 50.0135, 10.0325, 50.018)\n"
+        "  ORDER BY speed DESC LIMIT 5;",
+        r"\(\d rows, step 120",
+    ),
+    Lesson(
+        "Ask for good",
+        "The same as a continuous query. It has a name and lives on; from now on it sends what enters its\n"
+        "answer (+) and what leaves it (-), each with the reason. Regions can have names too.",
+        "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018);\n"
+        "REGISTER QUERY waiting AS SELECT oid FROM taxis WHERE status = 'free' INSIDE square;\n"
+        "RUN FOR 3 min;",
+        r"query waiting registered",
+    ),
+    Lesson(
+        "Follow it",
+        "TAIL shows a query's updates: first its answer, then the changes; FROM START shows all since it\n"
+        "was registered. `left`: drove away or took a passenger; `disconnected`: silent for too long.",
+        "TAIL waiting FROM START LIMIT 10;",
+        r"(?m)^ *12\d .* \+ ",
+    ),
+    Lesson(
+        "A region that moves",
+        "Who has to make way for the ambulance? The circle is bound to an object and moves with it, so the\n"
+        "answer changes even where no taxi does. (Behind AROUND the Tab key offers the objects that live.)",
+        "REGISTER QUERY make_way AS\n"
+        "  SELECT oid, speed, DISTANCE FROM taxis INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
+        "RUN FOR 2 min;\n"
+        "TAIL make_way FROM START LIMIT 6;",
+        r"distance(.|\n)* \+ ",
+    ),
+    Lesson(
+        "The nearest",
+        "The three free taxis nearest to the station. A `-` may say `overtaken`: still free, but three\n"
+        "others are nearer by now.",
+        "REGISTER QUERY next AS\n"
+        "  SELECT oid, DISTANCE FROM taxis WHERE status = 'free' NEAREST 3 TO (10.029, 50.0157);\n"
+        "RUN FOR 1 min;\n"
+        "TAIL next LIMIT 3;",
+        r"the answer after step \d+(.|\n)* \+ ",
+    ),
+    Lesson(
+        "Tables and joins",
+        "A table is read from a file; a query may join it by its key.",
+        "CREATE TABLE favourites FROM FILE 'favourites.csv' KEY oid;\n"
+        "SELECT T.oid, F.driver, F.stars FROM taxis T, favourites F\n"
+        "  WHERE T.oid = F.oid AND F.stars >= 4 ORDER BY F.stars DESC LIMIT 5;",
+        r"driver +stars",
+    ),
+    Lesson(
+        "Things that happen",
+        "An event stream holds what happened once, for as long as KEEP says. CONTAINS asks for words.",
+        "CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)\n"
+        "  KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'posts.jsonl' KEEP 5 min;\n"
+        "REGISTER QUERY cabs AS SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab';\n"
+        "RUN FOR 3 min;\n"
+        "TAIL cabs FROM START LIMIT 4;",
+        r"(?i)taxi|cab",
+    ),
+    Lesson(
+        "What does it cost?",
+        "SHOW QUERIES lists what runs, with updates a second and each query's share of the engine's work.\n"
+        "EXPLAIN tells how a query is evaluated; with ANALYZE, what it has cost so far.",
+        "SHOW QUERIES;\nEXPLAIN ANALYZE waiting;",
+        r"share of work(.|\n)*candidates so far",
+    ),
+    Lesson(
+        "What went wrong?",
+        "Records that cannot be read are set aside with file, line and reason, and stop nothing.",
+        "SHOW DEAD LETTERS;",
+        r"95\.2 is beyond 90",
+    ),
+    Lesson(
+        "Take it with you",
+        "DUMP prints all definitions and queries as a script: `stqsh run FILE` runs it, with JSON lines in\n"
+        "a pipe. Dropping a query takes its answer back; nobody is left with a stale one.",
+        "DROP QUERY waiting;\nDUMP;",
+        r"REGISTER QUERY make_way",
+    ),
+)
+
+FAREWELL = r"""That was all. Next:
+  stqsh                                  the shell, in a session of its own that goes on when you leave
+  CREATE MOVING STREAM mine FROM FILE 'your.csv';   your own data: columns are found, roles are guessed
+  HELP;  HELP NEAREST;  \?                 what there is, with examples that run on the sample data
+  stqsh run sample_data/demo.stq           a script, as JSON lines in a pipe"""

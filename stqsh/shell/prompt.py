@@ -1,0 +1,157 @@
+"""The prompt: several lines until `;`, history, completion, colours, and a toolbar on the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import completion_is_selected, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output
+from prompt_toolkit.styles import DynamicStyle
+
+from stqsh.shell.lexer import StqlLexer
+from stqsh.shell.scheme import STYLES, scheme_name
+from stqsh.shell.suggest import StatementSuggest
+
+if TYPE_CHECKING:
+    from prompt_toolkit.output import ColorDepth
+
+    from stqsh.shell.backstage import Glance
+
+PROMPT = "stqsh> "
+CONTINUATION = "    -> "
+BARE_WORDS = ("help", "quit", "exit")
+"""What people type without a semicolon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where a prompt reads and draws; the real terminal unless told otherwise (in tests)."""
+
+    input: Input | None = None
+    output: Output | None = None
+
+
+def make_prompt(
+    history: History,
+    completer: Completer,
+    glance: Callable[[], Glance],
+    terminal: Terminal,
+) -> PromptSession[str]:
+    """The prompt of the shell; `glance` gives what the toolbar at the bottom shows."""
+    return PromptSession(
+        [("class:prompt", PROMPT)],
+        multiline=True,
+        prompt_continuation=continuation,
+        lexer=StqlLexer(_keywords),
+        style=DynamicStyle(lambda: STYLES[scheme_name(glance().scheme)]),
+        history=history,
+        completer=completer,
+        complete_in_thread=True,
+        complete_while_typing=True,
+        auto_suggest=StatementSuggest(),
+        key_bindings=bindings(),
+        bottom_toolbar=lambda: toolbar(glance()),
+        color_depth=colour_depth(),
+        reserve_space_for_menu=6,
+        input=terminal.input,
+        output=terminal.output,
+    )
+
+
+def continuation(width: int, line: int, wrapped: int | bool) -> StyleAndTextTuples:
+    """What stands before further lines: an arrow, but nothing where a long line has only been wrapped."""
+    del line
+    return [("class:continuation", " " * width if wrapped else CONTINUATION)]
+
+
+def bindings() -> KeyBindings:
+    """Enter runs what is complete and begins a new line otherwise; Escape Enter runs it as it is."""
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if may_run(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline(copy_margin=False)
+
+    @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    @keys.add("escape", "enter", filter=has_focus("DEFAULT_BUFFER"))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    return keys
+
+
+def may_run(text: str) -> bool:
+    """Whether Enter runs this: nothing, a backslash command, a bare word, or statements up to their `;`."""
+    stripped = text.strip()
+    if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
+        return True
+    from stqsh.lang.splitting import is_complete
+    from stqsh.shell.scripts import ends_vertical
+
+    return is_complete(text) or ends_vertical(text)
+
+
+def say_above(app: Application[str], say: Callable[[], None]) -> None:
+    """Let something be printed above the prompt that stands; to be called in the prompt's loop."""
+    with set_app(app):
+        run_in_terminal(say)
+
+
+def _keywords() -> frozenset[str]:
+    from stqsh.lang.keywords import KEYWORDS
+
+    return KEYWORDS
+
+
+def open_history(path: Path) -> History:
+    """The history kept in a file that only its owner may read; in memory where that cannot be."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def toolbar(glance: Glance) -> StyleAndTextTuples:
+    """The line at the bottom; a dead engine stands out."""
+    return [
+        ("class:bottom-toolbar.failed" if glance.failed else "class:bottom-toolbar", toolbar_text(glance))
+    ]
+
+
+def toolbar_text(glance: Glance) -> str:
+    """Session, engine, step, clock, lag."""
+    parts = [glance.session, glance.engine]
+    if glance.ready and glance.progress is not None and glance.progress.step:
+        from stqsh.shell.status import status_text
+
+        parts.append(status_text(glance.progress))
+    return " " + "  |  ".join(parts)
+
+
+def colour_depth() -> ColorDepth | None:
+    """No colours where NO_COLOR asks for none."""
+    import os
+
+    from prompt_toolkit.output import ColorDepth
+
+    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None

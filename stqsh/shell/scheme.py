@@ -1,0 +1,53 @@
+"""Colour schemes of the prompt: for dark terminals, for light ones, and none.
+
+Only the terminal's own sixteen colours are used, so that its palette stays the user's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from prompt_toolkit.styles import Style
+
+_SHAPES = {"prompt": "bold", "bottom-toolbar": "noreverse"}
+_DARK = {
+    "stql.keyword": "bold ansibrightcyan",
+    "stql.string": "ansibrightgreen",
+    "stql.number": "ansibrightyellow",
+    "stql.comment": "italic ansibrightblack",
+    "stql.command": "ansibrightmagenta",
+    "continuation": "ansibrightblack",
+    "auto-suggestion": "ansibrightblack",
+    "bottom-toolbar": "noreverse ansibrightblack",
+    "bottom-toolbar.failed": "noreverse bold ansibrightred",
+}
+_LIGHT = {
+    "stql.keyword": "bold ansiblue",
+    "stql.string": "ansigreen",
+    "stql.number": "ansimagenta",
+    "stql.comment": "italic ansibrightblack",
+    "stql.command": "ansimagenta",
+    "continuation": "ansibrightblack",
+    "auto-suggestion": "ansibrightblack",
+    "bottom-toolbar": "noreverse ansibrightblack",
+    "bottom-toolbar.failed": "noreverse bold ansired",
+}
+STYLES = {
+    "dark": Style.from_dict({**_SHAPES, **_DARK}),
+    "light": Style.from_dict({**_SHAPES, **_LIGHT}),
+    "none": Style.from_dict(_SHAPES),
+}
+"""The styles by name; what is not `auto` of the setting shell.scheme."""
+
+_BRIGHT = ("7", "15")
+"""What COLORFGBG says of a light background; other terminals do not set it, and most are dark."""
+
+
+def scheme_name(wanted: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The scheme to use: the one wanted; for `auto` none under NO_COLOR, else as the terminal tells."""
+    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
+        return "none"
+    if wanted in STYLES:
+        return wanted
+    return "light" if environ.get("COLORFGBG", "").rpartition(";")[2] in _BRIGHT else "dark"

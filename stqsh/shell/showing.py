@@ -1,0 +1,114 @@
+r"""How the shell shows what statements answer: on the terminal (or in a pager), or where `\o` says."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stqsh.shell.guard import coloured
+
+if TYPE_CHECKING:
+    from stqsh.session.client import Session
+    from stqsh.session.following import Following
+    from stqsh.session.results import Outcome
+    from stqsh.shell.console import Console
+    from stqsh.shell.output import Writer
+    from stqsh.shell.screen import Screen
+
+
+class Showing:
+    """Shows answers as `console` says."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def text(self, text: str) -> None:
+        """Show some text, however long."""
+        print(text, flush=True)
+
+    def paged(self, text: str) -> None:
+        """Show some text, a long one in the pager."""
+        from stqsh.shell.pager import show
+        from stqsh.shell.plain import drawn_bytes
+
+        show(lambda width: drawn_bytes(text.rstrip("\n") + "\n"), paged=self._console.pager)
+
+    def outcome(
+        self, session: Session, outcome: Outcome, statement: int = 1, format_: str | None = None
+    ) -> bool:
+        """Show one answer; `False` where the user interrupted it and the rest is not to be run.
+
+        `statement` is its number, `format_` what its own FORMAT asks for.
+        """
+        from stqsh.session import following, results
+
+        match outcome:
+            case results.Message():
+                self.text(outcome.text)
+            case results.Script():
+                script = outcome.text
+                self._data(lambda writer: writer.script(script), format_)
+            case results.Rows():
+                rows = outcome
+                self._data(lambda writer: writer.rows(statement, rows), format_)
+            case results.Answer():
+                answer = outcome
+                self._data(lambda writer: writer.answer(answer.statement or statement, answer), format_)
+            case following.Following():
+                self._following(outcome, format_)
+            case _:
+                from stqsh.shell.running import run_with_progress
+
+                text, finished = run_with_progress(session, outcome, self._screen())
+                self.text(text)
+                return finished
+        return True
+
+    def _data(self, write: Callable[[Writer], None], format_: str | None) -> None:
+        """Write an answer where it is to go."""
+        if self._console.outlet is not None:
+            write(self._outlet_writer(format_))
+            return
+        from stqsh.shell.output import Target, open_writer
+        from stqsh.shell.pager import show
+
+        def render(width: int) -> bytes:
+            paper = io.BytesIO()
+            target = Target(paper, one_query=True, colour=coloured(sys.stdout), width=width - 1)
+            write(open_writer(self._format(format_), target))
+            return paper.getvalue()
+
+        show(render, paged=self._console.pager)
+
+    def _following(self, following: Following, format_: str | None) -> None:
+        from stqsh.shell.tail import drain, watch
+
+        if self._console.outlet is not None:
+            from stqsh.shell.exporting import export
+
+            writer = self._outlet_writer(format_)
+            text = export(following, writer, self._screen(), self._console.outlet.name)
+        elif self._format(format_) == "table":
+            text = watch(following, self._screen())
+        else:
+            from stqsh.shell.output import open_writer
+
+            text = drain(following, open_writer(self._format(format_), self._screen().target(one_query=True)))
+        if text:
+            self.text(text)
+
+    def _outlet_writer(self, format_: str | None) -> Writer:
+        outlet = self._console.outlet
+        assert outlet is not None, "asked for where there is one"
+        wanted = format_ or outlet.format or self._format(None)
+        return outlet.writer(wanted, one_query=True, asked=format_ is not None)
+
+    def _format(self, format_: str | None) -> str:
+        return format_ or self._console.format or "table"
+
+    def _screen(self) -> Screen:
+        from stqsh.shell.screen import Screen
+
+        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout))

@@ -1,0 +1,80 @@
+"""What the engine is doing, in a few words: for status lines and the toolbar."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from stqsh.session.process import is_alive, read_engine
+from stqsh.session.units import iso
+
+if TYPE_CHECKING:
+    from stqsh.session.home import SessionHome
+    from stqsh.session.records import Progress
+
+
+READY = "engine ready"
+
+
+def grouped(number: float) -> str:
+    """A whole number with its digits in groups of three: 4 212."""
+    return f"{number:,.0f}".replace(",", " ")
+
+
+def engine_text(home: SessionHome) -> str:
+    """The state of the session's engine: its own words while it starts."""
+    engine = read_engine(home)
+    if engine is None:
+        return "engine not started"
+    if not is_alive(engine):
+        return f"engine failed: {engine.message}" if engine.state == "failed" else "engine stopped"
+    if engine.state == "ready":
+        return READY
+    waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
+    return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
+
+
+def alive_text(home: SessionHome, progress: Progress) -> str:
+    """What keeps a status line alive: the engine's state until it is ready, then the streams'."""
+    engine = engine_text(home)
+    return status_text(progress) if engine == READY else engine
+
+
+def status_text(progress: Progress) -> str:
+    """Step, clock, rate and lag in one line."""
+    if progress.step == 0:
+        return "no step yet"
+    parts = [f"step {grouped(progress.step)}", clock_text(progress)]
+    if rate_text(progress):
+        parts.append(rate_text(progress))
+    parts.append(lag_text(progress))
+    return "  ".join(part for part in parts if part)
+
+
+def clock_text(progress: Progress) -> str:
+    """The event time of the last step."""
+    return iso(progress.at_us()) or ""
+
+
+def rate_text(progress: Progress) -> str:
+    """Records a second in the last batch, while the streams move."""
+    rate = progress.stats.get("records_per_s")
+    return "" if rate is None or not is_moving(progress) else f"{grouped(rate)} records/s"
+
+
+def is_moving(progress: Progress) -> bool:
+    """Whether steps are being taken."""
+    return not progress.ended and bool(progress.stats.get("playing") or progress.stats.get("running"))
+
+
+def lag_text(progress: Progress) -> str:
+    """How far the engine is behind its sources, or that nothing more can come."""
+    if progress.ended:
+        return "streams at their end"
+    if not is_moving(progress):
+        return "streams stand still"
+    lag = progress.stats.get("lag_s")
+    if lag:
+        return f"lag {lag:.1f} s"
+    backlog = progress.stats.get("backlog")
+    return f"{grouped(backlog)} records to go" if backlog else "up to date"

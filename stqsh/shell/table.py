@@ -1,0 +1,229 @@
+"""Updates and rows for human eyes: aligned columns, green `+`, red `-`, cut to the terminal's width.
+
+Updates of one query are shown under a header of its select list. Where several queries share the screen,
+their rows differ in shape, so each value carries its column's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stqsh.session.updates import REASONS
+from stqsh.shell.columns import (
+    alike,
+    instant,
+    integers,
+    is_numeric,
+    occurring,
+    outputs,
+    rounded,
+    selected,
+    steps_at,
+    texts,
+)
+from stqsh.shell.shapes import holds_numbers
+
+if TYPE_CHECKING:
+    from stqsh.session.results import Answer, Rows, SnapshotMark, Updates
+    from stqsh.shell.output import Target
+
+GREEN, RED, DIM, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
+_WIDEST = 40
+_ROOMY = 90
+_LEAST = {"op": len("- left")}
+"""Widths from the first line on, so that the columns need not move later."""
+_OPS = {(1, 0): "+"} | {(-1, code): f"- {reason}" for code, reason in enumerate(REASONS)}
+
+
+class Tables:
+    """A `Writer` of tables; also draws the lines of the live view."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._lines = UpdateLines(target)
+
+    def updates(self, updates: Updates) -> None:
+        """One line an update, under a header where the shape is new."""
+        if updates.table.num_rows:
+            self._print(self._lines.lines(updates))
+
+    def mark(self, mark: SnapshotMark) -> None:
+        """A line that says where the answer as it stands begins or ends."""
+        self._print([self._lines.mark(mark)])
+
+    def rows(self, statement: int, rows: Rows) -> None:
+        """A table as wide as the terminal lets it be; on one, the number of rows too."""
+        count = len(rows.rows)
+        end = "" if self._target.width is None else f"({count} row{'' if count == 1 else 's'})\n\n"
+        self._target.draw(drawn(rows, self._target) + end)
+
+    def answer(self, statement: int, answer: Answer) -> None:
+        """The rows in aligned columns, and below how many there are and as of when."""
+        del statement
+        self._print(self._lines.answer(answer))
+
+    def script(self, text: str) -> None:
+        """The script as it is."""
+        self._target.draw(text if text.endswith("\n") else text + "\n")
+
+    def _print(self, lines: Sequence[str]) -> None:
+        self._target.draw("\n".join(lines) + "\n")
+
+
+class UpdateLines:
+    """Turns updates into lines; remembers the shape and the widths, so that the columns stay in place."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._header: tuple[str, ...] = ()
+        self._widths: list[int] = []
+
+    def lines(self, updates: Updates) -> list[str]:
+        """The lines for these updates, with a header first where the shape is new."""
+        header, columns, right = self._columns(updates)
+        lines: list[str] = []
+        new = header != self._header
+        if new:
+            self._header, self._widths = header, [_LEAST.get(name, len(name)) for name in header]
+        self._widths = [
+            max(width, min(_WIDEST, max(map(len, column), default=0)))
+            for width, column in zip(self._widths, columns, strict=True)
+        ]
+        plain = [self._cut(line) for line in _aligned(header, columns, self._widths, right)]
+        if new:
+            lines.append(self._painted(plain[0], BOLD))
+        paint = {1: GREEN, -1: RED}
+        signs = integers(updates.table, "op")
+        lines += [self._painted(line, paint[sign]) for line, sign in zip(plain[1:], signs, strict=True)]
+        return lines
+
+    def answer(self, answer: Answer) -> list[str]:
+        """The lines of a snapshot's rows, with header and footer."""
+        found = [answer.table.column(place) for place in range(answer.table.num_columns)]
+        columns = [texts(rounded(column)) for column in found]
+        widths = [
+            max(len(name), min(_WIDEST, max(map(len, column), default=0)))
+            for name, column in zip(answer.names, columns, strict=True)
+        ]
+        head, *lines = _aligned(answer.names, columns, widths, [is_numeric(column) for column in found])
+        return [
+            self._painted(self._cut(head), BOLD),
+            *map(self._cut, lines),
+            self._painted(_footer(answer), DIM),
+        ]
+
+    def mark(self, mark: SnapshotMark) -> str:
+        """The line for the begin or the end of the answer with which a TAIL starts."""
+        if mark.edge == "begin":
+            text = f"-- {mark.query.name}: the answer after step {mark.step}"
+            at = instant(mark.at_us)
+            text += f" ({at})" if at else ""
+        else:
+            text = "-- the changes since then"
+        return self._painted(self._cut(text), DIM)
+
+    def _columns(self, updates: Updates) -> tuple[tuple[str, ...], list[list[str]], list[bool]]:
+        """Header, columns of text, and which of them are set to the right."""
+        table, queries = updates.table, occurring(updates)
+        names = {query.id: query.name for query in queries}
+        header = ["step", "at", "op", "key"]
+        columns = [
+            texts(table.column("step")),
+            self._times(steps_at(table)),
+            [_OPS[op, why] for op, why in zip(integers(table, "op"), integers(table, "why"), strict=True)],
+            texts(table.column("key")),
+        ]
+        right = [True, False, False, False]
+        if not self._target.one_query:
+            header.insert(2, "query")
+            columns.insert(2, [names[number] for number in integers(table, "query")])
+            right.insert(2, False)
+        if self._target.one_query and len(queries) == 1:
+            shown = selected(updates, queries[0])
+            columns += [texts(rounded(column)) for column in shown]
+            right += map(is_numeric, shown)
+            return (*header, *outputs(queries[0])), columns, right
+        return (*header, "row"), [*columns, _pairs(updates)], [*right, False]
+
+    def _times(self, instants: list[str]) -> list[str]:
+        """Steps' times; a narrow terminal gets no date."""
+        narrow = self._target.width is not None and self._target.width < _ROOMY
+        return [text[11:].rstrip("Z") for text in instants] if narrow else instants
+
+    def _cut(self, line: str) -> str:
+        width = self._target.width
+        if width is None or len(line) <= width // 2:
+            return line
+        from rich.cells import cell_len, set_cell_size
+
+        return line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…"
+
+    def _painted(self, line: str, style: str) -> str:
+        return f"{style}{line}{PLAIN}" if self._target.colour else line
+
+
+def _aligned(
+    header: Sequence[str], columns: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
+) -> list[str]:
+    """The header and the rows of columns of text, each column padded to its width."""
+    padded = [
+        [text.rjust(width) if to_right else text.ljust(width) for text in (name, *column)]
+        for name, column, width, to_right in zip(header, columns, widths, right, strict=True)
+    ]
+    return ["  ".join(values).rstrip() for values in zip(*padded, strict=True)]
+
+
+def _footer(answer: Answer) -> str:
+    count = answer.table.num_rows
+    at = instant(answer.at_us)
+    as_of = f"step {answer.step}" + (f", at {at}" if at else "")
+    return f"({count} row{'' if count == 1 else 's'}, {as_of})"
+
+
+def drawn(rows: Rows, target: Target) -> str:
+    """The rows as a rich table."""
+    import io
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(rows.columns):
+        numbers = holds_numbers([row[place] for row in rows.rows])
+        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+    for row in rows.rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    file = io.StringIO()
+    width = target.width or 100_000
+    Console(file=file, force_terminal=target.colour, no_color=not target.colour, width=width).print(table)
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _pairs(updates: Updates) -> list[str]:
+    """For each update the select list of its query as `name=value`, empty values left out."""
+    import numpy as np
+
+    ids = updates.table.column("query").to_numpy()
+    pairs = [""] * len(ids)
+    for group in alike(occurring(updates)):
+        places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
+        own = replace(updates, table=updates.table.take(places))
+        columns = [texts(rounded(column)) for column in selected(own, group[0])]
+        names = outputs(group[0])
+        for place, values in zip(places.tolist(), zip(*columns, strict=True), strict=True):
+            named = zip(names, values, strict=True)
+            pairs[place] = " ".join(f"{name}={text}" for name, text in named if text)
+    return pairs

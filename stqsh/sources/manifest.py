@@ -1,0 +1,86 @@
+"""What a replay store says of itself: manifest.json, which is replaced in one go."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment as the manifest lists it; `file` ends in `.arrow`, the ticks are inclusive."""
+
+    file: str
+    rows: int
+    first_tick: int
+    last_tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a store holds; `complete` says that no segment will ever be added."""
+
+    columns: tuple[tuple[str, str], ...]
+    segments: tuple[Segment, ...] = ()
+    complete: bool = False
+    dead: int = 0
+    #: Where a generator stands: that many ticks are done. Not used by files.
+    generated: int = 0
+    #: Of an event stream: how many records were left out as duplicates, ...
+    duplicates: int = 0
+    #: ... x1, y1, x2, y2 of where most records lie, and places (x, y) of some of them, at even distances.
+    bounds: tuple[float, float, float, float] | None = None
+    sample: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Count the rows of all segments."""
+        return sum(segment.rows for segment in self.segments)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the JSON object of manifest.json."""
+        ends = {
+            "rows": self.rows,
+            "first_tick": self.segments[0].first_tick if self.segments else None,
+            "last_tick": self.segments[-1].last_tick if self.segments else None,
+        }
+        return ends | asdict(self)
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Manifest:
+        """Read the JSON object of manifest.json."""
+        return Manifest(
+            tuple((name, kind) for name, kind in value["columns"]),
+            tuple(Segment(**segment) for segment in value["segments"]),
+            value["complete"],
+            value["dead"],
+            value["generated"],
+            value.get("duplicates", 0),
+            tuple(value["bounds"]) if value.get("bounds") else None,
+            tuple((x, y) for x, y in value.get("sample", ())),
+        )
+
+
+def read_manifest(directory: Path) -> Manifest | None:
+    """Give the manifest of a store, None where there is none yet."""
+    try:
+        return Manifest.from_json(json.loads((directory / MANIFEST).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Replace the manifest in one go: from now on readers see its segments."""
+    replace_file(directory / MANIFEST, json.dumps(manifest.to_json()).encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file under another name and rename it, so that nobody sees half of it."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    hidden.write_bytes(content)
+    hidden.replace(path)

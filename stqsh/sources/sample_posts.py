@@ -1,0 +1,79 @@
+"""What people in the sample's town post, and whose taxis they like best; the same each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from random import Random
+
+POSTS = 400
+FAVOURITES = 24
+_SECONDS = 895
+_BODIES = (
+    "No taxi at the station, as always",
+    "Waiting for a taxi with three suitcases",
+    "Taxi to the harbour, who shares?",
+    "Is there a cab that takes a bicycle?",
+    "The train is late again",
+    "Ice cream at the station, a queue of fifty",
+    "An ambulance just came through, make way!",
+    "Street music on the bridge",
+    "Lost: a blue umbrella",
+    "Sunset from the church tower",
+    "Where does one dance tonight?",
+    "Quiz in the pub, we need a fourth",
+)
+_ENDINGS = ("", " :-)", " #saturday", " (and it rains)", " - anyone?")
+_DRIVERS = (
+    "Ada",
+    "Bilal",
+    "Chiara",
+    "Dragan",
+    "Elif",
+    "Femi",
+    "Grete",
+    "Hiro",
+    "Ines",
+    "Jakub",
+    "Kofi",
+    "Luis",
+)
+
+
+def post_lines(start: datetime, town: Sequence[float], station: Sequence[float]) -> list[str]:
+    """Give the posts as JSON, in the order of time; every third is from the station, one from nowhere.
+
+    town, station: x1, y1, x2, y2 in degrees.
+    """
+    draw = Random(9).random
+    seconds = sorted(int(draw() * _SECONDS) for _ in range(POSTS))
+    lines = []
+    for number, second in enumerate(seconds, 1):
+        x1, y1, x2, y2 = station if number % 3 == 0 else town
+        post = {
+            "id": number,
+            "lon": round(x1 + draw() * (x2 - x1), 6),
+            "lat": round(y1 + draw() * (y2 - y1), 6),
+            "ts": f"{start + timedelta(seconds=second):%Y-%m-%dT%H:%M:%SZ}",
+            "body": _one(_BODIES, draw) + _one(_ENDINGS, draw),
+        }
+        if number == POSTS // 2:
+            del post["lon"], post["lat"]
+        lines.append(json.dumps(post))
+    return lines
+
+
+def favourite_lines(taxis: Sequence[str]) -> list[str]:
+    """Give the table of favourites as CSV: some of the taxis, who drives them, how many stars they have."""
+    draw, left = Random(9).random, list(taxis)
+    chosen = sorted(left.pop(int(draw() * len(left))) for _ in range(FAVOURITES))
+    rows = [
+        f"{oid},{_DRIVERS[number % len(_DRIVERS)]},{3 + int(draw() * 3)}" for number, oid in enumerate(chosen)
+    ]
+    return ["oid,driver,stars", *rows]
+
+
+def _one(choices: Sequence[str], draw: Callable[[], float]) -> str:
+    """Pick one; only `Random.random` is sure to be the same in every version of Python."""
+    return choices[int(draw() * len(choices))]

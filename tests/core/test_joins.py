@@ -1,0 +1,96 @@
+"""The join kernels agree with brute force, wherever the grid lies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.core.kernels.cells import ObjectCells, fill_objects, move_object
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.moving import regions
+from stqsh.core.kernels.stationary import cell_of, join, list_rects
+from stqsh.core.regions import grid as module
+from stqsh.core.regions.grid import lattice_over, rect_lists
+
+halves = st.integers(-6, 6).map(lambda n: n / 2)
+maybe = st.one_of(halves, halves, halves, st.just(float("nan")), st.sampled_from([-1e9, 1e9]))
+boxes = st.tuples(halves, halves, st.sampled_from([0, 0.5, 1, 6, np.inf]), st.sampled_from([0, 0.5, 1, 6]))
+
+
+def events_of(places):
+    ox, oy, nx, ny = np.array(places, np.float64).reshape(-1, 4).T.copy()
+    ox[np.isnan(oy)], nx[np.isnan(ny)] = np.nan, np.nan
+    oy[np.isnan(ox)], ny[np.isnan(nx)] = np.nan, np.nan
+    number = np.arange(len(ox), dtype=np.int32)
+    return Events(np.ones(len(ox), np.int64), number, number, number, ox, oy, nx, ny)
+
+
+def inside(rects, x, y):
+    return (rects[:, 0] <= x) & (x <= rects[:, 2]) & (rects[:, 1] <= y) & (y <= rects[:, 3])
+
+
+@given(
+    st.lists(st.tuples(maybe, maybe, maybe, maybe), max_size=30),
+    st.lists(boxes, max_size=12),
+    st.sampled_from([None, [-3.0, -3.0, 3.0, 3.0], [0.0, 0.0, 0.1, 0.1]]),
+    st.integers(1, 40),
+    st.sampled_from([0, 4, 10_000]),
+)
+def test_each_pair_comes_once(places, some, bounds, side, large):
+    rects = np.array([[x, y, x + w, y + h] for x, y, w, h in some], np.float64).reshape(-1, 4)
+    tag = np.arange(len(rects), dtype=np.int32) * 2 + np.arange(len(rects), dtype=np.int32) % 2
+    events = events_of(places)
+    lattice = lattice_over(rects[:, 0], rects[:, 1], side, bounds)
+    pairs = join(events, lattice, list_rects(rects, tag, lattice, large))
+    want = set()
+    for e in range(len(places)):
+        was = inside(rects, events.ox[e], events.oy[e])
+        now = inside(rects, events.nx[e], events.ny[e])
+        for q in np.flatnonzero((was != now) | (was & (tag % 2 == 1))).tolist():
+            want.add((e, q, int(was[q]) + 2 * int(now[q])))
+    found = list(zip(*(column.tolist() for column in pairs), strict=True))
+    assert len(found) == len(set(found))
+    assert set(found) == want
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), maybe, maybe), max_size=60), st.integers(1, 9))
+def test_objects_are_in_the_cell_of_their_place(moves, side):
+    lattice = lattice_over(np.array([-3.0, 3.0]), np.array([-3.0, 3.0]), side)
+    arrays = [np.zeros(6, np.int32) for _ in range(3)]
+    cells = ObjectCells(np.zeros(side * side, np.int32), *arrays, np.full(6, np.nan), np.full(6, np.nan))
+    fill_objects(cells, cells.x.copy(), cells.y.copy(), lattice)
+    for o, x, y in moves:
+        move_object(cells, o, np.nan if np.isnan(y) else x, np.nan if np.isnan(x) else y, lattice)
+    listed = {}
+    for cell, head in enumerate(cells.head.tolist()):
+        while head:
+            listed[head - 1] = cell
+            head = int(cells.next[head - 1])  # noqa: PLW2901
+    there = [o for o in range(6) if not np.isnan(cells.x[o])]
+    assert listed == {o: cell_of(cells.x[o], cells.y[o], lattice) for o in there}
+
+
+def test_heavy_tails_do_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ENTRIES", 5_000)
+    corners = np.random.default_rng(1).random((1000, 2))
+    size = np.where(np.arange(1000) % 3, 0.001, 0.2)[:, None]
+    _, lists = rect_lists(np.hstack([corners, corners + size]), np.arange(1000, dtype=np.int32) * 2)
+    assert len(lists.tag) < 10_000
+
+
+@pytest.mark.parametrize("planar", [True, False])
+def test_regions_are_those_of_the_formula(planar):
+    import math
+
+    draw = np.random.default_rng(5)
+    x, y = draw.uniform(-180, 180, 500), draw.uniform(-89.9, 89.9, 500)
+    w, h = draw.uniform(0, 9000, 500), draw.uniform(0, 9000, 500)
+    found = regions(x, y, w, h, planar)
+    for i in range(500):
+        dx, dy = w[i] / 2, h[i] / 2
+        if not planar:
+            dx = math.degrees(w[i] / 2 / (6371008.8 * math.cos(math.radians(y[i]))))
+            dy = math.degrees(h[i] / 2 / 6371008.8)
+        assert tuple(found[i]) == (x[i] - dx, y[i] - dy, x[i] + dx, y[i] + dy)

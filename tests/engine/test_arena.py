@@ -1,0 +1,95 @@
+"""The arena: what a process left there is found again, and never trusted where it may be half written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stqsh.engine import arena as module
+from stqsh.engine.arena import Arena
+from stqsh.session import published
+
+
+def test_arrays_are_found_again_and_changed_in_place(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    x = arena.allocate("x", np.dtype(np.float64), 3)
+    x[:] = [1, 2, 3]
+    arena.commit("one", {"n": 3}, {"x": x, "copied": np.arange(4, dtype=np.int32)})
+
+    other = Arena((tmp_path,), "evaluate-0")
+    head = other.read_head()
+    assert head is not None
+    assert (head.stamp, head.header) == ("one", {"n": 3})
+    arrays = other.load(head)
+    assert arrays["copied"].tolist() == [0, 1, 2, 3]
+    other.begin()
+    arrays["x"][1] = 20
+    other.commit("two", {}, arrays)
+    assert x.tolist() == [1, 20, 3]
+
+
+def test_a_change_that_was_not_finished_leaves_nothing_to_trust(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    arena.commit("one", {}, {"x": np.zeros(2)})
+    arena.begin()
+    assert Arena((tmp_path,), "evaluate-0").read_head() is None
+
+
+def test_another_boot_leaves_nothing_to_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Arena((tmp_path,), "evaluate-0").commit("one", {}, {})
+    monkeypatch.setattr(published, "boot_id", lambda: "another")
+    assert Arena((tmp_path,), "evaluate-0").read_head() is None
+
+
+def test_growth_replaces_the_file_and_dead_files_go(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    neighbour = Arena((tmp_path,), "evaluate-1")
+    neighbour.commit("n", {}, {"x": np.zeros(1)})
+    arena.commit("one", {}, {"x": np.zeros(2), "dropped": np.zeros(2)})
+    grown = arena.allocate("x", np.dtype(np.int64), 500)
+    arena.commit("two", {}, {"x": grown})
+    assert len(list(tmp_path.glob("evaluate-0.*.array"))) == 1
+    assert len(list(tmp_path.glob("evaluate-1.*.array"))) == 1
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(0), np.zeros(5, np.int8), np.array(["a", "bc"]), np.array([True])]
+)
+def test_arrays_of_any_length_and_type_survive(tmp_path: Path, array: np.ndarray) -> None:
+    Arena((tmp_path,), "a-0").commit("s", {}, {"x": array})
+    other = Arena((tmp_path,), "a-0")
+    head = other.read_head()
+    assert head is not None
+    found = other.load(head)["x"]
+    assert found.dtype == array.dtype
+    assert np.array_equal(found, array)
+
+
+def test_a_full_folder_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module._make_file
+
+    def full(path: Path, size: int) -> None:
+        if path.parent.name == "full":
+            raise OSError(28, "No space left on device")
+        real(path, size)
+
+    monkeypatch.setattr(module, "_make_file", full)
+    arena = Arena((tmp_path / "full", tmp_path / "roomy"), "a-0")
+    arena.commit("s", {}, {"x": np.ones(3)})
+    assert list((tmp_path / "roomy").glob("*.array"))
+    with pytest.raises(MemoryError):
+        Arena((tmp_path / "full",), "a-1").allocate("x", np.dtype(np.int8), 1)
+
+
+def test_a_lock_dies_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "PATIENCE_S", 0.05)
+    child = os.fork()
+    if child == 0:
+        with Arena((tmp_path,), "a-0").held():
+            os._exit(9)
+    os.waitpid(child, 0)
+    with Arena((tmp_path,), "a-0").held(), pytest.raises(module.ArenaBusy), Arena((tmp_path,), "a-0").held():
+        pass

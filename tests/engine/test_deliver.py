@@ -1,0 +1,124 @@
+"""Deliver: a batch's file first, then its progress, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from stqsh.core.chunks import CHUNK, SIZES, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.engine.deliver import Deliver, by_slot, parted, time_split
+from stqsh.session.control import ControlDb, read_log
+from stqsh.session.delivery import read_progress
+from stqsh.session.home import SessionHome
+
+CLOCK = {
+    "first_step": 4, "last_step": 6, "base_tick": 100, "tick_us": 1000, "seq": 8, "asked": 0,
+    "run_done": 0, "ended": False, "running": True, "playing": False, "rows": {"3": 7}, "backlog": 2,
+}  # fmt: skip
+ROWS = pa.RecordBatch.from_pydict({"oid": ["a", "b"]})
+
+
+class FakeFrame:
+    """A batch as Spark hands it over."""
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self.chunks = chunks
+
+    def select(self, *names: str) -> FakeFrame:
+        assert list(names) == CHUNK.names
+        return self
+
+    def toArrow(self) -> pa.Table:
+        return to_table(self.chunks)
+
+
+def chunk(kind: str, payload: bytes, slot: int = 0, stream: int = 3) -> Chunk:
+    return Chunk(slot, stream, kind, 0, 4, 6, 0, payload)
+
+
+def batch(*more: Chunk, **clock: Any) -> list[Chunk]:
+    return [chunk("clock", pack_json(CLOCK | clock), stream=0), *more]
+
+
+def sizes(slot: int, values: dict[int, int]) -> Chunk:
+    content = pa.RecordBatch.from_arrays(
+        [pa.array(list(values)), pa.array(list(values.values()))], schema=SIZES
+    )
+    return chunk("sizes", pack(content), slot)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> SessionHome:
+    (tmp_path / "updates").mkdir()
+    return SessionHome(tmp_path)
+
+
+def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
+    control = ControlDb(home.path)
+    stats = chunk("stats", pack_json({"slot": 0, "records": 5, "updates": 2, "stale": 1}))
+    Deliver(home, control)(FakeFrame(batch(stats)), 11)  # type: ignore[arg-type]
+    progress = read_progress(control)
+    assert (progress.batch, progress.step, progress.seq, progress.base_tick) == (11, 6, 8, 100)
+    assert progress.stats["records"] == 5
+    assert progress.stats["steps"] == 3
+    assert not list(home.updates.iterdir())
+
+
+def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: SessionHome) -> None:
+    control = ControlDb(home.path)
+    updates = pa.RecordBatch.from_pylist([{"step": 4, "query": 9, "op": 1, "why": 0, "row": 1}], UPDATES)
+    chunks = batch(
+        chunk("rows", pack(ROWS)), chunk("updates", pack(updates)), chunk("found", pack(ROWS)), asked=5
+    )
+    deliver = Deliver(home, control)
+    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    (file,) = home.updates.iterdir()
+    first = file.read_bytes()
+    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    assert file.read_bytes() == first
+    assert [row.kind for row in read_log(control)] == ["found"]
+
+
+def test_found_records_of_all_slots_become_one_log_row_a_stream(home: SessionHome) -> None:
+    delivered = parted(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
+    (found,) = delivered.found
+    assert (found.stream_id, found.up_to) == (3, 7)
+    assert unpack(found.payload).num_rows == 4
+
+
+def test_a_look_up_that_finds_nothing_is_answered_too() -> None:
+    (found,) = parted(batch(asked=7)).found
+    assert (found.up_to, found.payload) == (7, b"")
+
+
+def test_sizes_and_ends_of_all_slots_are_merged() -> None:
+    ended = chunk("notice", pack_json([{"event": "ended", "query": 4, "step": 5}]))
+    delivered = parted(batch(sizes(0, {2: 5}), sizes(1, {3: 0}), ended, ended))
+    assert delivered.sizes == {2: 5, 3: 0}
+    assert delivered.ended == {4}
+
+
+def test_a_batch_without_a_clock_is_refused() -> None:
+    with pytest.raises(ValueError, match="without a clock"):
+        parted([chunk("rows", pack(ROWS))])
+
+
+def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
+    slots = [{"at": "evaluate", "slot": n, "open_us": 1, "fold_us": 10 * n, "store_us": 2} for n in (1, 2)]
+    timings = [chunk("timing", pack_json(slot)) for slot in [*slots, {"at": "source", "us": 7}]]
+    split = time_split(parted(batch(*timings)), run_us=100, write_us=4)
+    assert split == {
+        "source_us": 7, "transfer_us": 70, "kernel_us": 20, "state_us": 3, "deliver_us": 4, "total_us": 104,
+    }  # fmt: skip
+
+
+def test_updates_of_merged_answers_count_to_their_slot() -> None:
+    evaluate = [{"slot": slot, "objects": 5, "updates": 3} for slot in (1, 0)]
+    aggregate = [{"slot": 1, "records": 0, "stale": 0, "updates": 4}]
+    assert by_slot([*aggregate, *evaluate]) == [
+        {"slot": 0, "objects": 5, "updates": 3},
+        {"slot": 1, "objects": 5, "updates": 7},
+    ]

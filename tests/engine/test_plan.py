@@ -1,0 +1,371 @@
+"""The planner: which steps, records and commands a batch takes, from the log, the stores and the clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
+from stqsh.engine.plan import Planner
+from stqsh.engine.tasks import chunks
+from stqsh.session.control import ControlDb, append
+from stqsh.sources.store import StoreWriter
+
+SECOND = 1_000_000
+COLUMNS = [["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"]]
+
+
+class World:
+    """A session home with a control log, stores made of (tick, key) lists, and a planner over both."""
+
+    def __init__(self, home: Path, *, slots: int = 1, max_records: int = 100) -> None:
+        self.home = home
+        self.db = ControlDb(home)
+        self.planner = Planner(home, slots, max_records)
+        self.at = self.planner.initial()
+
+    def log(self, kind: Any, payload: bytes | None = None, **spec: Any) -> int:
+        return append(self.db, kind, "", spec, payload).seq
+
+    def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
+        spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts"}
+        stream = self.log("create_stream", tick_us=SECOND, **spec)
+        self.store(stream, rows, complete=complete)
+        return stream
+
+    def store(self, stream: int, rows: list[tuple[int, str]], *, complete: bool = True) -> None:
+        ticks = np.array([tick for tick, _ in rows], dtype=np.int64)
+        keys = pa.array([key for _, key in rows], pa.string())
+        zeros = pa.array(np.zeros(len(rows)))
+        times = pa.array(ticks * SECOND).cast(pa.timestamp("us", "UTC"))
+        writer = StoreWriter(self.home / "streams" / str(stream), COLUMNS)
+        if rows:
+            writer.append(
+                pa.RecordBatch.from_arrays(
+                    [keys, zeros, zeros, times, pa.array(ticks)], names=["oid", "x", "y", "ts", "_tick"]
+                )
+            )
+        writer.publish(complete=complete)
+
+    def query(self, stream: int, focal: str | None = None) -> int:
+        region = {"type": "moving_rect", "focal": focal, "xdist": 1, "ydist": 1} if focal else {"type": "all"}
+        return self.log("register", stream_id=stream, region=region)
+
+    def batch(self, now_us: int = 0) -> list[Chunk] | None:
+        """Take the next batch; None where there is nothing to do."""
+        start, end = self.at, self.planner.latest(self.at, now_us)
+        if end == start:
+            return None
+        self.at = end
+        return [chunk for task in self.planner.plan(start, end) for chunk in chunks(task)]
+
+    def all_batches(self) -> list[list[Chunk]]:
+        taken = []
+        while (batch := self.batch()) is not None:
+            taken.append(batch)
+            assert len(taken) < 1000
+        return taken
+
+
+def of_kind(batch: list[Chunk], kind: str, slot: int = 0) -> list[Chunk]:
+    return sorted(
+        (c for c in batch if c.kind == kind and c.slot == slot), key=lambda chunk: (chunk.stream, chunk.part)
+    )
+
+
+def clock(batch: list[Chunk]) -> dict[str, Any]:
+    (only,) = of_kind(batch, "clock")
+    content: dict[str, Any] = unpack_json(only.payload)
+    return content
+
+
+def records(batch: list[Chunk], kind: str = "records", slot: int = 0) -> list[tuple[int, str]]:
+    """(step, key) of all records of one kind of chunk, in order."""
+    found = [unpack(chunk.payload) for chunk in of_kind(batch, kind, slot)]
+    return [pair for b in found for pair in zip(b["_step"].to_pylist(), b["oid"].to_pylist(), strict=True)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_streams_stand_still_until_run(world: World) -> None:
+    world.query(world.stream([(5, "a")]))
+    assert world.batch() is None
+
+
+def test_the_first_tick_of_the_first_run_is_step_one(world: World) -> None:
+    world.stream([(5, "a"), (7, "b")])
+    run = world.log("run", mode="end")
+    batch = world.batch()
+    assert batch is not None
+    assert records(batch) == [(1, "a"), (3, "b")]
+    said = clock(batch)
+    assert (said["first_step"], said["last_step"], said["base_tick"]) == (1, 3, 5)
+    assert (said["run_done"], said["ended"], said["running"]) == (run, True, False)
+    assert world.batch() is None
+
+
+def test_commands_come_with_the_first_batch_that_has_steps_and_once(world: World) -> None:
+    stream = world.stream([(1, "a"), (2, "b")])
+    query = world.query(stream)
+    world.log("run", mode="steps", n=1)
+    first = world.batch()
+    assert first is not None
+    assert [c["op"] for c in unpack_json(of_kind(first, "commands")[0].payload)] == ["register"]
+    assert unpack_json(of_kind(first, "define")[0].payload)["id"] == stream
+    world.log("drop", id=query, stream_id=stream)
+    assert world.batch() is None
+    world.log("run", mode="end")
+    second = world.batch()
+    assert second is not None
+    assert unpack_json(of_kind(second, "commands")[0].payload) == [{"op": "drop", "id": query}]
+    assert not of_kind(second, "define")
+
+
+@pytest.mark.parametrize(
+    ("run", "last"),
+    [
+        ({"mode": "steps", "n": 4}, 4),
+        ({"mode": "for", "us": 3 * SECOND}, 3),
+        ({"mode": "for", "us": 3 * SECOND + 1}, 4),
+        ({"mode": "until", "t_us": 12 * SECOND}, 2),
+        ({"mode": "until", "t_us": 12 * SECOND + 1}, 3),
+        ({"mode": "until", "t_us": 5 * SECOND}, 0),
+        ({"mode": "steps", "n": 400}, 11),
+        ({"mode": "end"}, 11),
+    ],
+)
+def test_a_run_goes_as_far_as_it_says_and_no_further_than_the_data(
+    world: World, run: dict[str, Any], last: int
+) -> None:
+    world.stream([(10, "a"), (20, "b")])
+    seq = world.log("run", **run)
+    batches = world.all_batches()
+    assert world.at["step"] == last
+    assert clock(batches[-1])["run_done"] == seq
+
+
+def test_a_batch_takes_whole_ticks_and_about_max_records(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=3)
+    world.stream([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (9, "e"), (9, "f"), (9, "g"), (9, "h"), (10, "i")])
+    world.log("run", mode="end")
+    taken = [records(batch) for batch in world.all_batches()]
+    assert [[step for step, _ in batch] for batch in taken] == [[1, 1], [2, 2], [9, 9, 9, 9], [10]]
+
+
+def test_a_batch_is_the_same_when_it_is_planned_again(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=3)
+    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(50)])
+    world.query(stream, "k1")
+    world.log("run", mode="end")
+    start, end = world.at, world.planner.latest(world.at, 0)
+    first = [chunk for task in world.planner.plan(start, end) for chunk in chunks(task)]
+    world.log("drop", id=99, stream_id=stream)
+    again = Planner(tmp_path, 3, 100)
+    assert [chunk for task in again.plan(start, end) for chunk in chunks(task)] == first
+
+
+def test_each_slot_gets_its_objects_and_focal_records_go_to_all(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=3)
+    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(70)])
+    world.query(stream, "k1")
+    world.log("run", mode="end")
+    batch = world.batch()
+    assert batch is not None
+    owners = [{key for _, key in records(batch, slot=slot)} for slot in range(3)]
+    assert sum(len(owner) for owner in owners) == 7
+    assert set.union(*owners) == {f"k{n}" for n in range(7)}
+    focal = [records(batch, "focal", slot) for slot in range(3)]
+    assert focal[0] == focal[1] == focal[2] == [(step, "k1") for step in range(2, 71, 7)]
+
+
+def test_a_new_focal_object_is_looked_up_before_its_query_takes_effect(tmp_path: Path) -> None:
+    world = World(tmp_path, slots=2)
+    stream = world.stream([(1, "a"), (2, "b"), (3, "a")])
+    world.log("run", mode="steps", n=2)
+    assert world.batch() is not None
+    query = world.query(stream, "a")
+    world.log("run", mode="end")
+    asked = world.batch()
+    assert asked is not None
+    said = clock(asked)
+    assert (said["asked"], said["last_step"], said["first_step"]) == (query, 2, 3)
+    assert [unpack_json(of_kind(asked, "lookup", slot)[0].payload) for slot in (0, 1)] == [["a"], ["a"]]
+    assert not of_kind(asked, "commands")
+    assert world.batch() is None, "the planner waits for what Deliver found"
+    last = pa.RecordBatch.from_arrays(
+        [pa.array(["a"]), pa.array([0.0]), pa.array([0.0]), pa.array([SECOND], pa.timestamp("us", "UTC"))],
+        names=["oid", "x", "y", "ts"],
+    )
+    world.log("found", pack(last), stream_id=stream, up_to=query)
+    batch = world.batch()
+    assert batch is not None
+    assert records(batch, "focal", 1) == [(2, "a"), (3, "a")]
+    assert of_kind(batch, "commands")
+
+
+def test_a_focal_object_that_is_broadcast_already_is_not_looked_up(world: World) -> None:
+    stream = world.stream([(1, "a"), (2, "a")])
+    world.query(stream, "a")
+    world.log("run", mode="steps", n=1)
+    assert world.batch() is not None
+    world.query(stream, "a")
+    world.log("run", mode="end")
+    batch = world.batch()
+    assert batch is not None
+    assert clock(batch)["asked"] == 0
+    assert clock(batch)["ended"]
+
+
+def test_commands_after_the_end_get_a_step_of_their_own(world: World) -> None:
+    stream = world.stream([(1, "a")])
+    query = world.query(stream)
+    world.log("run", mode="end")
+    world.all_batches()
+    world.log("drop", id=query, stream_id=stream)
+    world.log("run", mode="steps", n=1)
+    (batch,) = world.all_batches()
+    assert (clock(batch)["first_step"], clock(batch)["last_step"]) == (2, 2)
+    assert of_kind(batch, "commands")
+
+
+def test_a_run_at_the_end_with_nothing_to_do_is_done_at_once(world: World) -> None:
+    world.stream([(1, "a")])
+    world.log("run", mode="end")
+    world.all_batches()
+    seq = world.log("run", mode="end")
+    (batch,) = world.all_batches()
+    assert clock(batch)["run_done"] == seq
+    assert world.at["step"] == 1
+
+
+def test_a_run_without_any_record_is_done_at_once(world: World) -> None:
+    world.query(world.stream([]))
+    seq = world.log("run", mode="end")
+    (batch,) = world.all_batches()
+    assert clock(batch)["run_done"] == seq
+
+
+def test_a_run_waits_for_streams_that_are_still_being_read(world: World) -> None:
+    spec = {"name": "s", "columns": COLUMNS, "key": "oid"}
+    stream = world.log("create_stream", tick_us=SECOND, **spec)
+    world.log("run", mode="end")
+    assert world.batch() is None
+    world.store(stream, [(4, "a")])
+    batch = world.batch()
+    assert batch is not None
+    assert records(batch) == [(1, "a")]
+
+
+def test_a_run_is_stopped_at_the_next_batch(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=1)
+    world.stream([(tick, "a") for tick in range(10)])
+    run = world.log("run", mode="end")
+    world.batch()
+    world.log("stop_run", run=run)
+    stopped = world.batch()
+    assert stopped is not None
+    assert (clock(stopped)["run_done"], clock(stopped)["running"]) == (run, False)
+    assert not records(stopped)
+    assert world.batch() is None
+    world.log("run", mode="steps", n=1)
+    batch = world.batch()
+    assert batch is not None
+    assert clock(batch)["last_step"] == 2
+
+
+def test_streams_share_the_clock_and_late_records_come_with_the_next_step(world: World) -> None:
+    one = world.stream([(5, "a"), (6, "b")])
+    world.log("run", mode="end")
+    world.all_batches()
+    two = world.stream([(1, "c"), (7, "d")])
+    world.log("run", mode="end")
+    batch = world.batch()
+    assert batch is not None
+    assert [(chunk.stream, records([chunk])) for chunk in of_kind(batch, "records")] == [
+        (two, [(3, "c"), (3, "d")])
+    ]
+    assert one != two
+
+
+def test_a_stream_from_before_the_clock_is_taken_in_one_step(world: World) -> None:
+    world.stream([(50, "a")])
+    world.log("run", mode="end")
+    world.all_batches()
+    world.stream([(1, "c"), (2, "d")])
+    world.log("run", mode="end")
+    batch = world.batch()
+    assert batch is not None
+    assert records(batch) == [(2, "c"), (2, "d")]
+    assert clock(batch)["ended"]
+
+
+def test_playing_a_stream_leaps_to_its_first_record_where_no_other_is_under_way(world: World) -> None:
+    one = world.stream([(5, "a"), (6, "a")])
+    world.log("play", id=one, pace=1)
+    for second in range(3):
+        world.batch(second * SECOND)
+    assert world.at["step"] == 2
+    two = world.stream([(5_000, "b"), (5_001, "b"), (5_002, "b")])
+    world.log("play", id=two, pace=1)
+    steps = []
+    for second in (10, 10, 11, 12):
+        world.batch(second * SECOND)
+        steps.append(world.at["step"])
+    assert steps == [4_996, 4_996, 4_997, 4_998]
+
+
+def test_a_stream_that_plays_follows_the_wall_clock_at_its_pace(world: World) -> None:
+    stream = world.stream([(tick, "a") for tick in range(100)])
+    world.log("play", id=stream, pace=10)
+    began = 1_000 * SECOND
+    steps = []
+    for passed_us in (0, SECOND // 20, SECOND // 10, SECOND, SECOND, 60 * SECOND):
+        world.batch(began + passed_us)
+        steps.append(world.at["step"])
+    assert steps == [1, 1, 2, 11, 11, 100]
+
+
+def test_a_stream_that_cannot_keep_its_pace_says_how_far_it_lags(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=2)
+    stream = world.stream([(tick, "a") for tick in range(100)])
+    world.log("play", id=stream, pace=10)
+    assert clock(world.batch(0) or [])["lag_us"] == 0
+    assert clock(world.batch(SECOND) or [])["lag_us"] == 8 * SECOND
+
+
+def test_a_stream_that_is_paused_stands_still(world: World) -> None:
+    stream = world.stream([(tick, "a") for tick in range(100)])
+    world.log("play", id=stream, pace=None)
+    world.batch(0)
+    world.log("pause", id=stream)
+    paused = world.batch(90 * SECOND)
+    assert paused is not None
+    assert (clock(paused)["playing"], records(paused)) == (False, [])
+    assert world.batch(90 * SECOND) is None
+
+
+def test_a_drop_after_a_playing_stream_has_ended_is_delivered(world: World) -> None:
+    stream = world.stream([(1, "a")])
+    world.log("play", id=stream, pace="max")
+    assert world.batch() is not None
+    assert world.batch() is None
+    world.query(stream)
+    batch = world.batch()
+    assert batch is not None
+    assert clock(batch)["last_step"] == 2
+
+
+def test_an_endless_stream_is_taken_as_far_as_it_is_made(world: World) -> None:
+    world.stream([(1, "a"), (2, "a")], complete=False)
+    world.log("run", mode="for", us=10 * SECOND)
+    batch = world.batch()
+    assert batch is not None
+    assert (clock(batch)["last_step"], clock(batch)["running"]) == (2, True)
+    assert world.batch() is None

@@ -1,0 +1,68 @@
+"""The preparation of streams: one after the other, each failure its own, endless ones a little ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stqsh.engine.prepare import Preparer, wanted_tick
+from stqsh.errors import SourceError
+from stqsh.session.control import ControlDb
+from stqsh.session.delivery import stream_statuses
+from stqsh.session.home import SessionHome
+from stqsh.session.records import Progress
+
+MANIFEST = {"rows": 7, "dead": 2, "complete": True, "first_tick": 100, "last_tick": 400}
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlDb:
+    control = ControlDb(tmp_path)
+    with control.transaction() as connection:
+        for number, name in enumerate(["good", "bad", "odd"], start=1):
+            row = (number, name, f'{{"id": {number}, "name": "{name}"}}')
+            connection.execute("INSERT INTO streams (id, name, spec) VALUES (?, ?, ?)", row)
+    return control
+
+
+def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def prepare(spec: dict[str, Any], directory: Path, *, report: Any, spark: Any) -> dict[str, Any]:
+        asked.append(spec["name"])
+        report(0.5, "reading 1 file")
+        if spec["name"] == "bad":
+            raise SourceError("no file matches x.csv", hint="look again")
+        if spec["name"] == "odd":
+            raise ZeroDivisionError("oh")
+        return MANIFEST
+
+    preparer = Preparer(SessionHome(tmp_path), control, None, prepare)
+    preparer.prepare_new()
+    preparer.prepare_new()
+    statuses = stream_statuses(control)
+    assert asked == ["good", "bad", "odd"]
+    assert [statuses[n].state for n in (1, 2, 3)] == ["ready", "failed", "failed"]
+    assert (statuses[1].rows, statuses[1].dead) == (7, 2)
+    assert statuses[2].message == "no file matches x.csv"
+    assert statuses[3].message == "ZeroDivisionError: oh"
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress(), None),
+        (Progress(base_tick=100, step=10, stats={"rows": {"3": 7}, "steps": 1}), None),
+        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 1}), 520),
+        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200}), 1200),
+    ],
+)
+def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expected: int | None) -> None:
+    assert wanted_tick(progress, 3, MANIFEST) == expected
+
+
+def test_a_stream_with_much_in_store_is_not_extended() -> None:
+    progress = Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200})
+    assert wanted_tick(progress, 3, MANIFEST | {"rows": 5_000_000}) is None

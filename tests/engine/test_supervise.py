@@ -1,0 +1,78 @@
+"""The supervisor: passing failures are got over, others end it with a reason of one line."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from stqsh.engine.datasource import HOLD_FILE
+from stqsh.engine.supervise import ATTEMPTS, JvmDied, QueryFailed, Supervisor, reason
+
+
+class FakeQuery:
+    """A query that fails at once with `error`, or runs until it is stopped."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.isActive = error, error is None
+        self.status = {"isTriggerActive": False, "isDataAvailable": False}
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+def supervised(home: Path, queries: list[FakeQuery], *, batches: list[int], jvm: bool = True) -> Supervisor:
+    started = iter(queries)
+    return Supervisor(
+        home,
+        lambda: next(started),
+        batches=lambda: batches.pop(0) if len(batches) > 1 else batches[0],
+        jvm_alive=lambda: jvm,
+    )
+
+
+def test_a_failure_in_passing_starts_the_query_again(tmp_path: Path) -> None:
+    last = FakeQuery()
+    supervisor = supervised(tmp_path, [FakeQuery(ValueError("once")), last], batches=[3])
+    threading.Timer(0.6, supervisor.stop).start()
+    supervisor.run()
+    assert not last.isActive
+    assert not (tmp_path / HOLD_FILE).exists()
+
+
+def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
+    failing = [FakeQuery(ValueError("broken for good")) for _ in range(ATTEMPTS)]
+    with pytest.raises(QueryFailed, match="broken for good"):
+        supervised(tmp_path, failing, batches=[3]).run()
+
+
+def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
+    failing = [FakeQuery(ValueError("now and then")) for _ in range(2 * ATTEMPTS)]
+    last = FakeQuery()
+    supervisor = supervised(tmp_path, [*failing, last], batches=list(range(8 * ATTEMPTS)))
+    threading.Timer(3, supervisor.stop).start()
+    supervisor.run()
+    assert not last.isActive
+
+
+def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(JvmDied):
+        supervised(tmp_path, [FakeQuery()], batches=[0], jvm=False).run()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[STREAM_FAILED] Query [id = 1] terminated\nTraceback (most recent call last):\n"
+         '  File "x.py", line 1\nstqsh.core.Odd.OddError: the slot is odd\n', "OddError: the slot is odd"),
+        ("org.apache.spark.SparkException: Job aborted", "SparkException: Job aborted"),
+        ("plain words", "plain words"),
+        ("", "RuntimeError"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_one_line(text: str, expected: str) -> None:
+    assert reason(RuntimeError(text)) == expected

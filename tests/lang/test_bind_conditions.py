@@ -1,0 +1,181 @@
+"""Conditions, from text to bound expressions, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stqsh.errors import NotSupported
+from stqsh.lang.bind import Catalogue, bind
+from stqsh.lang.errors import BindFault
+from stqsh.lang.parse import parse
+
+MINUTE = 60_000_000
+T0 = 1_201_964_400_000_000  # 2008-02-02T15:00:00Z
+
+
+RECT = {"type": "rect", "x1": 1.0, "y1": 2.0, "x2": 3.0, "y2": 4.0}
+
+
+def col(name: str) -> list[Any]:
+    return ["col", name]
+
+
+def lit(value: Any, kind: str) -> list[Any]:
+    return ["lit", value, kind]
+
+
+def ago(us: int) -> list[Any]:
+    return ["arith", "-", ["now"], ["dur", us]]
+
+
+BOUND: list[tuple[str, Any]] = [
+    ("status = 'free'", ["cmp", "=", col("status"), lit("free", "STRING")]),
+    ("taxis.status <> 'free'", ["cmp", "<>", col("status"), lit("free", "STRING")]),
+    ("m.status != 'free'", ["cmp", "<>", col("status"), lit("free", "STRING")]),
+    ("oid = 368", ["cmp", "=", col("oid"), lit("368", "STRING")]),
+    ("368 = oid", ["cmp", "=", lit("368", "STRING"), col("oid")]),
+    ("oid IN (1, '2')", ["in", col("oid"), [lit("1", "STRING"), lit("2", "STRING")]]),
+    ("speed > 5", ["cmp", ">", col("speed"), lit(5, "BIGINT")]),
+    ("n > 0.5", ["cmp", ">", col("n"), lit(0.5, "DOUBLE")]),
+    ("small <= n", ["cmp", "<=", col("small"), col("n")]),
+    ("speed >= 36 km/h", ["cmp", ">=", col("speed"), lit(10.0, "DOUBLE")]),
+    ("speed < 2 km", ["cmp", "<", col("speed"), lit(2000.0, "DOUBLE")]),
+    ("active", col("active")),
+    ("NOT active", ["not", col("active")]),
+    ("active = TRUE", ["cmp", "=", col("active"), lit(True, "BOOLEAN")]),
+    ("TRUE", lit(True, "BOOLEAN")),
+    ("status IS NULL", ["isnull", col("status")]),
+    ("ts IS NOT NULL", ["not", ["isnull", col("ts")]]),
+    ("status = NULL", ["cmp", "=", col("status"), lit(None, "STRING")]),
+    ("speed IN (1, NULL)", ["in", col("speed"), [lit(1, "BIGINT"), lit(None, "DOUBLE")]]),
+    ("status LIKE 'a%'", ["like", col("status"), "a%"]),
+    ("status NOT LIKE 'a_'", ["not", ["like", col("status"), "a_"]]),
+    ("n BETWEEN 1 AND 2", ["between", col("n"), lit(1, "BIGINT"), lit(2, "BIGINT")]),
+    ("n NOT BETWEEN 1 AND 2", ["not", ["between", col("n"), lit(1, "BIGINT"), lit(2, "BIGINT")]]),
+    ("-n < 3", ["cmp", "<", ["neg", col("n")], lit(3, "BIGINT")]),
+    ("n + 1 = small * 2", [
+        "cmp", "=", ["arith", "+", col("n"), lit(1, "BIGINT")], ["arith", "*", col("small"), lit(2, "BIGINT")]
+    ]),
+    ("n / 2 > 1", ["cmp", ">", ["arith", "/", col("n"), lit(2, "BIGINT")], lit(1, "BIGINT")]),
+    ("active AND n = 1 OR speed IS NULL", [
+        "or", ["and", col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")]], ["isnull", col("speed")]
+    ]),
+    # times
+    ("ts > '2008-02-02T15:00:00'", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
+    ("ts > '2008-02-02T15:00:00Z'", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
+    ("'2008-02-02 16:00:00+01:00' < ts", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
+    ("time > '2008-02-02T15:00:00.000001'", ["cmp", ">", col("ts"), lit(T0 + 1, "TIMESTAMP")]),
+    ("ts = seen", ["cmp", "=", col("ts"), col("seen")]),
+    ("ts > NOW - 10 min", ["cmp", ">", col("ts"), ago(10 * MINUTE)]),
+    ("NOW - 10 min < ts", ["cmp", ">", col("ts"), ago(10 * MINUTE)]),
+    ("ts + 1 min >= NOW", ["cmp", ">=", col("ts"), ago(MINUTE)]),
+    ("ts - 1 min >= NOW - 1 min", ["cmp", ">=", col("ts"), ["now"]]),
+    ("ts < NOW + 1 min", ["cmp", "<", col("ts"), ["arith", "+", ["now"], ["dur", MINUTE]]]),
+    ("ts - 1 min = '2008-02-02T15:00:00'", ["cmp", "=", col("ts"), lit(T0 + MINUTE, "TIMESTAMP")]),
+    ("time AFTER '10 mins ago'", ["cmp", ">", col("ts"), ago(10 * MINUTE)]),
+    ("seen AFTER '2008-02-02T15:00:00'", ["cmp", ">", col("seen"), lit(T0, "TIMESTAMP")]),
+    ("ts = NULL", ["cmp", "=", col("ts"), lit(None, "TIMESTAMP")]),
+    ("ts BETWEEN NOW - 1 min AND NOW", [
+        "and", ["cmp", ">=", col("ts"), ago(MINUTE)], ["cmp", "<=", col("ts"), ["now"]]
+    ]),
+    ("HOUR(ts) BETWEEN 7 AND 9", [
+        "between", ["fn", "HOUR", col("ts")], lit(7, "BIGINT"), lit(9, "BIGINT")
+    ]),
+    ("date(seen) = '2008-02-02'", ["cmp", "=", ["fn", "DATE", col("seen")], lit("2008-02-02", "STRING")]),
+    ("minute(time) = small", ["cmp", "=", ["fn", "MINUTE", col("ts")], col("small")]),
+    ("status CONTAINS 'Coffee & tea'", ["contains", col("status"), "Coffee & tea", "all"]),
+    ("NOT status contains any '茶 1'", ["not", ["contains", col("status"), "茶 1", "any"]]),
+    ("(active AND n = 1) AND (n = 2 AND active)", [
+        "and", col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")],
+        ["cmp", "=", col("n"), lit(2, "BIGINT")], col("active"),
+    ]),
+    ("NULL OR active", ["or", lit(None, "BOOLEAN"), col("active")]),
+    ("NULL = NULL", ["cmp", "=", lit(None, "STRING"), lit(None, "STRING")]),
+    ("NOT loc INSIDE (1, 2, 3, 4)", ["not", ["inside", RECT]]),
+    ("active OR loc INSIDE CIRCLE(1, 2, 1 km)", [
+        "or", col("active"), ["inside", {"type": "circle", "x": 1.0, "y": 2.0, "radius": 1000.0}]
+    ]),
+    ("active OR location INSIDE zones['north']", [
+        "or", col("active"),
+        ["inside", {"type": "area", "area": 21, "name": "zones", "member": "north"}],
+    ]),
+    ("ts NOT IN ('2008-02-02T15:00:00')", ["not", ["cmp", "=", col("ts"), lit(T0, "TIMESTAMP")]]),
+]  # fmt: skip
+
+WRONG = [
+    ("sped > 5", "stream taxis has no column 'sped'", "speed"),
+    ("x.speed > 5", "unknown stream or alias 'x'", None),
+    ("speed > 'abc'", "cannot compare: speed is a DOUBLE, 'abc' is a STRING", None),
+    ("status = 5", "cannot compare: status is a STRING, 5 is a BIGINT", None),
+    ("active > 5", "cannot compare: active is a BOOLEAN, 5 is a BIGINT", None),
+    ("speed > 5 min", "cannot compare: speed is a DOUBLE, 5 min is a duration", None),
+    ("status IN ('a', 1)", "cannot compare: status is a STRING, 1 is a BIGINT", None),
+    ("speed", "a condition is TRUE or FALSE, but speed is a DOUBLE", None),
+    ("active AND status", "a condition is TRUE or FALSE, but status is a STRING", None),
+    ("status + 1 > 2", "arithmetic takes numbers, but status is a STRING", None),
+    ("n CONTAINS 'a'", "CONTAINS takes a STRING, but n is a BIGINT", None),
+    ("status CONTAINS ' -- '", "there is no word to look for in ' -- '", None),
+    ("LENGTH(status) > 3", "there is no function LENGTH", None),
+    ("HUOR(ts) > 3", "there is no function HUOR", "HOUR"),
+    ("HOUR(n) > 3", "HOUR takes a TIMESTAMP, but n is a BIGINT", None),
+    ("HOUR() > 3", "HOUR takes one TIMESTAMP", None),
+    ("active OR loc INSIDE campsu", "unknown region 'campsu'", "campus"),
+    ("active OR loc INSIDE zones['nort']", "zones has no region 'nort'", "north"),
+    ("active OR lon INSIDE zones AND n = 1", "INSIDE takes the location, not 'lon'", None),
+    ("DISTANCE < 500", "DISTANCE cannot be tested in WHERE", None),
+    ("n LIKE 'a'", "LIKE takes a STRING, but n is a BIGINT", None),
+    ("ts > 'noon'", "'noon' is no timestamp", None),
+    ("ts > 5", "cannot compare a time with 5", None),
+    ("ts > speed", "cannot compare a time with speed, a DOUBLE", None),
+    ("ts + 5 > NOW", "ts + 5 is no time", None),
+    ("speed AFTER '10 mins ago'", "speed is no TIMESTAMP", None),
+    ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is no time span", None),
+]
+LATER = [
+    ("NOT loc INSIDE CIRCLE(1 km) AROUND '7'", "a moving region under OR or NOT, or beside another region"),
+    ("COUNT(n) > 3", "COUNT(…)"),
+    ("NOW > '2008-02-02'", "a comparison of times without a column: NOW > '2008-02-02'"),
+    ("NOW * 2 > ts", "NOW in NOW * 2"),
+    ("ts > seen + 1 min", "a duration between two columns"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BOUND, ids=[text for text, _ in BOUND])
+def test_a_condition_binds(text: str, expected: Any, taxis: Catalogue) -> None:
+    [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis m WHERE {text}")
+    assert bind(statement, taxis).spec["condition"] == expected
+
+
+@pytest.mark.parametrize(("text", "message", "close"), WRONG)
+def test_a_wrong_condition_is_told(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
+    [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
+    with pytest.raises(BindFault) as caught:
+        bind(statement, taxis)
+    assert (caught.value.message, caught.value.near) == (message, close)
+    assert caught.value.place is not None
+
+
+@pytest.mark.parametrize(("text", "what"), LATER)
+def test_what_conditions_cannot_do_yet(text: str, what: str, taxis: Catalogue) -> None:
+    [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
+    with pytest.raises(NotSupported) as caught:
+        bind(statement, taxis)
+    assert str(caught.value) == f"not supported yet: {what}"
+
+
+def test_whole_keys_take_numbers_in_quotes_and_nothing_else(taxis: Catalogue) -> None:
+    [good, bad, big] = parse(
+        "SUBSCRIBE SELECT * FROM robots WHERE id = '7'; SUBSCRIBE SELECT * FROM robots WHERE id = 'r2';"
+        "SUBSCRIBE SELECT * FROM robots WHERE id = 2147483648"
+    )
+    assert bind(good, taxis).spec["condition"] == ["cmp", "=", col("id"), lit(7, "INT")]
+    for statement in (bad, big):
+        with pytest.raises(BindFault, match="the key is an INT"):
+            bind(statement, taxis)
+
+
+def test_a_column_called_time_is_itself(taxis: Catalogue) -> None:
+    [statement] = parse("SUBSCRIBE SELECT * FROM robots WHERE time > NOW")
+    assert bind(statement, taxis).spec["condition"] == ["cmp", ">", col("time"), ["now"]]

@@ -1,0 +1,350 @@
+"""Queries, from text to their specs, and what is wrong with or missing for the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stqsh.errors import NotSupported
+from stqsh.lang.bind import Catalogue
+from stqsh.lang.binding.scope import NO_CENTRE
+from stqsh.lang.errors import BindFault
+
+from .binding import bound
+
+
+def test_a_query_has_defaults(taxis: Catalogue) -> None:
+    kind, spec, _ = bound("register query q as select oid, speed v from taxis", taxis)
+    assert kind == "register"
+    assert spec == {
+        "name": "q", "stream": "taxis", "stream_id": 3, "text": "SELECT oid, speed AS v FROM taxis",
+        "kind": "range", "region": {"type": "all"}, "condition": None, "for_us": None, "options": {},
+        "select": [["oid", ["col", "oid"]], ["v", ["col", "speed"]]], "join": None, "areas": [],
+    }  # fmt: skip
+
+
+RECT = {"type": "rect", "x1": 1.0, "y1": 2.0, "x2": 3.0, "y2": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        ("INSIDE (1, 2, 3, 4)", RECT),
+        ("INSIDE RECT(3, 2, 1, 4)", RECT),
+        ("WHERE loc INSIDE (3, 4, 1, 2)", RECT),
+        ("INSIDE ('M', '368', 2 km, 500)", {
+            "type": "moving_rect", "focal": "368", "xdist": 2000.0, "ydist": 500.0
+        }),
+        ("INSIDE RECT(500 m, 1 mile) AROUND 368", {
+            "type": "moving_rect", "focal": "368", "xdist": 500.0, "ydist": 1609.344
+        }),
+        ("INSIDE CIRCLE(116, 40, 2 km)", {"type": "circle", "x": 116.0, "y": 40.0, "radius": 2000.0}),
+        ("INSIDE CIRCLE(500) AROUND 7", {"type": "moving_circle", "focal": "7", "radius": 500.0}),
+        ("INSIDE POLYGON((0 0, 9 0, 9 9), (1 1, 2 1, 2 2, 1 1))", {
+            "type": "polygon",
+            "rings": [[[0.0, 0.0], [9.0, 0.0], [9.0, 9.0], [0.0, 0.0]],
+                      [[1.0, 1.0], [2.0, 1.0], [2.0, 2.0], [1.0, 1.0]]],
+        }),
+        ("INSIDE campus", {"type": "area", "area": 20, "name": "campus", "member": None}),
+        ("INSIDE zones", {"type": "area", "area": 21, "name": "zones", "member": None}),
+        ("WHERE loc INSIDE zones[7]", {"type": "area", "area": 21, "name": "zones", "member": "7"}),
+        ("NEAREST 5 TO (116, 40)", {"type": "nearest", "k": 5, "x": 116.0, "y": 40.0}),
+        ("KNN (5, 116, 40)", {"type": "nearest", "k": 5, "x": 116.0, "y": 40.0}),
+        ("KNN ('M', 5, 368)", {"type": "nearest", "k": 5, "focal": "368"}),
+        ("NEAREST 5 TO '368'", {"type": "nearest", "k": 5, "focal": "368"}),
+    ],
+)  # fmt: skip
+def test_regions(region: str, expected: dict[str, Any], taxis: Catalogue) -> None:
+    spec = bound(f"SUBSCRIBE SELECT * FROM taxis {region}", taxis, name="sub_1").spec
+    assert (spec["region"], spec["condition"], spec["name"]) == (expected, None, "sub_1")
+    assert spec["kind"] == ("nearest" if expected["type"] == "nearest" else "range")
+    assert spec["areas"] == ([expected["area"]] if expected["type"] == "area" else [])
+
+
+def test_a_region_in_where_leaves_the_rest_of_the_condition(taxis: Catalogue) -> None:
+    spec = bound("SUBSCRIBE SELECT * FROM taxis WHERE active AND loc INSIDE (1,2,3,4) AND n = 1", taxis).spec
+    assert spec["region"] == RECT
+    assert spec["condition"] == ["and", ["col", "active"], ["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]]]
+
+
+def test_a_condition_before_inside(taxis: Catalogue) -> None:
+    spec = bound("SUBSCRIBE SELECT * FROM taxis WHERE active INSIDE (1, 2, 3, 4)", taxis).spec
+    assert (spec["region"], spec["condition"]) == (RECT, ["col", "active"])
+
+
+def test_whole_keys_of_focal_objects(taxis: Catalogue) -> None:
+    for key in ("7", "'7'"):
+        assert (
+            bound(f"SUBSCRIBE SELECT * FROM robots INSIDE ('M', {key}, 1, 1)", taxis).spec["region"]["focal"]
+            == 7
+        )
+
+
+def test_for(taxis: Catalogue) -> None:
+    assert bound("REGISTER QUERY q FOR 10 min AS SELECT * FROM taxis", taxis).spec["for_us"] == 600_000_000
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT * FROM taxi", "unknown stream 'taxi'"),
+        ("SELECT oid, oid FROM taxis", "two columns of the answer are called 'oid'"),
+        ("SELECT *, oid FROM taxis", "two columns of the answer are called 'oid'"),
+        ("SELECT x.* FROM taxis", "unknown stream or alias 'x'"),
+        ("SELECT DISTANCE FROM taxis", NO_CENTRE),
+        ("SELECT DISTANCE FROM taxis INSIDE (1, 2, 3, 4)",
+         NO_CENTRE),
+        ("SELECT 5 min FROM taxis", "5 min is a duration, and no value of an answer"),
+        ("SELECT HOUR(ts), HOUR(seen) FROM taxis", "two columns of the answer are called 'hour'"),
+        ("SELECT * FROM favourites", "favourites is a table, and queries are about streams"),
+        ("SELECT * FROM taxis INSIDE campsu", "unknown region 'campsu'"),
+        ("SELECT * FROM taxis INSIDE taxis", "unknown region 'taxis'"),
+        ("SELECT * FROM taxis INSIDE campus['a']", "campus is a single region and has no members"),
+        ("SELECT * FROM taxis INSIDE zones['suth']", "zones has no region 'suth'"),
+        ("SELECT * FROM taxis INSIDE CIRCLE(1, 2, 0)", "a length is more than 0, such as 500 m"),
+        ("SELECT * FROM taxis INSIDE CIRCLE(40, 116, 5)",
+         "a latitude of 116 is beyond 90; lat and lon seem to be swapped"),
+        ("SELECT * FROM taxis INSIDE POLYGON((0 0, 1 1, 0 0, 1 1))",
+         "a polygon's ring has at least three different corners"),
+        ("SELECT * FROM taxis INSIDE POLYGON((100 0, 101 0, 101 91))", "a latitude of 91 is beyond 90"),
+        ("SELECT * FROM taxis NEAREST 0 TO (1, 2)", "0 nearest: there must be 1 or more"),
+        ("SELECT * FROM taxis NEAREST 5 TO (1, 200)",
+         "a latitude of 200 is beyond 90; lat and lon seem to be swapped"),
+        ("SELECT * FROM robots NEAREST 5 TO 'r'", "the key is an INT, and 'r' is none"),
+        ("SELECT * FROM posts NEAREST 5 TO 7", "events do not move: posts has no focal objects"),
+        ("SELECT * FROM posts INSIDE CIRCLE(5) AROUND 7", "events do not move: posts has no focal objects"),
+        ("SELECT * FROM taxis INSIDE (39, 116, 40, 117)",
+         "a latitude of 117 is beyond 90; lat and lon seem to be swapped"),
+        ("SELECT * FROM taxis INSIDE (116, 39, 117, 99)", "a latitude of 99 is beyond 90"),
+        ("SELECT * FROM taxis WHERE loca INSIDE (1, 2, 3, 4) AND active",
+         "INSIDE takes the location, not 'loca'"),
+        ("SELECT * FROM taxis INSIDE ('M', 1, 0, 5)", "a length is more than 0, such as 500 m"),
+        ("SELECT * FROM taxis INSIDE ('M', 1, -1, 5)", "a length is more than 0, such as 500 m"),
+        ("SELECT * FROM robots INSIDE ('M', 'r', 1, 5)", "the key is an INT, and 'r' is none"),
+    ],
+)  # fmt: skip
+def test_wrong_queries(query: str, message: str, taxis: Catalogue) -> None:
+    with pytest.raises(BindFault) as caught:
+        bound(f"REGISTER QUERY q AS {query}", taxis)
+    assert caught.value.message == message
+    assert caught.value.place is not None
+    assert caught.value.span.end > 0
+
+
+def test_planar_rectangles_know_no_poles(taxis: Catalogue) -> None:
+    assert (
+        bound("SUBSCRIBE SELECT * FROM robots INSIDE (0, 0, 500, 500)", taxis).spec["region"]["y2"] == 500.0
+    )
+
+
+def test_more_regions_are_conditions(taxis: Catalogue) -> None:
+    text = "SUBSCRIBE SELECT * FROM taxis WHERE loc INSIDE zones['north'] AND n = 1 AND loc INSIDE campus"
+    spec = bound(text, taxis).spec
+    north = {"type": "area", "area": 21, "name": "zones", "member": "north"}
+    campus = {"type": "area", "area": 20, "name": "campus", "member": None}
+    assert spec["region"] == north
+    assert spec["condition"] == ["and", ["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]], ["inside", campus]]
+    assert spec["areas"] == [20, 21]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WHERE loc INSIDE (1, 2, 3, 4) INSIDE CIRCLE(5) AROUND '7'",
+        "WHERE loc INSIDE CIRCLE(5) AROUND '7' INSIDE (1, 2, 3, 4)",
+        "WHERE loc INSIDE (1, 2, 3, 4) AND loc INSIDE CIRCLE(5) AROUND '7'",
+    ],
+)
+def test_of_several_regions_the_moving_one_is_the_query_s(text: str, taxis: Catalogue) -> None:
+    spec = bound(f"SUBSCRIBE SELECT * FROM taxis {text}", taxis).spec
+    assert spec["region"] == {"type": "moving_circle", "focal": "7", "radius": 5.0}
+    assert spec["condition"] == ["inside", RECT]
+
+
+def test_beside_nearest_regions_are_conditions(taxis: Catalogue) -> None:
+    spec = bound("SUBSCRIBE SELECT * FROM taxis INSIDE (1, 2, 3, 4) NEAREST 3 TO (1, 2)", taxis).spec
+    assert (spec["region"]["type"], spec["condition"]) == ("nearest", ["inside", RECT])
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ("speed * 2", [["speed * 2", ["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]]]]),
+        ("-n AS back", [["back", ["neg", ["col", "n"]]]]),
+        ("HOUR(ts), DATE(time) day", [
+            ["hour", ["fn", "HOUR", ["col", "ts"]]], ["day", ["fn", "DATE", ["col", "ts"]]]
+        ]),
+        ("DISTANCE", [["distance", ["distance"]]]),
+        ("distance / 1000 AS km", [["km", ["arith", "/", ["distance"], ["lit", 1000, "BIGINT"]]]]),
+        ("speed > 5 AS fast", [["fast", ["cmp", ">", ["col", "speed"], ["lit", 5, "BIGINT"]]]]),
+        ("'x', NULL AS none", [["'x'", ["lit", "x", "STRING"]], ["none", ["lit", None, "STRING"]]]),
+    ],
+)  # fmt: skip
+def test_select_lists(items: str, expected: Any, taxis: Catalogue) -> None:
+    for text in ("REGISTER QUERY q AS ", ""):
+        query = f"{text}SELECT {items} FROM taxis INSIDE CIRCLE(1, 2, 3)"
+        assert bound(query, taxis).spec["select"] == expected
+
+
+# --- options ---
+
+
+def test_options_of_a_query(taxis: Catalogue) -> None:
+    spec = bound("REGISTER QUERY q WITH (dwell => 5 s, kind => 'fence') AS SELECT * FROM taxis", taxis).spec
+    assert (spec["kind"], spec["options"]) == ("fence", {"dwell_us": 5_000_000})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("dwel => 5 s", "a query has no option 'dwel'"),
+        ("dwell => 5", "dwell is a duration, such as 5 s"),
+        ("dwell => 5 m", "dwell is a duration such as 30 s"),
+        ("kind => 5", "kind is the name of a kind of query, in quotes"),
+        ("kind => 'nearest'", "this is a range query, and no nearest query"),
+    ],
+)
+def test_wrong_options(options: str, message: str, taxis: Catalogue) -> None:
+    with pytest.raises(BindFault) as caught:
+        bound(f"REGISTER QUERY q WITH ({options}) AS SELECT * FROM taxis", taxis)
+    assert caught.value.message == message
+
+
+# --- snapshots ---
+
+
+def test_a_snapshot_is_a_query_that_answers_once(taxis: Catalogue) -> None:
+    text = (
+        "SELECT oid AS cab FROM taxis INSIDE CIRCLE(1, 2, 3) ORDER BY cab DESC, speed * 2, DISTANCE LIMIT 5"
+    )
+    kind, spec, _ = bound(text, taxis)
+    assert kind == "select"
+    assert {"id", "name", "for_us", "options"}.isdisjoint(spec)
+    assert spec["order"] == [
+        [["col", "oid"], True],
+        [["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]], False],
+        [["distance"], False],
+    ]
+    assert (spec["limit"], spec["lookup"], spec["aggregate"]) == (5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "lookup"),
+    [
+        ("oid = '368'", "368"),
+        ("368 = oid", "368"),
+        ("active AND oid = 368 AND n = 1", "368"),
+        ("oid = 368 OR active", None),
+        ("NOT oid = 368", None),
+        ("oid = NULL", None),
+        ("oid = status", None),
+        ("status = '368'", None),
+    ],
+)
+def test_a_key_that_equals_a_constant_is_looked_up(where: str, lookup: Any, taxis: Catalogue) -> None:
+    spec = bound(f"SELECT * FROM taxis WHERE {where}", taxis).spec
+    assert spec["lookup"] == lookup
+    assert spec["condition"] is not None
+
+
+@pytest.mark.parametrize(("item", "name"), [("COUNT(*)", "count"), ("count(*) AS cabs", "cabs")])
+def test_count_is_an_aggregate(item: str, name: str, taxis: Catalogue) -> None:
+    spec = bound(f"SELECT {item} FROM taxis INSIDE campus", taxis).spec
+    assert (spec["aggregate"], spec["output"], spec["select"], spec["order"]) == ("count", name, [], [])
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT oid FROM taxis ORDER BY sped", "stream taxis has no column 'sped'"),
+        ("SELECT oid FROM taxis ORDER BY 1", "ORDER BY takes columns and expressions, not constants"),
+        ("SELECT oid FROM taxis ORDER BY DISTANCE",
+         NO_CENTRE),
+        ("SELECT COUNT(*) FROM taxis ORDER BY oid", "COUNT(*) gives one row, and takes no ORDER BY"),
+    ],
+)  # fmt: skip
+def test_wrong_snapshots(query: str, message: str, taxis: Catalogue) -> None:
+    with pytest.raises(BindFault) as caught:
+        bound(query, taxis)
+    assert caught.value.message == message
+
+
+def test_explain_shows_a_query_or_a_select(taxis: Catalogue) -> None:
+    kind, spec, _ = bound("EXPLAIN SELECT * FROM taxis INSIDE campus LIMIT 3", taxis)
+    assert (kind, spec["kind"], spec["limit"]) == ("explain", "range", 3)
+    for text, analyze in (("EXPLAIN free", False), ("EXPLAIN ANALYZE QUERY free", True)):
+        kind, spec, _ = bound(text, taxis)
+        assert (kind, spec["query"]["id"], spec["analyze"]) == ("explain", 7, analyze)
+
+
+# --- TAIL ---
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("free WHERE cab = 5", ["cmp", "=", ["col", "oid"], ["lit", "5", "STRING"]]),
+        ("free WHERE oid = 5", ["cmp", "=", ["col", "oid"], ["lit", "5", "STRING"]]),
+        ("close WHERE kmh > 5", [
+            "cmp", ">", ["arith", "*", ["col", "speed"], ["lit", 3.6, "DOUBLE"]], ["lit", 5, "BIGINT"]
+        ]),
+        ("close WHERE DISTANCE < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
+        ("close WHERE far < 500", ["cmp", "<", ["distance"], ["lit", 500, "BIGINT"]]),
+        ("close WHERE hour = 7", ["cmp", "=", ["fn", "HOUR", ["col", "ts"]], ["lit", 7, "BIGINT"]]),
+        ("liked WHERE name = 'x'", ["cmp", "=", ["join", 10, "oid", "name"], ["lit", "x", "STRING"]]),
+        ("liked WHERE favourites.stars = 1", [
+            "cmp", "=", ["join", 10, "oid", "stars"], ["lit", 1, "BIGINT"]
+        ]),
+    ],
+)  # fmt: skip
+def test_tail_sees_the_select_list_and_the_columns(text: str, where: Any, taxis: Catalogue) -> None:
+    assert bound(f"TAIL {text}", taxis).spec["where"] == where
+
+
+def test_tail(taxis: Catalogue) -> None:
+    kind, spec, _ = bound("TAIL free FROM START ONLY - LIMIT 3", taxis)
+    assert kind == "tail"
+    assert spec == {
+        "query": "free", "query_id": 7, "from_step": 0, "only": "-", "limit": 3, "where": None
+    }  # fmt: skip
+
+
+def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
+    with pytest.raises(BindFault, match="the query does not select DISTANCE"):
+        bound("TAIL free WHERE DISTANCE < 5", taxis)
+
+
+# --- what is to come ---
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
+        ("SELECT * FROM taxis, favourites, favourites", "joins with more than one table"),
+        ("SELECT * FROM taxis INSIDE CIRCLE(5) AROUND '7' WHERE loc INSIDE CIRCLE(6) AROUND '7'",
+         "a moving region under OR or NOT, or beside another region"),
+        ("SELECT loc INSIDE campus AS here FROM taxis", "INSIDE in a select list"),
+        ("SELECT DISTINCT status FROM taxis", "SELECT DISTINCT"),
+        ("SELECT status, COUNT(*) FROM taxis GROUP BY status", "GROUP BY"),
+        ("SELECT COUNT(*) FROM taxis HAVING COUNT(*) > 1", "HAVING"),
+        ("SELECT COUNT(*) FROM taxis", "COUNT(*) in a continuous query"),
+        ("SELECT COUNT(n) FROM taxis", "COUNT(…) in a select list"),
+        ("SELECT oid, COUNT(*) FROM taxis", "COUNT(…) in a select list"),
+        ("SELECT * FROM taxis ORDER BY speed", "ORDER BY in a continuous query"),
+        ("SELECT * FROM taxis LIMIT 5", "LIMIT in a continuous query"),
+        ("SELECT * FROM taxis WINDOW 5 min", "WINDOW"),
+        ("SELECT * FROM taxis SYNC 5 min", "SYNC"),
+    ],
+)  # fmt: skip
+def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
+    for text in (f"REGISTER QUERY q AS {query}", f"SUBSCRIBE {query}"):
+        with pytest.raises(NotSupported) as caught:
+            bound(text, taxis)
+        assert str(caught.value) == f"not supported yet: {what}"
+
+
+def test_neighbours_do_not_dwell_yet(taxis: Catalogue) -> None:
+    with pytest.raises(NotSupported, match="dwell on the nearest neighbours"):
+        bound("REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis NEAREST 3 TO (1, 2)", taxis)

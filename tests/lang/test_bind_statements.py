@@ -1,0 +1,115 @@
+"""Running and administration, from text to what they ask for, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stqsh.errors import NotSupported
+from stqsh.lang.bind import Catalogue
+from stqsh.lang.errors import BindFault
+
+from .binding import bound
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "spec"),
+    [
+        ("RUN", "run", {"mode": "end"}),
+        ("RUN UNTIL '2008-02-02T15:00:00'", "run", {"mode": "until", "t_us": 1_201_964_400_000_000}),
+        ("RUN UNTIL '1969-12-31T23:59:59.5'", "run", {"mode": "until", "t_us": -500_000}),
+        ("RUN FOR 10 min", "run", {"mode": "for", "us": 600_000_000}),
+        ("RUN 100 STEPS", "run", {"mode": "steps", "n": 100}),
+        ("PLAY taxis AT MAX", "play", {"id": 3, "stream_id": 3, "name": "taxis", "pace": "max"}),
+        ("PLAY taxis AT 10x", "play", {"id": 3, "stream_id": 3, "name": "taxis", "pace": 10.0}),
+        ("PAUSE taxis", "pause", {"id": 3, "stream_id": 3, "name": "taxis"}),
+        ("PAUSE QUERY free", "pause_query", {"id": 7, "stream_id": 3, "name": "free"}),
+        ("RESUME QUERY free", "resume_query", {"id": 7, "stream_id": 3, "name": "free"}),
+        ("DROP QUERY free", "drop", {"id": 7, "stream_id": 3, "name": "free"}),
+        ("DROP STREAM taxis", "drop_stream", {"id": 3, "stream_id": 3, "name": "taxis"}),
+        ("DROP QUERY IF EXISTS nothing", "nothing", None),
+        ("DROP STREAM IF EXISTS nothing", "nothing", None),
+        ("DROP TABLE favourites", "drop_table", {"id": 10, "name": "favourites"}),
+        ("DROP REGION campus", "drop_area", {"id": 20, "name": "campus"}),
+        ("DROP REGIONS IF EXISTS zones", "drop_area", {"id": 21, "name": "zones"}),
+        ("DROP REGION IF EXISTS nothing", "nothing", None),
+        ("CREATE TABLE IF NOT EXISTS favourites FROM FILE 'f'", "nothing", None),
+        ("CREATE REGIONS IF NOT EXISTS zones FROM FILE 'f'", "nothing", None),
+        ("DESCRIBE favourites", "describe", {"kind": "table", "name": "favourites"}),
+        ("DESCRIBE zones", "describe", {"kind": "region", "name": "zones"}),
+        ("SHOW QUERY free", "show_query", {"id": 7, "stream_id": 3, "name": "free"}),
+        ("SHOW TABLES", "show", {"what": "TABLES"}),
+        ("SHOW REGIONS", "show", {"what": "REGIONS"}),
+        ("SHOW DEAD LETTERS", "show", {"what": "DEAD LETTERS"}),
+        ("DESCRIBE free", "describe", {"kind": "query", "name": "free"}),
+        ("DESCRIBE taxis", "describe", {"kind": "stream", "name": "taxis"}),
+        ("SET engine.slots = 4", "set", {"key": "engine.slots", "value": 4}),
+        ("SET shell.format = jsonl", "set", {"key": "shell.format", "value": "jsonl"}),
+        ("HELP create stream", "help", {"topic": "CREATE STREAM"}),
+        ("DUMP", "dump", {}),
+    ],
+)
+def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
+    assert bound(text, taxis)[:2] == (kind, spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "close"),
+    [
+        ("DROP STREAM taxi", "unknown stream 'taxi'", "taxis"),
+        ("DROP QUERY fre", "unknown query 'fre'", "free"),
+        ("PAUSE QUERY taxis", "unknown query 'taxis'", None),
+        ("TAIL frei", "unknown query 'frei'", "free"),
+        ("PLAY robot", "unknown stream 'robot'", "robots"),
+        ("DESCRIBE robot", "nothing is called 'robot'", "robots"),
+        ("DESCRIBE campsu", "nothing is called 'campsu'", "campus"),
+        ("DROP TABLE favorites", "unknown table 'favorites'", "favourites"),
+        ("DROP REGION campsu", "unknown region 'campsu'", "campus"),
+        ("DROP REGION zones", "zones is a set of regions", "DROP REGIONS zones"),
+        ("DROP REGIONS campus", "campus is a single region", "DROP REGION campus"),
+        ("EXPLAIN ANALYZE fre", "unknown query 'fre'", "free"),
+        ("SHOW QUERY fre", "unknown query 'fre'", "free"),
+        ("SET engine.slot = 4", "unknown setting 'engine.slot'", "engine.slots"),
+        ("SET sheding = off", "unknown setting 'sheding'", "shedding"),
+        ("RUN 0 STEPS", "RUN takes one step or more", None),
+        ("RUN UNTIL 'noon'", "'noon' is no timestamp", None),
+    ],
+)
+def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
+    with pytest.raises(BindFault) as caught:
+        bound(text, taxis)
+    assert (caught.value.message, caught.value.near) == (message, close)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("CREATE MOVING STREAM e (a INT) FROM KAFKA 'b' TOPIC 't'", "KAFKA sources"),
+        ("CREATE MOVING STREAM e (a INT) FROM STDIN", "STDIN sources"),
+        ("CREATE MOVING STREAM e (a INT) FROM SOCKET 'h:1'", "SOCKET sources"),
+        ("CREATE MOVING STREAM e (a INT) FROM FILE 'f' RETAIN SIGNIFICANT", "RETAIN SIGNIFICANT"),
+        ("SELECT * FROM taxis SYNC 5 s", "SYNC"),
+        (
+            "CREATE EVENT STREAM e (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE 'f' KEEP NONE",
+            "KEEP NONE",
+        ),
+        ("CREATE TABLE t (a INT) FROM STDIN", "STDIN sources"),
+        ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
+        ("CREATE REGION r AS CIRCLE(1, 2, 3)", "circles as named regions"),
+        ("EXPLAIN ANALYZE SELECT * FROM taxis", "EXPLAIN ANALYZE SELECT"),
+        ("SHOW LOAD", "SHOW LOAD"),
+        ("REPARTITION USING grid", "REPARTITION"),
+        ("REBALANCE", "REBALANCE"),
+        ("WATCH free", "WATCH"),
+        ("MAP", "MAP"),
+        ("SET shedding = off", "SET shedding"),
+        ("SET cache.views = '64 MB'", "SET cache.views"),
+        ("REGISTER QUERY q SINCE NOW AS SELECT * FROM taxis", "SINCE NOW"),
+    ],
+)
+def test_statements_to_come(text: str, what: str, taxis: Catalogue) -> None:
+    with pytest.raises(NotSupported) as caught:
+        bound(text, taxis)
+    assert str(caught.value) == f"not supported yet: {what}"
+    assert caught.value.exit_code == 2

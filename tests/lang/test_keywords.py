@@ -1,0 +1,62 @@
+"""The registry of statements against the living grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from stqsh.lang import ast
+from stqsh.lang.building import RULES
+from stqsh.lang.complete import expected
+from stqsh.lang.keywords import KEYWORDS
+from stqsh.lang.manual import ALL, IN_ORDER, PARTS, STATEMENTS, Entry
+from stqsh.lang.parse import parse
+from stqsh.lang.parser import grammar
+
+
+@pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
+def test_each_has_a_sentence_a_cost_and_an_example_that_parses(entry: Entry) -> None:
+    assert entry.help.endswith(".")
+    assert entry.cost.endswith(".")
+    assert len(parse(entry.example)) == 1
+
+
+@pytest.mark.parametrize("entry", STATEMENTS, ids=[one.name for one in STATEMENTS])
+def test_syntax_and_example_begin_with_the_statements_words(entry: Entry) -> None:
+    assert entry.syntax.startswith(entry.name)
+    assert " ".join(entry.example.upper().split()).startswith(entry.name)
+
+
+@pytest.mark.parametrize("entry", PARTS, ids=[one.name for one in PARTS])
+def test_the_example_of_a_part_has_that_part(entry: Entry) -> None:
+    assert entry.name in entry.syntax or entry.name == "JOIN"
+    assert entry.name in entry.example or entry.name == "JOIN"
+
+
+def test_names_are_told_apart_and_the_order_of_examples_has_them_all() -> None:
+    assert len({one.name for one in ALL}) == len(ALL)
+    assert sorted(IN_ORDER) == sorted(ALL)
+
+
+def test_each_statement_of_the_language_is_there() -> None:
+    kinds = {cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.Statement)}
+    assert {type(parse(one.example)[0]) for one in STATEMENTS} == kinds - {ast.Statement}
+
+
+def test_each_first_word_of_the_grammar_is_there() -> None:
+    assert {one.name.split()[0] for one in STATEMENTS} == expected("")
+
+
+def test_keywords_are_those_of_the_grammar() -> None:
+    lexer = grammar().parser.lexer  # type: ignore[attr-defined]
+    assert frozenset(lexer.keywords) == KEYWORDS
+
+
+def test_each_rule_has_a_builder_and_each_builder_a_rule() -> None:
+    rules = {
+        rule.alias or str(rule.origin.name)
+        for rule in grammar().rules
+        if not rule.origin.name.startswith("_")
+    }
+    inlined = {str(rule.origin.name) for rule in grammar().rules if rule.options.expand1 and not rule.alias}
+    assert rules - inlined <= set(RULES)
+    assert set(RULES) <= rules

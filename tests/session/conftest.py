@@ -1,0 +1,74 @@
+import pytest
+
+from stqsh.session import changes
+from stqsh.session.control import ControlDb
+from stqsh.session.delivery import BatchEffects, record_batch
+from stqsh.session.home import open_home
+from stqsh.session.link import Link
+from stqsh.session.process import EngineInfo
+from stqsh.session.records import Progress
+from stqsh.session.updates import write_batch
+from tests.session.logs import BASE_TICK, TICK_US, batch_table, part
+
+STREAM = {
+    "name": "taxis",
+    "kind": "moving",
+    "columns": [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"]],
+    "key": "oid",
+    "x": "lon",
+    "y": "lat",
+    "time": "ts",
+    "planar": False,
+    "tick_us": TICK_US,
+    "report_every_us": 30_000_000,
+    "max_speed": 16.5,
+    "order": "time",
+    "source": {"type": "file", "glob": "/data/*.csv", "format": "csv", "options": {}},
+}
+
+
+class Deliver:
+    """Plays the engine: writes batches as Deliver would."""
+
+    def __init__(self, link):
+        self.link, self.batch, self.step = link, -1, 0
+
+    def __call__(self, *updates, steps=1, run_done=0, effects=None, over=False, seq=10**6, stats=None):
+        self.batch, first = self.batch + 1, self.step + 1
+        self.step += steps
+        parts = [part(list(updates))] if updates else []
+        write_batch(self.link.home.updates, self.batch, batch_table(first, self.step, *parts))
+        progress = Progress(self.batch, self.step, BASE_TICK, TICK_US, seq, run_done, over, 0, stats or {})
+        record_batch(self.link.db, progress, effects or BatchEffects())
+
+
+@pytest.fixture
+def link(tmp_path):
+    home = open_home("s", root=tmp_path)
+    db = ControlDb(home.path)
+    yield Link(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
+    db.close()
+
+
+@pytest.fixture
+def deliver(link):
+    return Deliver(link)
+
+
+@pytest.fixture
+def stream(link):
+    return changes.create_stream(link.db, "CREATE MOVING STREAM taxis …;", STREAM)
+
+
+@pytest.fixture
+def query(link, stream):
+    spec = {
+        "name": "q",
+        "stream": "taxis",
+        "stream_id": stream.id,
+        "kind": "range",
+        "select": [["oid", ["col", "oid"]]],
+        "for_us": None,
+        "text": "SELECT oid FROM taxis INSIDE (0, 0, 1, 1)",
+    }
+    return changes.register(link.db, changes.Registered("REGISTER QUERY q AS …;", spec))

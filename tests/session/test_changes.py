@@ -1,0 +1,150 @@
+import subprocess
+import threading
+
+import pytest
+
+from stqsh.errors import SourceError, StqshError
+from stqsh.lang.ast import CreateStream, FileSource, GeneratorSource
+from stqsh.lang.expressions import Name
+from stqsh.session import changes, orphans, procfs
+from stqsh.session.catalogue import (
+    area_geometry,
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    live_queries,
+)
+from stqsh.session.control import ControlDb, set_meta
+from stqsh.session.home import open_home
+from stqsh.session.sourcing import find_files, with_absolute_files
+
+
+def test_a_name_is_used_once_but_again_after_a_drop(link, query):
+    for name in ("q", "taxis"):
+        with pytest.raises(StqshError, match=f"the name {name} is in use"):
+            changes.register(link.db, changes.Registered("", {**query.spec, "name": name}))
+    changes.change_query(link.db, "drop", "", query)
+    again = changes.register(link.db, changes.Registered("", query.spec))
+    assert again.id != query.id and find_query(link.db, "q").id == again.id
+
+
+def test_a_query_that_is_gone_cannot_be_changed(link, query):
+    changes.change_query(link.db, "drop", "", query)
+    with pytest.raises(StqshError, match="not registered any more"):
+        changes.change_query(link.db, "pause_query", "", query)
+
+
+def test_a_stream_with_queries_cannot_be_dropped(link, stream, query):
+    with pytest.raises(StqshError, match="stream taxis has 1 queries: q"):
+        changes.drop_stream(link.db, "", stream)
+    changes.change_query(link.db, "drop", "", query)
+    changes.drop_stream(link.db, "", stream)
+    assert find_stream(link.db, "taxis") is None
+
+
+def test_two_clients_that_register_one_name_at_once_register_one_query(link, query):
+    spec, errors = {**query.spec, "name": "both"}, []
+
+    def register():
+        try:
+            changes.register(link.db, changes.Registered("", spec))
+        except StqshError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=register) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 3 and [q.name for q in live_queries(link.db)] == ["q", "both"]
+
+
+def test_subscriptions_of_killed_clients_are_dropped(link, query):
+    child = subprocess.Popen(["true"])
+    owner = procfs.identity(child.pid)
+    child.wait()
+    for name, who in (("sub_1", owner), ("sub_2", procfs.identity())):
+        changes.register(link.db, changes.Registered("", {**query.spec, "name": name}, who))
+    orphans.drop_orphans(link.db)
+    assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
+
+
+def test_temporary_homes_of_killed_clients_are_removed(tmp_path):
+    kept, left = (open_home(root=tmp_path, temporary=True) for _ in range(2))
+    for home, owner in ((kept, procfs.identity()), (left, "999999999:1")):
+        db = ControlDb(home.path)
+        set_meta(db, "owner", owner)
+        assert orphans.is_orphaned(db) is (home is left)
+        db.close()
+    orphans.remove_orphans(tmp_path)
+    assert kept.path.exists() and not left.path.exists()
+
+
+def test_files_are_looked_for_beside_the_script_then_in_the_working_directory(tmp_path, monkeypatch):
+    beside, here = tmp_path / "beside", tmp_path / "here"
+    for folder in (beside, here):
+        (folder / "data").mkdir(parents=True)
+    (here / "data" / "a.csv").touch()
+    monkeypatch.chdir(here)
+    assert find_files("data/*.csv", beside) == str(here / "data" / "*.csv")
+    (beside / "data" / "b.csv").touch()
+    assert find_files("data/*.csv", beside) == str(beside / "data" / "*.csv")
+    assert find_files(str(beside / "**" / "b.csv")) == str(beside / "**" / "b.csv")
+
+
+def test_a_glob_that_matches_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceError, match=r"no file matches 'no/\*\.csv'") as caught:
+        find_files("no/*.csv")
+    assert str(tmp_path) in caught.value.hint
+
+
+def test_only_files_are_made_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").touch()
+    made = with_absolute_files(CreateStream("moving", Name("s"), FileSource("a.csv")))
+    assert made.source.glob == str(tmp_path / "a.csv")
+    generated = CreateStream("moving", Name("s"), GeneratorSource("network"))
+    assert with_absolute_files(generated) is generated
+
+
+AREA = {"name": "zones", "set": True, "members": ["a", "b"], "source": None}
+TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid", "source": {}}
+
+
+def test_all_names_share_one_namespace(link, query):
+    changes.create_table(link.db, "", TABLE)
+    changes.create_area(link.db, "", AREA, b"geometry")
+    for name, user in (
+        ("taxis", "a stream"),
+        ("q", "a query"),
+        ("owners", "a table"),
+        ("zones", "a set of regions"),
+    ):
+        message = f"the name {name} is in use by {user}"
+        with pytest.raises(StqshError, match=message):
+            changes.create_table(link.db, "", {**TABLE, "name": name})
+        with pytest.raises(StqshError, match=message):
+            changes.create_area(link.db, "", {**AREA, "name": name}, b"")
+        with pytest.raises(StqshError, match=message):
+            changes.register(link.db, changes.Registered("", {**query.spec, "name": name}))
+
+
+def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
+    table = changes.create_table(link.db, "", TABLE)
+    area = changes.create_area(link.db, "", AREA, b"geometry")
+    spec = query.spec | {"name": "j", "join": {"table": "owners", "table_id": table.id}, "areas": [area.id]}
+    joined = changes.register(link.db, changes.Registered("", spec))
+    with pytest.raises(StqshError, match="table owners has 1 queries: j"):
+        changes.drop_table(link.db, "", table)
+    with pytest.raises(StqshError, match="regions zones has 1 queries: j"):
+        changes.drop_area(link.db, "", area)
+    changes.change_query(link.db, "drop", "", joined)
+    changes.drop_table(link.db, "", table)
+    changes.drop_area(link.db, "", area)
+    assert (find_table(link.db, "owners"), find_area(link.db, "zones")) == (None, None)
+    assert area_geometry(link.db, area.id) == b"geometry"
+    assert changes.create_table(link.db, "", TABLE).id > table.id
+    with pytest.raises(StqshError, match="a region that query j asks about is not there any more"):
+        changes.register(link.db, changes.Registered("", spec))

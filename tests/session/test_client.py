@@ -1,0 +1,313 @@
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import stqsh
+from stqsh.errors import NotSupported, SourceError, StqshError
+from stqsh.profile import load_profile
+from stqsh.session.client import Session
+from stqsh.session.control import ControlDb, read_log
+from stqsh.session.delivery import BatchEffects, set_stream_status
+from stqsh.session.following import Following
+from stqsh.session.home import open_home
+from stqsh.session.link import Link
+from stqsh.session.process import EngineInfo
+from stqsh.session.records import StreamStatus
+from stqsh.session.results import Message, Rows, Script
+from stqsh.session.running import Running
+from tests.session.conftest import Deliver
+
+TAXIS = """
+CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+  KEY oid LOCATION (lon, lat) TIME ts FROM FILE '{glob}' TICK 1 s REPORT EVERY 30 s;
+"""
+QUERY = "REGISTER QUERY {name} AS SELECT oid FROM taxis INSIDE (0, 0, 1, 1);"
+
+
+class Engine:
+    """A stand-in: at each RUN one step, in which an object comes into every new query's answer."""
+
+    def __init__(self, home):
+        self.db, self.stopped = ControlDb(home.path), threading.Event()
+        self.deliver = Deliver(Link(home, self.db))
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        seen, pending = 0, []
+        while not self.stopped.wait(0.005):
+            for row in read_log(self.db, seen):
+                seen = row.seq
+                if row.kind == "create_stream":
+                    set_stream_status(self.db, StreamStatus(row.seq, "ready"))
+                elif row.kind in ("register", "drop"):
+                    pending.append((row.kind, row.spec["id"]))
+                elif row.kind == "run":
+                    step = self.deliver.step + 1
+                    ops = {"register": 1, "drop": -1}
+                    updates = [(step, query, ops[kind], 0, ("a", 0.0)) for kind, query in pending]
+                    sizes = {query: 1 for kind, query in pending if kind == "register"}
+                    pending = []
+                    self.deliver(*updates, run_done=seen, seq=seen, effects=BatchEffects(sizes=sizes))
+        self.db.close()
+
+
+@pytest.fixture
+def glob(tmp_path):
+    (tmp_path / "taxis.csv").write_text("oid,lon,lat,ts\na,1,2,2020-01-01T00:00:00Z\n")
+    return str(tmp_path / "*.csv")
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens sessions on one home, as several clients would; the engine starts when it is woken."""
+    home, engines, sessions = open_home("s", root=tmp_path / "sessions"), [], []
+
+    def start(home):
+        if not engines:
+            engines.append(Engine(home))
+        return EngineInfo(0, 0, 0, "ready")
+
+    def connect(autoplay=False):
+        link = Link(home, ControlDb(home.path), start)
+        link._check_engine = lambda: None
+        sessions.append(Session(home, load_profile(None, {}), autoplay=autoplay, link=link))
+        return sessions[-1]
+
+    connect.engines = engines
+    yield connect
+    for engine in engines:
+        engine.stopped.set()
+        engine.thread.join()
+    for session in sessions:
+        session.close()
+
+
+@pytest.fixture
+def session(opened):
+    return opened()
+
+
+def run(session, text, **options):
+    return list(session.execute(text, **options))
+
+
+def messages(outcomes):
+    return [outcome.text for outcome in outcomes if isinstance(outcome, Message)]
+
+
+def test_a_stream_a_query_and_a_run(session, glob):
+    outcomes = run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + "RUN;")
+    assert messages(outcomes)[-1] == "query q registered"
+    running = outcomes[-1]
+    assert isinstance(running, Running) and running.finished
+    (updates,) = session.updates(until=running)
+    assert updates.table.select(["step", "op", "key"]).to_pylist() == [{"step": 1, "op": 1, "key": "a"}]
+    assert updates.queries[updates.table["query"][0].as_py()].name == "q"
+    assert [(q.name, q.size) for q in session.queries()] == [("q", 1)]
+    assert session.progress().step == 1 and [s.name for s in session.streams()] == ["taxis"]
+
+
+def test_nothing_is_done_where_the_text_does_not_parse(session, opened, glob):
+    with pytest.raises(StqshError) as caught:
+        run(session, TAXIS.format(glob=glob) + "REGISTER QUERY;", file="x.stq")
+    assert caught.value.exit_code == 2 and str(caught.value).startswith("x.stq:4:")
+    assert session.streams() == [] and opened.engines == []
+
+
+def test_an_error_stops_a_script_and_leaves_what_was_done(session, glob):
+    text = TAXIS.format(glob=glob) + QUERY.format(name="a") + QUERY.format(name="a") + QUERY.format(name="b")
+    with pytest.raises(StqshError, match="in use"):
+        run(session, text)
+    assert [query.name for query in session.queries()] == ["a"]
+
+
+def test_many_registrations_are_numbered_and_done_together(session, glob):
+    numbers = []
+    run(session, TAXIS.format(glob=glob))
+    text = "".join(QUERY.format(name=f"q{n}") for n in range(1200)) + "SHOW QUERIES;"
+    outcomes = run(session, text, on_statement=numbers.append)
+    assert len(session.queries()) == 1200 and len(outcomes[-1].rows) == 1200
+    assert numbers == [1, 501, 1001, 1201]
+
+
+def test_a_missing_file_names_the_glob(session, opened, tmp_path):
+    with pytest.raises(SourceError, match=r"no file matches '.*nothing\*'"):
+        run(session, TAXIS.format(glob=tmp_path / "nothing*"))
+    assert opened.engines == []
+
+
+def test_files_lie_beside_the_script(session, glob, tmp_path):
+    run(session, TAXIS.format(glob="taxis.csv"), file=str(tmp_path / "script.stq"))
+    assert session.streams()[0].spec["source"]["glob"] == str(tmp_path / "taxis.csv")
+
+
+def test_if_not_exists_and_if_exists(session, glob):
+    again = TAXIS.format(glob=glob).replace("STREAM", "STREAM IF NOT EXISTS")
+    assert "exists already" in messages(run(session, TAXIS.format(glob=glob) + again))[-1]
+    with pytest.raises(StqshError, match="in use"):
+        run(session, TAXIS.format(glob=glob))
+    assert "there is no query" in messages(run(session, "DROP QUERY IF EXISTS nobody;"))[0]
+    with pytest.raises(StqshError, match="nobody"):
+        run(session, "DROP QUERY nobody;")
+
+
+def test_columns_are_inferred_and_what_was_guessed_is_told(session, glob):
+    (told,) = messages(run(session, f"CREATE MOVING STREAM taxis FROM FILE '{glob}';"))
+    assert session.streams()[0].spec["columns"][0] == ["oid", "STRING"]
+    assert "KEY oid" in told and "LOCATION (lon, lat)" in told and "TIME ts" in told
+
+
+def test_all_streams_share_the_tick_of_the_first(session, glob):
+    run(session, TAXIS.format(glob=glob).replace("TICK 1 s", "TICK 5 s"))
+    with pytest.raises(StqshError, match="5 s"):
+        run(session, TAXIS.format(glob=glob).replace("taxis", "buses"))
+    run(session, TAXIS.format(glob=glob).replace("taxis", "buses").replace("TICK 1 s", ""))
+    assert [stream.spec["tick_us"] for stream in session.streams()] == [5_000_000] * 2
+
+
+def test_in_the_shell_a_stream_plays_at_once(opened, glob):
+    shell = opened(autoplay=True)
+    run(shell, TAXIS.format(glob=glob).replace("TICK", "PACE 10x TICK"))
+    (row,) = [row for row in read_log(shell.link.db) if row.kind == "play"]
+    assert row.spec["pace"] == 10 and row.spec["id"] == shell.streams()[0].id
+    run(shell, "PAUSE taxis; PLAY taxis AT MAX; PLAY taxis AT 2x;")
+    rows = [row for row in read_log(shell.link.db) if row.kind in ("play", "pause")]
+    assert [row.spec.get("pace") for row in rows] == [10, None, "max", 2]
+
+
+def test_run_says_how_far(session, glob):
+    run(session, TAXIS.format(glob=glob))
+    run(session, "RUN 3 STEPS; RUN FOR 2 s; RUN UNTIL '1970-01-01T00:00:01Z'; RUN;")
+    specs = [row.spec for row in read_log(session.link.db) if row.kind == "run"]
+    assert specs == [
+        {"mode": "steps", "n": 3},
+        {"mode": "for", "us": 2_000_000},
+        {"mode": "until", "t_us": 1_000_000},
+        {"mode": "end"},
+    ]
+
+
+def test_an_endless_stream_needs_a_bound(session, glob):
+    run(session, TAXIS.format(glob=glob))
+    session.link.wake()
+    wait_for(lambda: session.link.db.query("SELECT 1 FROM stream_status"))
+    set_stream_status(session.link.db, StreamStatus(session.streams()[0].id, "endless"))
+    with pytest.raises(StqshError, match="stream taxis is endless") as caught:
+        run(session, "RUN;")
+    assert "RUN FOR" in caught.value.hint
+    run(session, "RUN 1 STEPS;")
+
+
+def test_without_a_stream_there_is_nothing_to_run(session):
+    with pytest.raises(StqshError, match="no stream"):
+        run(session, "RUN;")
+
+
+def test_the_end_of_a_script_runs_finite_streams_to_their_end(session, glob):
+    run(session, TAXIS.format(glob=glob))
+    assert session.finish_script() is None
+    run(session, QUERY.format(name="q"))
+    assert session.finish_script().spec == {"mode": "end"}
+
+
+def test_the_end_of_a_script_delivers_what_a_drop_owes(session, glob):
+    run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + "RUN; DROP QUERY q;")
+    last = session.finish_script()
+    assert last.spec == {"mode": "steps", "n": 1}
+    ops = [op for updates in session.updates(until=last) for op in updates.table["op"].to_pylist()]
+    assert ops == [1, -1]
+    assert session.finish_script() is None
+
+
+def test_a_subscription_has_a_name_and_is_dropped_when_left(session, glob):
+    run(session, TAXIS.format(glob=glob))
+    (following,) = run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
+    assert isinstance(following, Following) and following.query.name == "sub_1"
+    following.close()
+    (following,) = run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
+    assert following.query.name == "sub_2"
+    session.close()
+    assert following.query.owner is not None
+
+
+def test_tail_with_a_condition(session, glob):
+    run(session, TAXIS.format(glob=glob).replace("lat DOUBLE, ts", "lat DOUBLE, ts") + QUERY.format(name="q"))
+    (following,) = run(session, "TAIL q FROM START ONLY + WHERE lon > 3 LIMIT 5;")
+    options = following.options
+    assert (options.from_step, options.only, options.limit) == (0, 1, 5)
+    assert options.where == ["cmp", ">", ["col", "lon"], ["lit", 3, "BIGINT"]] or options.where[0] == "cmp"
+
+
+def test_queries_pause_resume_and_describe_themselves(session, glob):
+    run(session, TAXIS.format(glob=glob) + QUERY.format(name="q"))
+    assert messages(run(session, "PAUSE QUERY q; PAUSE QUERY q; RESUME QUERY q;")) == [
+        "query q is paused",
+        "query q is paused already",
+        "query q is active",
+    ]
+    for text in ("DESCRIBE q;", "DESCRIBE taxis;", "SHOW STATUS;", "SHOW STREAMS;"):
+        assert all(isinstance(outcome, Rows) for outcome in run(session, text))
+
+
+def test_a_dump_runs_again(session, opened, glob, tmp_path):
+    run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + QUERY.format(name="r") + "PAUSE QUERY r;")
+    (script,) = run(session, "DUMP;")
+    assert isinstance(script, Script)
+    home = open_home("copy", root=tmp_path / "sessions")
+    link = Link(home, ControlDb(home.path), session.link.start)
+    copy = Session(home, load_profile(None, {}), autoplay=False, link=link)
+    run(copy, script.text)
+    assert run(copy, "DUMP;") == [script]
+    assert [query.state for query in copy.queries()] == ["active", "paused"]
+    copy.close()
+
+
+def test_a_setting_is_set_for_the_session(session, opened):
+    (told,) = messages(run(session, "SET engine.slots = 4;"))
+    assert told.startswith("engine.slots is 4")
+    (rows,) = run(opened(), "SHOW SETTINGS;")
+    assert ("engine.slots", 4, "SET") in rows.rows
+
+
+@pytest.mark.parametrize("text", ["SHOW ROUTING;", "MAP;", "REBALANCE;"])
+def test_what_is_not_built_yet_says_so(session, text):
+    with pytest.raises(NotSupported, match=r"^not supported yet: "):
+        run(session, text)
+
+
+def test_a_kind_of_query_that_there_is_not_is_refused(session, glob):
+    run(session, TAXIS.format(glob=glob))
+    with pytest.raises(StqshError, match="there is no kind of query called 'fence'"):
+        run(session, "REGISTER QUERY q WITH (kind => 'fence') AS SELECT * FROM taxis;")
+
+
+def test_a_second_client_sees_what_comes_after_it(session, opened, glob):
+    run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + "RUN;")
+    other = opened()
+    (running,) = run(other, "RUN;")
+    assert list(other.updates(until=running)) == []
+    assert sum(u.table.num_rows for u in other.updates(until=running, from_start=True)) == 1
+
+
+def test_a_temporary_session_leaves_nothing(tmp_path):
+    with stqsh.connect(home=tmp_path, temporary=True, autoplay=False) as session:
+        path = session.home.path
+        assert path.is_dir()
+    assert not path.exists()
+
+
+def test_the_client_is_light_to_import():
+    heavy = ("numpy", "pyarrow", "pandas", "pyspark", "numba", "scipy", "yaml")
+    code = f"import sys, stqsh.session.client; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def wait_for(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

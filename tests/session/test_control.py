@@ -1,0 +1,143 @@
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stqsh.errors import HomeError
+from stqsh.session import control as control_module
+from stqsh.session.catalogue import live_areas, live_tables
+from stqsh.session.control import (
+    ControlDb,
+    append,
+    get_meta,
+    last_seq,
+    read_log,
+    read_settings,
+    set_meta,
+)
+from stqsh.session.delivery import (
+    BatchEffects,
+    Found,
+    read_progress,
+    record_batch,
+    set_stream_status,
+    stream_statuses,
+)
+from stqsh.session.records import Progress, StreamStatus
+
+
+@pytest.fixture
+def db(tmp_path):
+    opened = ControlDb(tmp_path, clock=lambda: 7_000_000)
+    yield opened
+    opened.close()
+
+
+def test_log_rows_keep_their_order_and_definitions_learn_their_number(db):
+    append(db, "run", "RUN;", {"mode": "end"})
+    append(db, "create_stream", "CREATE …", {"name": "taxis"})
+    rows = read_log(db)
+    assert [row.seq for row in rows] == [1, 2] and rows[1].spec == {"name": "taxis", "id": 2}
+    assert [row.kind for row in read_log(db, 0, 1)] == ["run"] and read_log(db, 2) == []
+    assert rows[0].at_us == 7_000_000 and last_seq(db) == 2
+    assert db.log_after(1) == [(2, "create_stream", {"name": "taxis", "id": 2})]
+    assert db.clock_rows_after(0, {"run", "play"}) == [(1, "run", {"mode": "end"})]
+
+
+def test_a_transaction_that_fails_leaves_nothing(db):
+    with pytest.raises(RuntimeError), db.transaction():
+        append(db, "run", "", {})
+        raise RuntimeError
+    assert last_seq(db) == 0
+
+
+def test_progress_is_zero_before_the_first_batch(db):
+    progress = read_progress(db)
+    assert (progress.batch, progress.step, progress.run_done, progress.ended) == (-1, 0, 0, False)
+    assert progress.at_us() is None
+
+
+def test_a_batch_that_is_repeated_changes_nothing(db):
+    progress = Progress(0, 5, 100, 1_000_000, 3, 3, True, 9, {"lag": 1.5})
+    found = BatchEffects(found=[Found(1, 3, b"payload")])
+    assert record_batch(db, progress, found) is True
+    assert record_batch(db, progress, found) is False
+    assert read_progress(db) == progress and progress.at_us() == 104_000_000
+    (row,) = read_log(db)
+    assert (row.kind, row.spec, row.payload) == ("found", {"stream_id": 1, "up_to": 3}, b"payload")
+
+
+def test_stream_status_is_replaced(db):
+    set_stream_status(db, StreamStatus(3, "reading", 10, 0, "", 0.5))
+    set_stream_status(db, StreamStatus(3, "failed", 10, 2, "no such file", 0.5))
+    assert stream_statuses(db) == {3: StreamStatus(3, "failed", 10, 2, "no such file", 0.5)}
+    assert db.failed_streams() == {3}
+
+
+def test_meta_and_settings(db):
+    assert get_meta(db, "profile") is None and read_settings(db) == {}
+    set_meta(db, "profile", "laptop")
+    set_meta(db, "profile", "cluster")
+    assert get_meta(db, "profile") == "cluster"
+
+
+def test_many_threads_append_without_a_gap(tmp_path):
+    db = ControlDb(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda n: append(db, "set", str(n), {}), range(200)))
+    assert sorted(row.seq for row in rows) == list(range(1, 201))
+    db.close()
+
+
+def test_many_processes_open_and_append_at_once(tmp_path):
+    code = (
+        "import sys, pathlib; from stqsh.session.control import ControlDb, append\n"
+        "db = ControlDb(pathlib.Path(sys.argv[1]))\n"
+        "for n in range(20): append(db, 'run', '', {'mode': 'end'})"
+    )
+    workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
+    assert [worker.wait() for worker in workers] == [0] * 4
+    assert last_seq(ControlDb(tmp_path)) == 80
+
+
+def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
+    db, started, stop = ControlDb(tmp_path), threading.Event(), threading.Event()
+
+    def write():
+        with db.transaction():
+            append(db, "run", "", {})
+            started.set()
+            stop.wait(5)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    started.wait(5)
+    assert last_seq(db) == 0
+    stop.set()
+    thread.join()
+    assert last_seq(db) == 1
+
+
+def test_a_file_that_is_no_database_is_one_clear_line(tmp_path):
+    (tmp_path / "control.db").write_text("nonsense " * 100)
+    with pytest.raises(HomeError, match=r"cannot use .*control\.db"):
+        ControlDb(tmp_path)
+
+
+def test_the_file_of_a_newer_version_is_refused(tmp_path):
+    ControlDb(tmp_path).connection().execute("PRAGMA user_version = 99")
+    with pytest.raises(HomeError, match="newer stqsh"):
+        ControlDb(tmp_path)
+
+
+def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
+    with sqlite3.connect(tmp_path / "control.db") as old:
+        old.executescript(control_module._LAYOUT_1 + "PRAGMA user_version = 1;")
+        old.execute("INSERT INTO stream_status VALUES (7, 'ready', 3, 1, '', 1.0)")
+    db = ControlDb(tmp_path)
+    assert stream_statuses(db)[7] == StreamStatus(7, "ready", 3, 1, "", 1.0, duplicates=0)
+    assert live_tables(db) == live_areas(db) == []
+    ControlDb(tmp_path)

@@ -1,0 +1,60 @@
+"""What queries cost, from the update log and the slots' published state."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stqsh.core.slot.state import SlotState
+from stqsh.engine.arena import Arena
+from stqsh.session.control import set_meta, wall_clock_us
+from stqsh.session.costs import RECENT_S, update_rates, work_shares
+from stqsh.session.link import Link
+from stqsh.session.published import slot_name
+
+ROW = ("1", 116.4)
+
+
+def test_updates_a_second_are_those_of_the_last_seconds(link: Link, deliver: Any) -> None:
+    deliver((1, 7, 1, 0, ROW), (1, 7, 1, 0, ROW), (1, 8, 1, 0, ROW))
+    deliver()  # a batch without updates
+    deliver((3, 7, 1, 0, ROW))
+    assert update_rates(link) == {7: 3 / RECENT_S, 8: 1 / RECENT_S}
+    old = time.time() - 2 * RECENT_S
+    os.utime(link.home.updates / f"{0:012d}.arrow", (old, old))
+    assert update_rates(link) == {7: 1 / RECENT_S}
+    assert update_rates(link, wall_clock_us() + 10**9) == {}
+
+
+def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
+    arena = Arena((folder,), slot_name("evaluate", slot))
+    state = SlotState.fresh(slot, arena)
+    with arena.held():
+        arena.begin()
+        for name, dtype, values in (("id", np.int64, tested), ("tested", np.int64, tested.values())):
+            state.create(f"s1/range/{name}", dtype, len(tested))
+            state.array(f"s1/range/{name}")[:] = list(values)
+        state.header["clock"] = {"step": 1}
+        arena.commit(f"{slot}/1", state.header, state.buffers)
+
+
+def test_the_share_of_work_is_that_of_all_candidates(
+    link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "arena"
+    folder.mkdir()
+    monkeypatch.setattr(type(link.home), "arena", lambda home: folder)
+    set_meta(link.db, "slots", "2")
+    publish(folder, 0, {7: 10, -1: 99, 8: 20})
+    publish(folder, 1, {7: 30, 9: 40})
+    assert work_shares(link) == {7: 0.4, 8: 0.2, 9: 0.4}
+
+
+def test_nothing_is_told_where_no_engine_was(link: Link) -> None:
+    assert work_shares(link) == {}
+    assert update_rates(link) == {}

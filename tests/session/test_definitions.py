@@ -1,0 +1,266 @@
+"""Tables, regions and event streams as a user makes and drops them, with an engine in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.local import LocalEngine, LocalLink, local_session
+from support.running import parsed, run_script
+
+from stqsh.errors import SourceError, StqshError
+from stqsh.profile import load_profile
+from stqsh.session.client import Session
+from stqsh.session.control import ControlDb
+from stqsh.session.home import SessionHome
+from stqsh.session.results import Message, Rows, Script
+
+POSTS = """id,lon,lat,ts,body,who
+1,10.0,50.0,2025-01-01T00:00:01Z,coffee now,a
+2,10.1,50.1,2025-01-01T00:00:02Z,tea later,b
+1,10.0,50.0,2025-01-01T00:00:03Z,coffee again,a
+3,10.2,50.2,2025-01-01T00:00:05Z,Coffee and tea,c
+4,,,2025-01-01T00:00:06Z,nowhere,c
+5,10.05,50.05,2025-01-01T00:00:30Z,late coffee,b
+"""
+TAXIS = """oid,lon,lat,ts
+t1,10.0,50.0,2025-01-01T00:00:02Z
+t1,10.2,50.2,2025-01-01T00:00:10Z
+t2,10.05,50.0,2025-01-01T00:00:12Z
+"""
+PEOPLE = "who,team\na,red\nb,blue\na,green\n,none\n"
+POSTS_SQL = "CREATE EVENT STREAM posts FROM FILE 'posts.csv' KEY id LOCATION (lon, lat) TIME ts KEEP 20 s;"
+TAXIS_SQL = "CREATE MOVING STREAM taxis FROM FILE 'taxis.csv' REPORT EVERY 15 s;"
+DEFINITIONS = f"""
+{POSTS_SQL}
+{TAXIS_SQL}
+CREATE TABLE people FROM FILE 'people.csv';
+CREATE REGIONS zones FROM FILE 'zones.geojson' NAME zone;
+CREATE REGION near AS zones['west'];
+CREATE REGION wide AS (9, 49, 11, 51);
+"""
+QUERIES = """
+REGISTER QUERY words AS SELECT id, body FROM posts WHERE body CONTAINS 'coffee' INSIDE wide;
+REGISTER QUERY west AS SELECT id FROM posts INSIDE zones['west'];
+REGISTER QUERY cars AS SELECT oid FROM taxis INSIDE near;
+REGISTER QUERY teams AS SELECT P.id, T.team FROM posts P, people T WHERE P.who = T.who INSIDE wide;
+"""
+
+
+def polygon(x1: float, y1: float, x2: float, y2: float) -> list[list[list[float]]]:
+    return [[[x1, y1], [x2, y1], [x2, y2], [x1, y2], [x1, y1]]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files of the script that it would hold."""
+    for name, text in {"posts.csv": POSTS, "taxis.csv": TAXIS, "people.csv": PEOPLE}.items():
+        (tmp_path / name).write_text(text)
+    boxes = {"west": (9.9, 49.9, 10.15, 50.15), "east": (10.15, 49.9, 10.3, 50.3)}
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"zone": name},
+            "geometry": {"type": "Polygon", "coordinates": polygon(*box)},
+        }
+        for name, box in boxes.items()
+    ]
+    zones = {"type": "FeatureCollection", "features": features}
+    (tmp_path / "zones.geojson").write_text(json.dumps(zones))
+    return tmp_path
+
+
+@pytest.fixture
+def session(folder: Path) -> Iterator[Session]:
+    with local_session(folder / "homes", slots=2) as session:
+        yield session
+
+
+def do(session: Session, folder: Path, text: str) -> list[Any]:
+    """Execute statements as those of a script in the folder."""
+    return list(session.execute(text, file=str(folder / "script.stq")))
+
+
+def updates(lines: list[dict[str, Any]], query: str) -> list[tuple[Any, ...]]:
+    found = [line for line in lines if line["query"] == query]
+    return [(line["step"], line["op"], line["key"], line.get("why")) for line in found]
+
+
+def test_everything_together(session: Session, folder: Path) -> None:
+    lines = parsed(run_script(session, DEFINITIONS + QUERIES, folder / "script.stq"))
+    assert updates(lines, "words") == [
+        (1, "+", 1, None),
+        (5, "+", 3, None),
+        (22, "-", 1, "expired"),
+        (26, "-", 3, "expired"),
+        (30, "+", 5, None),
+    ]
+    assert updates(lines, "west") == [
+        (1, "+", 1, None),
+        (2, "+", 2, None),
+        (22, "-", 1, "expired"),
+        (23, "-", 2, "expired"),
+        (30, "+", 5, None),
+    ]
+    assert updates(lines, "cars") == [
+        (2, "+", "t1", None),
+        (10, "-", "t1", "left"),
+        (12, "+", "t2", None),
+        (28, "-", "t2", "disconnected"),
+    ]
+    teams = {(line["key"], line["row"]["team"]) for line in lines if line["query"] == "teams"}
+    assert {(1, "red"), (2, "blue"), (5, "blue")} <= teams and not any(key == 3 for key, _ in teams)
+
+
+def test_a_dump_makes_the_same_again(session: Session, folder: Path) -> None:
+    first = run_script(session, DEFINITIONS + QUERIES, folder / "script.stq")
+    (script,) = [found for found in do(session, folder, "DUMP;") if isinstance(found, Script)]
+    with local_session(folder / "others", slots=3) as other:
+        assert run_script(other, script.text) == first
+        (again,) = [found for found in other.execute("DUMP;") if isinstance(found, Script)]
+    assert again.text == script.text
+
+
+def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session, folder: Path) -> None:
+    whole = parsed(run_script(session, DEFINITIONS + QUERIES, folder / "script.stq"))
+    with local_session(folder / "others", slots=2) as other:
+        text = DEFINITIONS + QUERIES + "RUN 4 STEPS;"
+        before = parsed(run_script_to_its_run(other, text, folder / "script.stq"))
+        link = LocalLink(other.home, ControlDb(other.home.path))
+        link.engine = resumed(other.home, other.link.engine)  # type: ignore[attr-defined]
+        profile = load_profile(None, {})
+        with Session(other.home, profile, autoplay=False, link=link) as again:
+            after = parsed(run_script(again, "RUN;"))
+    assert before + [line for line in after if line["step"] > 4] == whole
+
+
+def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
+    """What a script prints up to its last RUN, without the one that its end implies."""
+    import io
+
+    from stqsh.session.running import Running
+    from stqsh.shell.output import Target, open_writer
+
+    out = io.BytesIO()
+    writer = open_writer("jsonl", Target(out))
+    for outcome in session.execute(text, file=str(file)):
+        if isinstance(outcome, Running):
+            for found in session.updates(until=outcome):
+                writer.updates(found)
+    return out.getvalue()
+
+
+def resumed(home: SessionHome, old: LocalEngine) -> LocalEngine:
+    """An engine that begins where another one stopped, with what that one has kept."""
+    engine = LocalEngine(home, old.slot_count, old.max_records)
+    engine.slots, engine.offset, engine.number = old.slots.copy(), old.offset, old.number
+    return engine
+
+
+def test_a_stream_of_events_may_come_late(session: Session, folder: Path) -> None:
+    text = f"""
+    {TAXIS_SQL}
+    REGISTER QUERY cars AS SELECT oid FROM taxis INSIDE (9, 49, 11, 51);
+    RUN 4 STEPS;
+    {POSTS_SQL}
+    REGISTER QUERY west AS SELECT id FROM posts INSIDE (9, 49, 11, 51);
+    """
+    lines = parsed(run_script(session, text, folder / "script.stq"))
+    # Step 1 is the second of the first taxi, 00:00:02; what there was before the fifth comes with it.
+    assert updates(lines, "west") == [
+        (5, "+", 1, None),
+        (5, "+", 2, None),
+        (5, "+", 3, None),
+        (21, "-", 1, "expired"),
+        (22, "-", 2, "expired"),
+        (25, "-", 3, "expired"),
+        (29, "+", 5, None),
+    ]
+
+
+def test_what_queries_need_is_not_dropped(session: Session, folder: Path) -> None:
+    do(session, folder, DEFINITIONS + QUERIES)
+    for statement, message in (
+        ("DROP TABLE people;", "table people has 1 queries: teams"),
+        ("DROP REGIONS zones;", "regions zones has 1 queries: west"),
+        ("DROP REGION near;", "region near has 1 queries: cars"),
+        ("DROP REGION wide;", "region wide has 2 queries: words, teams"),
+        ("DROP STREAM posts;", "stream posts has 3 queries: words, west, teams"),
+    ):
+        with pytest.raises(StqshError, match=message):
+            do(session, folder, statement)
+    do(session, folder, "".join(f"DROP QUERY {name};" for name in ("words", "west", "cars", "teams")))
+    with pytest.raises(StqshError, match="region near is made from zones"):
+        do(session, folder, "DROP REGIONS zones;")
+    text = "DROP REGION near; DROP REGIONS zones; DROP REGION wide; DROP TABLE people; DROP STREAM posts;"
+    told = [found.text for found in do(session, folder, text)]
+    assert told == ["region near dropped", "regions zones dropped", "region wide dropped",
+                    "table people dropped", "stream posts dropped"]  # fmt: skip
+    assert do(session, folder, "DROP TABLE IF EXISTS people;") == [Message("there is no table people")]
+
+
+def test_queries_and_what_they_need_may_go_in_one_batch(session: Session, folder: Path) -> None:
+    text = DEFINITIONS + QUERIES + "RUN 2 STEPS;"
+    text += "".join(f"DROP QUERY {name};" for name in ("words", "west", "cars", "teams"))
+    text += "DROP TABLE people; DROP REGION near; DROP REGIONS zones; RUN 1 STEPS;"
+    lines = parsed(run_script(session, text, folder / "script.stq"))
+    assert updates(lines, "west")[-2:] == [(3, "-", 1, "dropped"), (3, "-", 2, "dropped")]
+    assert [row for row in updates(lines, "teams") if row[1] == "-"] == [
+        (3, "-", 1, "dropped"),
+        (3, "-", 2, "dropped"),
+    ]
+
+
+def test_what_is_guessed_is_told(session: Session, folder: Path) -> None:
+    text = "CREATE TABLE people FROM FILE 'people.csv';"
+    text += "CREATE REGIONS zones FROM FILE 'zones.geojson' NAME zone;"
+    table, regions = do(session, folder, text)
+    assert table.text.splitlines() == [
+        "table people created",
+        "columns found: who STRING, team STRING",
+        "guessed: KEY who",
+    ]
+    assert regions.text == "regions zones of 2 created"
+    (told,) = do(session, folder, "CREATE REGIONS IF NOT EXISTS zones FROM FILE 'no.geojson';")
+    assert told == Message("region zones exists already")
+    with pytest.raises(StqshError, match="'zones' is in use"):
+        do(session, folder, "CREATE TABLE zones FROM FILE 'people.csv';")
+
+
+def test_an_unknown_member_is_named_with_a_near_one(session: Session, folder: Path) -> None:
+    do(session, folder, DEFINITIONS)
+    with pytest.raises(StqshError, match="zones has no region 'wset'") as caught:
+        do(session, folder, "REGISTER QUERY q AS SELECT id FROM posts INSIDE zones['wset'];")
+    assert "west" in str(caught.value) or "west" in str(caught.value.hint)
+
+
+def test_a_table_that_cannot_be_read_is_one_clear_error(session: Session, folder: Path) -> None:
+    text = "CREATE TABLE people (who STRING, age BIGINT) KEY who FROM FILE 'people.csv';"
+    do(session, folder, POSTS_SQL + text)
+    with pytest.raises(SourceError, match="table people: no column age in"):
+        do(session, folder, "RUN;")
+
+
+def test_dead_letters_of_tables_and_events_are_shown(session: Session, folder: Path) -> None:
+    run_script(session, POSTS_SQL + "CREATE TABLE people FROM FILE 'people.csv'; RUN;", folder / "script.stq")
+    rows = [found for found in do(session, folder, "SHOW DEAD LETTERS;") if isinstance(found, Rows)]
+    counts, letters = rows
+    assert counts.rows == (("posts", 1), ("people", 2))
+    assert [(name, line, reason) for name, _, line, reason, _ in letters.rows] == [
+        ("posts", 6, "no location"),
+        ("people", 4, "who: 'a' occurs again"),
+        ("people", 5, "who: the key is empty"),
+    ]
+
+
+def test_duplicates_are_counted_where_a_user_looks(session: Session, folder: Path) -> None:
+    run_script(session, POSTS_SQL + "CREATE TABLE people FROM FILE 'people.csv'; RUN;", folder / "script.stq")
+    (status,) = do(session, folder, "SHOW STATUS;")
+    shown = dict(status.rows)
+    assert (shown["duplicates"], shown["dead letters"]) == (1, 3)
+    _, described = do(session, folder, "DESCRIBE posts;")
+    items = dict(described.rows)
+    assert (items["keep"], items["duplicates"], items["rows"]) == ("20 s", 1, 4)

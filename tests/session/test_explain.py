@@ -1,0 +1,133 @@
+"""EXPLAIN, SHOW QUERY, SHOW TABLES and REGIONS, DESCRIBE: what a session says of how things are answered."""
+
+from __future__ import annotations
+
+import pytest
+from support.local import local_session
+
+from stqsh.session.results import Rows
+
+CREATE = """
+CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, n BIGINT)
+  KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/taxis.csv' PLANAR;
+CREATE TABLE favourites (oid STRING, who STRING) KEY oid FROM FILE '{folder}/favourites.csv';
+CREATE REGION corner AS POLYGON ((0 0, 4 0, 4 4, 0 0));
+REGISTER QUERY box AS SELECT oid FROM taxis INSIDE (0, 0, 4, 4);
+REGISTER QUERY few FOR 1 hour WITH (dwell => 2 s) AS SELECT oid FROM taxis WHERE n > 90 INSIDE corner;
+REGISTER QUERY fans AS SELECT T.oid, F.who FROM taxis T, favourites F WHERE T.oid = F.oid INSIDE (0, 0, 4, 4);
+RUN;
+"""
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["published", "by log"])
+def session(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("explain")
+    rows = [f"o{i},{i % 10},{i // 10},2008-02-02T15:00:{i % 60:02d}Z,{i}" for i in range(100)]
+    (folder / "taxis.csv").write_text("\n".join(["oid,x,y,ts,n", *rows, ""]))
+    (folder / "favourites.csv").write_text("oid,who\no1,ann\no2,bob\n")
+    with local_session(folder, slots=2, published=request.param) as session:
+        rows_of(session, CREATE.format(folder=folder))
+        yield session
+
+
+def rows_of(session, text) -> list[Rows]:
+    return [outcome for outcome in session.execute(text) if isinstance(outcome, Rows)]
+
+
+def items(session, text):
+    [rows] = rows_of(session, text)
+    assert rows.columns == ("item", "value")
+    return dict(rows.rows)
+
+
+def test_a_snapshot_tells_how_it_finds_its_objects_and_what_lies_in_its_box(session):
+    told = items(session, "EXPLAIN SELECT oid FROM taxis INSIDE (0, 0, 4, 4);")
+    assert told["kind"] == "snapshot range"
+    assert told["box"] == "(0, 0, 4, 4)"
+    assert told["area of the box"] == "16 square units"
+    assert told["objects in the box"] == "25 (25 %)"
+    assert told["access"] == "scan of 100 objects against the box"
+    assert told["registered: candidates a record"] == "0.25"
+
+
+def test_a_key_comes_before_everything_else(session):
+    told = items(session, "EXPLAIN SELECT * FROM taxis WHERE oid = 'o4';")
+    assert told["order"] == "key -> region's box -> condition"
+    assert told["access"].startswith("key: ")
+
+
+def test_neighbours_are_sought_until_k_satisfy_the_condition(session):
+    told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 2 NEAREST 3 TO 'o44';")
+    assert told["order"].endswith("condition -> k nearest")
+    assert told["registered: candidates a record"] == "0.04"
+
+
+def test_a_registered_query_tells_its_index_and_the_order_of_its_operators(session):
+    told = items(session, "EXPLAIN few;")
+    assert told["kind"] == "continuous range"
+    assert told["region"] == "corner"
+    assert told["order"] == "region's box -> exact region -> condition"
+    assert told["index"].startswith("grid: ")
+    assert told["slots"].startswith("2 of 2")
+    assert told["of the box in the answer"] == "0 % (of 25 objects looked at)"
+    assert "updates so far" not in told
+
+
+def test_a_join_stands_after_the_spatial_operator_and_the_reason_is_told(session):
+    told = items(session, "EXPLAIN fans;")
+    assert told["order"].startswith("region's box -> look-up in favourites by oid = oid")
+    assert told["why"] == "the region leaves 25 % of the objects; a table's row is looked up for those only"
+
+
+def test_analyze_tells_what_a_query_has_cost(session):
+    told = items(session, "EXPLAIN ANALYZE box;")
+    assert told["updates so far"] == 25
+    assert told["share of time so far"].startswith("about ")
+
+
+def test_show_query_tells_all_about_one(session):
+    told = items(session, "SHOW QUERY few;")
+    assert (told["kind"], told["stream"], told["state"], told["answer"]) == ("range", "taxis", "active", 0)
+    assert told["ends"] == "1 hours of event time after it began"
+    assert told["options"] == "dwell 2 s"
+    assert items(session, "SHOW QUERY fans;")["joined with"] == "favourites on oid = oid"
+
+
+def test_tables_and_regions_are_listed_with_the_queries_that_use_them(session):
+    [tables] = rows_of(session, "SHOW TABLES;")
+    [row] = tables.rows
+    assert dict(zip(tables.columns, row, strict=True)) | {"source": None} == {
+        "name": "favourites",
+        "key": "oid",
+        "state": "ready",
+        "rows": 2,
+        "dead letters": 0,
+        "queries": 1,
+        "source": None,
+        "message": "",
+    }
+    [regions] = rows_of(session, "SHOW REGIONS;")
+    assert regions.rows == (("corner", "region", 1, 1, None),)
+
+
+def test_tables_and_regions_are_described(session):
+    columns, about = rows_of(session, "DESCRIBE favourites;")
+    assert columns.rows == (("oid", "STRING", "key"), ("who", "STRING", None))
+    assert dict(about.rows)["queries"] == "fans"
+    assert items(session, "DESCRIBE corner;")["queries"] == "few"
+
+
+def test_a_keyword_query_tells_how_rare_its_terms_are(tmp_path):
+    rows = [f"{i},1,1,2008-02-02T15:00:{i % 60:02d}Z,{'rain' if i % 10 else 'rare rain'}" for i in range(100)]
+    (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,body", *rows, ""]))
+    create = (
+        "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING) KEY id "
+        f"LOCATION (x, y) TIME ts TEXT body FROM FILE '{tmp_path}/posts.csv' PLANAR;"
+        "REGISTER QUERY rare AS SELECT id FROM posts WHERE body CONTAINS 'rain rare'; RUN;"
+    )
+    with local_session(tmp_path, slots=2) as session:
+        rows_of(session, create)
+        told = items(session, "EXPLAIN rare;")
+        assert told["index"].startswith("keyword index")
+        assert told["why"].startswith("terms are rarer")
+        assert "rarest term 'rare'" in told["candidates a record"]

@@ -1,0 +1,150 @@
+import sys
+import threading
+
+import pytest
+
+from stqsh.errors import EngineDead, SourceError
+from stqsh.session import changes
+from stqsh.session.catalogue import find_query
+from stqsh.session.control import append
+from stqsh.session.delivery import BatchEffects, set_stream_status
+from stqsh.session.following import Following, TailOptions, UpdateReader
+from stqsh.session.process import ensure_engine, stop_engine
+from stqsh.session.records import StreamStatus
+from stqsh.session.results import SnapshotMark
+from stqsh.session.running import Running
+
+
+def shown(items):
+    rows = []
+    for item in items:
+        if isinstance(item, SnapshotMark):
+            rows.append((item.edge, item.step))
+        else:
+            columns = item.table.select(["step", "op", "key"]).to_pylist()
+            rows += [(row["step"], "+" if row["op"] > 0 else "-", row["key"]) for row in columns]
+    return rows
+
+
+def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)), steps=1)
+    deliver((2, query.id, -1, 1, ("b", 0.0)), (2, 999, 1, 0, ("x", 0.0)), steps=2)
+    tail = iter(Following(query, TailOptions(), link))
+    assert shown([next(tail) for _ in range(3)]) == [("begin", 3), (3, "+", "a"), ("end", 3)]
+    deliver((4, query.id, 1, 0, ("c", 0.0)))
+    assert shown([next(tail)]) == [(4, "+", "c")]
+    leaving = [(5, query.id, -1, 9, (key, 0.0)) for key in "ac"]
+    deliver(*leaving, effects=BatchEffects([query.id]))
+    assert shown(tail) == [(5, "-", "a"), (5, "-", "c")]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
+    deliver((1, query.id, 1, 0, ("a", 0.0)))
+    deliver((2, query.id, -1, 1, ("a", 0.0)), effects=BatchEffects([query.id]))
+    assert shown(Following(query, TailOptions(from_step=first), link)) == [(1, "+", "a"), (2, "-", "a")]
+
+
+def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, 1, 0, ("b", 0.0)), steps=2)
+    deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
+    rows = shown(Following(query, TailOptions(from_step=2), link))
+    assert rows == [("begin", 1), (1, "+", "a"), ("end", 1), (2, "+", "b"), (3, "+", "c")]
+
+
+def test_only_and_limit(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, -1, 1, ("a", 0.0)), steps=2)
+    deliver((3, query.id, 1, 0, ("a", 0.0)), (4, query.id, -1, 1, ("a", 0.0)), steps=2)
+    limited = TailOptions(from_step=0, only=-1, limit=1)
+    assert shown(Following(query, limited, link)) == [(2, "-", "a")]
+
+
+def test_in_a_script_a_tail_ends_when_no_step_is_coming(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)))
+    tail = Following(query, TailOptions(from_step=0), link, until_idle=True)
+    assert shown(tail) == [(1, "+", "a")]
+
+
+def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query):
+    tail = iter(Following(query, TailOptions(from_step=0), link))
+    deliver((1, query.id, 1, 0, ("a", 0.0)))
+    assert shown([next(tail)]) == [(1, "+", "a")]
+    dropped = changes.change_query(link.db, "drop", "DROP …", query)
+    deliver(seq=dropped.seq - 1)
+    deliver((3, query.id, -1, 8, ("a", 0.0)), seq=dropped.seq)
+    assert shown(tail) == [(3, "-", "a")]
+
+
+def test_closing_a_subscription_drops_its_query(link, query):
+    following = Following(query, TailOptions(), link, temporary=True)
+    following.close()
+    following.close()
+    assert find_query(link.db, "q").state == "dropped"
+    assert shown(following) == [("begin", 0), ("end", 0)]
+
+
+def test_a_silent_tail_tells_that_it_lives(link, deliver, query):
+    told = []
+
+    def leave(progress):
+        told.append(progress)
+        tail.close()
+
+    tail = Following(query, TailOptions(), link, on_idle=leave)
+    assert shown(tail) == [("begin", 0), ("end", 0)] and told[0].step == 0
+
+
+def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)))
+    reader = UpdateReader(link, -1)
+    assert shown(reader.poll(0)) == [(1, "+", "a"), (1, "+", "b")]
+    assert list(reader.poll(0)) == []
+    deliver((2, query.id, -1, 1, ("a", 0.0)))
+    assert shown(reader.poll(1)) == [(2, "-", "a")]
+
+
+def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
+    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    running = Running(run.seq, run.spec, link)
+    assert not running.finished
+    running.cancel()
+    assert link.db.log_after(run.seq) == [(run.seq + 1, "stop_run", {"run": run.seq})]
+    timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
+    timer.start()
+    told = []
+    assert running.wait(told.append).step == 1 and running.finished and len(told) > 1
+
+
+def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
+    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
+    with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
+        Running(run.seq, run.spec, link).wait()
+
+
+def test_a_condition_is_put_to_the_rows(link, deliver, query):
+    pytest.importorskip("stqsh.core.conditions.expressions")
+    rows = [("a", 1.0), ("b", 2.0), ("c", None)]
+    deliver(*((1, query.id, 1, 0, row) for row in rows))
+    where = ["cmp", ">", ["col", "lon"], ["lit", 1.5, "DOUBLE"]]
+    tail = Following(query, TailOptions(from_step=0, where=where), link, until_idle=True)
+    assert shown(tail) == [(1, "+", "b")]
+
+
+def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, query):
+    command = (sys.executable, "-c", "raise ValueError('no memory')")
+    starts = []
+
+    def start(home):
+        starts.append(1)
+        return ensure_engine(home, command)
+
+    link.start = start
+    link.wake()
+    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    with pytest.raises(EngineDead, match="ValueError: no memory"):
+        Running(run.seq, run.spec, link).wait()
+    link.wake()
+    link.wake()
+    assert len(starts) == 2
+    stop_engine(link.home)

@@ -1,0 +1,75 @@
+import stat
+
+import pytest
+
+from stqsh.errors import HomeError
+from stqsh.session import home as homes
+from stqsh.session.home import SessionHome, list_sessions, open_home, remove_home, sessions_root
+
+
+def test_a_named_home_is_private_and_found_again(tmp_path):
+    made = open_home("city", root=tmp_path / "sessions")
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+    assert open_home("city", root=tmp_path / "sessions") == made
+    assert made.updates.is_dir() and made.stream(3) == made.path / "streams" / "3"
+
+
+def test_without_a_name_it_is_the_default_session(tmp_path):
+    assert open_home(root=tmp_path).name == "default"
+
+
+def test_temporary_homes_are_all_different_and_can_be_removed(tmp_path):
+    first, second = (open_home(root=tmp_path, temporary=True) for _ in range(2))
+    assert first.path != second.path and first.temporary
+    remove_home(first)
+    remove_home(first)
+    assert not first.path.exists() and second.path.exists()
+
+
+@pytest.mark.parametrize("name", ["../up", "", "a/b", ".hidden", "x" * 65])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path, name):
+    with pytest.raises(HomeError, match="cannot be a session's name"):
+        open_home(name, root=tmp_path)
+
+
+def test_a_file_in_the_place_of_the_root_is_one_clear_line(tmp_path):
+    (tmp_path / "sessions").write_text("")
+    with pytest.raises(HomeError, match=r"cannot use the session home .*sessions") as caught:
+        open_home(root=tmp_path / "sessions")
+    assert "STQSH_HOME" in caught.value.hint
+
+
+def test_an_unreadable_home_is_one_clear_line(tmp_path, monkeypatch):
+    open_home("mine", root=tmp_path)
+    monkeypatch.setattr(homes.os, "access", lambda path, mode: False)
+    with pytest.raises(HomeError, match=r"cannot use the session home .*mine: permission denied"):
+        open_home("mine", root=tmp_path)
+
+
+def test_the_root_is_the_argument_then_the_variable_then_the_profile(tmp_path, monkeypatch):
+    monkeypatch.setenv("STQSH_HOME", str(tmp_path / "variable"))
+    assert sessions_root(tmp_path / "argument", default="/profile") == tmp_path / "argument"
+    assert sessions_root(default="/profile") == tmp_path / "variable"
+    monkeypatch.delenv("STQSH_HOME")
+    assert str(sessions_root(default="/profile")) == "/profile"
+    assert sessions_root().parts[-2:] == ("stqsh", "sessions")
+
+
+def test_sessions_are_listed_by_name(tmp_path):
+    for name in ("b", "a"):
+        open_home(name, root=tmp_path).control_db.touch()
+    (tmp_path / "stray").mkdir()
+    assert [info.home.name for info in list_sessions(tmp_path)] == ["a", "b"]
+    assert list_sessions(tmp_path / "nowhere") == []
+
+
+def test_the_arena_goes_to_shared_memory_where_there_is_room(tmp_path, monkeypatch):
+    shm, home = tmp_path / "shm", SessionHome(tmp_path / "home")
+    shm.mkdir()
+    monkeypatch.setattr(homes, "SHM", shm)
+    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 0)
+    assert home.arena().parent == shm
+    monkeypatch.setattr(homes, "SHM_FREE_BYTES", 1 << 62)
+    assert home.arena() == home.path / "arena"
+    homes._shared_arena(home.path).mkdir()
+    assert home.arena().parent == shm, "an arena that is there already is kept"

@@ -1,0 +1,37 @@
+"""Keys of present objects, from the slots' states."""
+
+from __future__ import annotations
+
+from core.slots import SPEC, Slot
+
+from stqsh.core.slot.state import SlotState
+from stqsh.session.livekeys import MOST, _keys
+
+STREAM = {"kind": "moving", **SPEC}
+
+
+def states(*keys: str) -> list[SlotState]:
+    """Two slots that hold objects of these names."""
+    made = []
+    for number in range(2):
+        slot = Slot()
+        slot.batch(1, 1, [(1, key, 1.0, 1.0, 1, "free", 3) for key in keys[number::2]])
+        made.append(slot.state)
+    return made
+
+
+def test_keys_that_begin_with_a_prefix_in_order_from_all_slots() -> None:
+    held = states("taxi-2", "bus-1", "taxi-1", "taxi-3", "it's", "50%")
+    assert _keys(held, STREAM, "taxi") == ("taxi-1", "taxi-2", "taxi-3")
+    assert _keys(held, STREAM, "") == ("50%", "bus-1", "it's", "taxi-1", "taxi-2", "taxi-3")
+    assert _keys(held, STREAM, "it'") == ("it's",)
+    assert _keys(held, STREAM, "50%") == ("50%",)
+    assert _keys(held, STREAM, "x") == ()
+
+
+def test_no_more_than_a_menu_takes() -> None:
+    assert len(_keys(states(*(f"{n:03}" for n in range(3 * MOST))), STREAM, "0")) == MOST
+
+
+def test_nothing_where_the_slots_have_not_heard_of_the_stream() -> None:
+    assert _keys([SlotState.fresh(0)], STREAM, "") == ()

@@ -1,0 +1,160 @@
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from stqsh.errors import EngineDead
+from stqsh.session import process, procfs
+from stqsh.session.home import open_home, remove_home
+from stqsh.session.process import (
+    EngineInfo,
+    check_alive,
+    ensure_engine,
+    is_alive,
+    read_engine,
+    stop_engine,
+    wait_until_ready,
+    write_engine,
+)
+
+ENGINE = textwrap.dedent("""
+    import json, os, pathlib, sys, time
+    home = pathlib.Path(sys.argv[-1])
+    def say(state, message=""):
+        now = time.time_ns() // 1000
+        info = {"pid": os.getpid(), "started_us": now, "heartbeat_us": now}
+        info.update(state=state, message=message)
+        (home / "new").write_text(json.dumps(info))
+        (home / "new").replace(home / "engine.json")
+    %s
+""")
+GOOD = ENGINE % 'time.sleep(0.2); say("ready"); time.sleep(60)'
+FAILS = ENGINE % 'say("failed", "no Java runtime was found"); sys.exit(1)'
+CRASHES = ENGINE % 'say("ready"); raise ValueError("the state is broken")'
+
+
+@pytest.fixture
+def home(tmp_path):
+    opened = open_home("s", root=tmp_path)
+    yield opened
+    stop_engine(opened, timeout_s=1)
+
+
+def command(code):
+    return (sys.executable, "-c", code)
+
+
+def test_an_engine_is_started_waited_for_found_again_and_stopped(home):
+    told = []
+    started = ensure_engine(home, command(GOOD))
+    ready = wait_until_ready(home, told.append)
+    assert ready.state == "ready" and ready.pid == started.pid and told[0] == "starting Spark… 0 s"
+    assert ensure_engine(home, command(GOOD)).pid == started.pid
+    assert stop_engine(home) is True and not is_alive(read_engine(home))
+    assert stop_engine(home) is False
+    with pytest.raises(EngineDead, match="not running any more"):
+        check_alive(home)
+
+
+def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
+    home = open_home(root=tmp_path, temporary=True)
+    ensure_engine(home, command(CRASHES))
+    with pytest.raises(EngineDead) as caught:
+        for _ in range(200):
+            check_alive(home)
+            time.sleep(0.02)
+    remove_home(home)
+    kept = pathlib.Path(caught.value.hint.removeprefix("the engine's log is "))
+    assert "ValueError: the state is broken" in kept.read_text()
+
+
+def test_an_engine_that_does_not_heed_sigterm_is_killed(home):
+    stubborn = ENGINE % 'import signal; signal.signal(15, signal.SIG_IGN); say("ready"); time.sleep(60)'
+    ensure_engine(home, command(stubborn))
+    wait_until_ready(home)
+    assert stop_engine(home, timeout_s=0.2) is True and not is_alive(read_engine(home))
+
+
+def test_a_failed_start_tells_its_own_reason(home):
+    ensure_engine(home, command(FAILS))
+    with pytest.raises(EngineDead, match="the engine failed: no Java runtime was found"):
+        wait_until_ready(home)
+
+
+def test_a_crash_tells_the_lines_of_the_log_that_matter(home):
+    ensure_engine(home, command(CRASHES))
+    with pytest.raises(EngineDead) as caught:
+        for _ in range(200):
+            check_alive(home)
+            time.sleep(0.02)
+    assert "ValueError: the state is broken" in caught.value.message
+    assert "Traceback" not in caught.value.message and "engine.log" in caught.value.hint
+
+
+def test_a_killed_engine_is_started_again_and_its_children_are_ended(home):
+    parent = ENGINE % (
+        'import subprocess; child = subprocess.Popen(["sleep", "60"]); '
+        '(home / "child").write_text(str(child.pid)); say("ready"); time.sleep(60)'
+    )
+    first = ensure_engine(home, command(parent))
+    wait_until_ready(home)
+    child = int((home.path / "child").read_text())
+    os.kill(first.pid, signal.SIGKILL)
+    while procfs.exists(first.pid):
+        time.sleep(0.01)
+    second = ensure_engine(home, command(GOOD))
+    assert second.pid != first.pid and wait_until_ready(home).pid == second.pid
+    assert not procfs.exists(child)
+
+
+def test_a_pid_that_another_process_has_now_is_not_taken_for_the_engine(home):
+    other = subprocess.Popen(["sleep", "60"])
+    write_engine(home, EngineInfo(other.pid, 0, 1_000_000, "ready"))
+    assert not is_alive(read_engine(home))
+    stop_engine(home)
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_an_engine_that_hangs_is_reported(home):
+    now = process.wall_clock_us()
+    write_engine(home, EngineInfo(os.getpid(), now, now, "ready"))
+    assert check_alive(home).pid == os.getpid()
+    stale = procfs.started_us(os.getpid())
+    write_engine(home, EngineInfo(os.getpid(), stale, min(stale, now - 61_000_000), "ready"))
+    with pytest.raises(EngineDead):
+        check_alive(home)
+    home.engine_json.unlink()
+
+
+def test_a_session_without_an_engine_says_so(home):
+    assert read_engine(home) is None
+    with pytest.raises(EngineDead, match="no engine has been started"):
+        check_alive(home)
+
+
+def test_a_command_that_cannot_be_run_is_one_clear_line(home):
+    with pytest.raises(EngineDead, match="the engine cannot be started"):
+        ensure_engine(home, ("/no/such/program",))
+
+
+def test_identities_outlive_pids():
+    mine = procfs.identity()
+    assert procfs.is_running(mine) and not procfs.is_running(f"{os.getpid()}:1")
+    child = subprocess.Popen(["true"])
+    name = procfs.identity(child.pid)
+    child.wait()
+    assert not procfs.is_running(name)
+
+
+def test_engine_json_is_replaced_whole(home):
+    write_engine(home, EngineInfo(1, 2, 3, "starting", "é"))
+    assert json.loads(home.engine_json.read_text("utf-8"))["message"] == "é"
+    home.engine_json.unlink()

@@ -1,0 +1,141 @@
+"""Reading the slots' published state: all at one step, never half written, and never in a writer's way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stqsh.core.slot.state import SlotState
+from stqsh.engine.arena import Arena
+from stqsh.session import published
+from stqsh.session.published import NotPublished, Published, slot_name
+
+
+class Slots:
+    """Writes the states of slots as an engine does."""
+
+    def __init__(self, folder: Path, count: int = 2) -> None:
+        self.arenas = [Arena((folder,), slot_name("evaluate", slot)) for slot in range(count)]
+        self.states = [SlotState.fresh(slot, arena) for slot, arena in enumerate(self.arenas)]
+        for state in self.states:
+            state.create("x", np.int64, 3)
+
+    def step(self, slot: int, step: int, *, finish: bool = True) -> None:
+        state, arena = self.states[slot], self.arenas[slot]
+        with arena.held():
+            arena.begin()
+            state.array("x")[:] = step
+            state.header["clock"] = {"step": step}
+            if finish:
+                arena.commit(f"{slot}/{step}", state.header, state.buffers)
+
+
+def xs(states: list[SlotState]) -> list[int]:
+    return [int(state.array("x")[0]) for state in states]
+
+
+def read(reader: Published, least: int = 0, patience_s: float = 0.0) -> list[int]:
+    return reader.read(xs, least, lambda: patience_s)
+
+
+@pytest.fixture
+def slots(tmp_path: Path) -> Slots:
+    slots = Slots(tmp_path)
+    for slot in range(2):
+        slots.step(slot, 1)
+    return slots
+
+
+def test_what_was_published_last_is_read_again_and_again(tmp_path, slots):
+    reader = Published(tmp_path, 2)
+    assert read(reader) == [1, 1]
+    for slot in range(2):
+        slots.step(slot, 2)
+    assert read(reader) == [2, 2]
+
+
+def test_arrays_that_were_replaced_are_found_in_their_new_files(tmp_path, slots):
+    reader = Published(tmp_path, 2)
+    read(reader)
+    for slot in range(2):
+        slots.states[slot].resize("x", 10_000)
+        slots.step(slot, 2)
+    assert (
+        reader.read(lambda states: [len(state.array("x")) for state in states], 0, lambda: 0.0)
+        == [10_000] * 2
+    )
+
+
+def test_slots_at_different_steps_are_waited_for(tmp_path, slots):
+    reader = Published(tmp_path, 2)
+    slots.step(0, 2)
+    with pytest.raises(NotPublished, match="different steps"):
+        read(reader)
+    later = threading.Timer(0.1, slots.step, (1, 2))
+    later.start()
+    assert read(reader, patience_s=5.0) == [2, 2]
+    later.join()
+
+
+def test_a_state_from_before_the_step_wanted_is_none(tmp_path, slots):
+    with pytest.raises(NotPublished):
+        read(Published(tmp_path, 2), least=2)
+
+
+def test_a_slot_that_is_half_written_is_not_read(tmp_path, slots):
+    slots.step(1, 2, finish=False)
+    with pytest.raises(NotPublished, match="no head"):
+        read(Published(tmp_path, 2))
+
+
+@pytest.mark.parametrize("changed", ["FORMAT", "boot_id"])
+def test_another_format_and_another_boot_are_not_trusted(tmp_path, slots, monkeypatch, changed):
+    monkeypatch.setattr(published, changed, 99 if changed == "FORMAT" else lambda: "another")
+    with pytest.raises(NotPublished, match="trusted"):
+        read(Published(tmp_path, 2))
+
+
+def test_a_session_that_never_had_an_engine_has_nothing(tmp_path):
+    with pytest.raises(NotPublished):
+        read(Published(tmp_path / "nowhere", 2))
+
+
+def test_a_batch_under_way_is_waited_for(tmp_path, slots):
+    reader = Published(tmp_path, 2)
+    with slots.arenas[0].held(), pytest.raises(NotPublished, match="another process"):
+        read(reader)
+
+
+def test_what_a_reader_writes_by_mistake_stays_its_own(tmp_path, slots):
+    def spoil(states: list[SlotState]) -> None:
+        states[0].array("x")[:] = 77
+
+    Published(tmp_path, 2).read(spoil, 0, lambda: 0.0)
+    assert read(Published(tmp_path, 2)) == [1, 1]
+
+
+def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):
+    stop = threading.Event()
+
+    def read_on() -> None:
+        reader = Published(tmp_path, 2)
+        while not stop.is_set():
+            reader.read(lambda _: time.sleep(0.002), 0, lambda: 5.0)
+
+    readers = [threading.Thread(target=read_on) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    try:
+        begun = time.monotonic()
+        for step in range(2, 7):
+            for slot in range(2):
+                slots.step(slot, step)
+        assert time.monotonic() - begun < 5
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()

@@ -1,0 +1,130 @@
+import pytest
+
+from stqsh.errors import StqshError
+from stqsh.profile import load_profile
+from stqsh.session import changes
+from stqsh.session.control import append
+from stqsh.session.delivery import BatchEffects, set_stream_status
+from stqsh.session.describe import describe_query, describe_stream, dump
+from stqsh.session.records import StreamStatus
+from stqsh.session.settings import check_setting
+from stqsh.session.show import SUBJECTS
+from stqsh.session.units import age, duration, iso
+
+PROFILE = load_profile(None, {})
+
+
+def items(rows):
+    return dict(rows.rows)
+
+
+def test_every_subject_answers_on_an_empty_session(link):
+    for subject in SUBJECTS.values():
+        for rows in subject(link, PROFILE):
+            assert all(len(row) == len(rows.columns) for row in rows.rows)
+
+
+def test_status_tells_clock_load_and_what_goes_on(link, deliver, query):
+    (before,) = SUBJECTS["STATUS"](link, PROFILE)
+    assert items(before)["engine"] == "not started" and items(before)["streams"] == "standing still"
+    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    set_stream_status(link.db, StreamStatus(query.stream_id, "ready", 10, 2))
+    stats = {"records_total": 12, "records_per_s": 7, "time": {"source_us": 1500, "kernel_us": 20_000}}
+    deliver(stats=stats)
+    (running,) = SUBJECTS["STATUS"](link, PROFILE)
+    found = items(running)
+    assert found["streams"] == "running" and found["step"] == 1 and found["dead letters"] == 2
+    assert found["clock"] == "1970-01-01T00:16:40Z" and found["records"] == 12
+    assert found["last batch: time"] == "source 2 ms, kernel 20 ms"
+    deliver(run_done=run.seq, over=True)
+    (after,) = SUBJECTS["STATUS"](link, PROFILE)
+    assert items(after)["streams"] == "at their end"
+
+
+def test_streams_and_queries_are_listed(link, deliver, query):
+    set_stream_status(link.db, StreamStatus(query.stream_id, "reading", 5, 1, "reading 2 files", 0.25))
+    deliver(effects=BatchEffects(sizes={query.id: 3}))
+    (streams,) = SUBJECTS["STREAMS"](link, PROFILE)
+    assert streams.rows == (("taxis", "moving", "reading 25%", 5, 1, 1, "/data/*.csv", "reading 2 files"),)
+    (queries,) = SUBJECTS["QUERIES"](link, PROFILE)
+    name, kind, stream, state, _, size, rate, share, text = queries.rows[0]
+    assert (rate, share) == (0.0, None)
+    assert (name, kind, stream, state, size) == ("q", "range", "taxis", "active", 3) and "INSIDE" in text
+
+
+def test_slots_show_their_load(link, deliver):
+    deliver(stats={"slots": [{"slot": 0, "records": 5, "kernel_us": 1234}]})
+    (slots,) = SUBJECTS["SLOTS"](link, PROFILE)
+    assert slots.rows == ((0, 5, None, None, None, None, None, None, 1.2, None),)
+
+
+def test_dead_letters_come_with_file_line_and_reason(link, stream):
+    folder = link.home.stream(stream.id)
+    folder.mkdir()
+    line = '{"file": "a.csv", "line": 3, "reason": "lat is 91", "text": "x,91"}\n'
+    (folder / "dead_letters.jsonl").write_text(line + '{"file": "half')
+    set_stream_status(link.db, StreamStatus(stream.id, "ready", 5, 2))
+    counts, letters = SUBJECTS["DEAD LETTERS"](link, PROFILE)
+    assert counts.rows == (("taxis", 2),)
+    assert letters.rows == (("taxis", "a.csv", 3, "lat is 91", "x,91"),)
+
+
+def test_settings_tell_where_they_come_from(link):
+    changes.set_value(link.db, "SET engine.slots = 7;", "engine.slots", 7)
+    profile = load_profile(None, {"STQSH_ENGINE_MEMORY": "3g"})
+    (settings,) = SUBJECTS["SETTINGS"](link, profile)
+    found = {key: (value, origin) for key, value, origin in settings.rows}
+    assert found["engine.slots"] == (7, "SET")
+    assert found["engine.memory"] == ("3g", "STQSH_ENGINE_MEMORY")
+    assert found["session.home_root"] == (None, "default")
+
+
+def test_a_setting_is_checked():
+    assert check_setting("engine.slots", "4") == 4
+    with pytest.raises(StqshError, match="expected a whole number"):
+        check_setting("engine.slots", "many")
+    with pytest.raises(StqshError, match=r"unknown setting 'engine.slot'") as caught:
+        check_setting("engine.slot", "4")
+    assert "engine.slots" in caught.value.hint
+
+
+def test_a_stream_and_a_query_describe_themselves(link, stream, query):
+    columns, clauses = describe_stream(link, stream)
+    assert columns.rows[0] == ("oid", "STRING", "key") and columns.rows[1] == ("lon", "DOUBLE", "x")
+    assert items(clauses)["report every"] == "30 s" and items(clauses)["max speed"] == "16.5 m/s"
+    (about,) = describe_query(query)
+    assert items(about)["text"].startswith("SELECT") and items(about)["for"] is None
+
+
+def test_a_dump_has_what_lives_in_order(link, query):
+    other, gone, _ = (
+        changes.register(
+            link.db, changes.Registered(f"REGISTER QUERY {name} AS …;", {**query.spec, "name": name}, owner)
+        )
+        for name, owner in (("r", None), ("x", None), ("sub_1", "1:1"))
+    )
+    changes.change_query(link.db, "drop", "DROP QUERY x;", gone)
+    changes.change_query(link.db, "pause_query", "PAUSE QUERY r;", other)
+    for value in (1, 2):
+        changes.set_value(link.db, f"SET engine.slots = {value};", "engine.slots", value)
+    assert dump(link).text.splitlines() == [
+        "SET engine.slots = 2;",
+        "CREATE MOVING STREAM taxis …;",
+        "REGISTER QUERY q AS …;",
+        "REGISTER QUERY r AS …;",
+        'PAUSE QUERY "r";',
+    ]
+
+
+@pytest.mark.parametrize(
+    "us, text",
+    [(0, "0 ms"), (1500, "1.5 ms"), (30_000_000, "30 s"), (90_000_000, "90 s"), (7_200_000_000, "2 hours")],
+)
+def test_durations_read_as_they_are_written(us, text):
+    assert duration(us) == text
+
+
+def test_instants_and_ages():
+    assert iso(1_500_000) == "1970-01-01T00:00:01.500000Z" and iso(0) == "1970-01-01T00:00:00Z"
+    assert iso(-1_000_000) == "1969-12-31T23:59:59Z" and iso(None) is None and duration(None) is None
+    assert age(61_000_000) == "1 min" and age(0) == "0 ms"

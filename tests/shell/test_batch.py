@@ -1,0 +1,145 @@
+"""Batch mode over a whole session without Spark: transcripts to the byte, and what happens at its edges."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support.local import local_session
+
+from stqsh.errors import StqshError
+from stqsh.shell.batch import Batch, Place
+from stqsh.shell.console import Console
+from stqsh.shell.output import FORMATS
+from stqsh.shell.scripts import read_scripts
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+TRANSCRIPTS = [
+    path.with_suffix(f".{form}")
+    for path in sorted(SCRIPTS.glob("*.stq"))
+    for form in ("jsonl", "csv", "tsv")
+    if path.with_suffix(f".{form}").exists()
+]
+
+
+def run(
+    folder: Path,
+    text: str,
+    form: str,
+    file: str = "script.stq",
+    messages: list[str] | None = None,
+    **variables: str,
+) -> str:
+    """What a script writes in a format."""
+    console, out = Console(messages.append if messages is not None else print, form), io.BytesIO()
+    console.variables.update(variables)
+    steps = read_scripts([(text, file)], console.variables)
+    with local_session(folder) as session:
+        Batch(session, steps, Place(out, console)).run()
+    console.close()
+    return out.getvalue().decode()
+
+
+@pytest.mark.parametrize("expected", TRANSCRIPTS, ids=lambda path: path.name)
+def test_a_script_writes_its_transcript(expected: Path, tmp_path: Path) -> None:
+    script = expected.with_suffix(".stq")
+    written = run(tmp_path, script.read_text(encoding="utf-8"), expected.suffix[1:], str(script))
+    assert written == expected.read_text(encoding="utf-8")
+
+
+def test_a_subscription_is_shown_where_it_stands_and_not_again(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "oid,lon,lat,ts\n1,0.5,0.5,2020-01-01T00:00:00Z\n2,9,9,2020-01-01T00:00:02Z\n"
+    )
+    text = f"""
+    CREATE MOVING STREAM s (oid BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+      KEY oid LOCATION (lon, lat) TIME ts FROM FILE '{tmp_path}/*.csv' TICK 1 s;
+    REGISTER QUERY q AS SELECT oid FROM s INSIDE (0, 0, 1, 1);
+    RUN 1 STEPS;
+    TAIL q;
+    SUBSCRIBE SELECT oid FROM s INSIDE (0, 0, 1, 1);
+    DROP QUERY q;
+    """
+    row = '"op":"+","key":1,"row":{"oid":1}}'
+    assert run(tmp_path, text, "jsonl").splitlines() == [
+        f'{{"query":"q","step":1,"at":"2020-01-01T00:00:00Z",{row}',
+        '{"query":"q","step":1,"snapshot":"begin"}',
+        f'{{"query":"q","step":1,"at":"2020-01-01T00:00:00Z",{row}',
+        '{"query":"q","step":1,"snapshot":"end"}',
+        '{"query":"sub_1","step":1,"snapshot":"begin"}',
+        '{"query":"sub_1","step":1,"snapshot":"end"}',
+        '{"query":"q","step":2,"at":"2020-01-01T00:00:01Z","op":"-","key":1,"row":{"oid":1},"why":"dropped"}',
+    ]
+
+
+THINGS = """
+    CREATE MOVING STREAM s (oid BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)
+      KEY oid LOCATION (lon, lat) TIME ts FROM FILE '{folder}/*.csv' TICK 1 s;
+    REGISTER QUERY q AS SELECT oid FROM s INSIDE :box;
+"""
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> str:
+    (tmp_path / "a.csv").write_text(
+        "oid,lon,lat,ts\n1,0.5,0.5,2020-01-01T00:00:00Z\n2,9,9,2020-01-01T00:00:02Z\n"
+    )
+    return THINGS.format(folder=tmp_path)
+
+
+def test_results_go_where_the_script_says(things: str, tmp_path: Path) -> None:
+    text = rf"""{things}
+\o {tmp_path}/all.geojson
+RUN 1 STEPS;
+\o | cat > {tmp_path}/piped
+SHOW STREAMS FORMAT csv;
+\o {tmp_path}/found.parquet
+SELECT oid, lon FROM s;
+\o
+SELECT oid FROM s \G
+"""
+    messages: list[str] = []
+    shown = run(tmp_path, text, "jsonl", messages=messages, box="(0, 0, 1, 1)")
+    assert shown == "-- 1 -----------------------------------\noid  1\n(1 row)\n"
+    feature = json.loads((tmp_path / "all.geojson").read_text())
+    assert feature["geometry"] == {"type": "Point", "coordinates": [0.5, 0.5]}
+    assert feature["properties"]["query"] == "q"
+    assert (tmp_path / "piped").read_text().startswith("name,kind,")
+    assert pq.read_table(tmp_path / "found.parquet").to_pylist() == [{"oid": 1, "lon": 0.5}]
+    assert messages[-1] == "results go to standard output"
+
+
+def test_statements_are_numbered_through_commands_and_blocks(things: str, tmp_path: Path) -> None:
+    text = f"{things}\nRUN 1 STEPS;\n\\echo hello :box\nSELECT oid FROM s;\n\\q\nSHOW STATUS;"
+    messages: list[str] = []
+    lines = run(tmp_path, text, "jsonl", messages=messages, box="(0, 0, 1, 1)").splitlines()
+    assert lines[1] == '{"statement":4,"row":{"oid":1}}'
+    assert messages == ["hello (0, 0, 1, 1)"]
+    assert not any('"statement":5' in line for line in lines)
+
+
+def test_timing_is_told_for_each_statement(things: str, tmp_path: Path) -> None:
+    messages: list[str] = []
+    text = f"\\timing\n{things}\nRUN;\n\\timing off\nSHOW STREAMS;"
+    run(tmp_path, text, "csv", messages=messages, box="(0, 0, 1, 1)")
+    times = [message for message in messages if re.fullmatch(r"time: \d+\.\d{3} s", message)]
+    assert len(times) == 3
+
+
+def test_every_format_can_be_written_by_a_script(things: str, tmp_path: Path) -> None:
+    text = f"{things}\nRUN;\nSELECT oid FROM s;\nSHOW STREAMS;\nDUMP;\nTAIL q;"
+    for form in FORMATS:
+        (tmp_path / form).mkdir()
+        written = run(tmp_path / form, text, form, box="(0, 0, 1, 1)")
+        assert written and "\x1b" not in written
+
+
+def test_a_whole_table_takes_no_format(things: str, tmp_path: Path) -> None:
+    text = f"{things}\n\\o {tmp_path}/x.arrow\nSHOW STREAMS FORMAT csv;"
+    with pytest.raises(StqshError, match="takes whole tables, not csv"):
+        run(tmp_path, text, "jsonl", messages=[], box="(0, 0, 1, 1)")
+    assert not (tmp_path / "x.arrow").exists()

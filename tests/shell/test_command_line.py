@@ -1,0 +1,139 @@
+"""The command line: wrong input gets one clear text, and the exit codes of language.md section 6."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def stqsh(
+    folder: Path, *words: str, text: str | None = None, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "stqsh", *words],
+        cwd=folder,
+        env={**os.environ, "STQSH_HOME": str(folder / "home"), **environ},
+        input=text or "",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_wrong_script_ends_with_2_its_place_the_line_and_a_caret(tmp_path: Path) -> None:
+    (tmp_path / "demo.stq").write_text("SHOW STATUS;\nREGISTER QUERY q AS\n  SELECT * FORM taxis;\n")
+    done = stqsh(tmp_path, "run", "demo.stq")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("demo.stq:3:12: ")
+    assert lines[1:3] == ["    SELECT * FORM taxis;", "             ^^^^"]
+    assert "FROM" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["run", "none.stq"], "cannot read none.stq: no such file or directory"),
+        (["run", "x.stq", "--format", "jsonk"], "there is no format 'jsonk'\nhint: maybe you meant jsonl"),
+        (
+            ["run", "x.stq", "--profile", "locall"],
+            "there is no profile 'locall'\nhint: maybe you meant local",
+        ),
+        (["run", "x.stq", "--session", "a/b"], "'a/b' cannot be a session's name"),
+        (["run", "x.stq", "--output", "none/out"], "cannot write none/out: no such file or directory"),
+    ],
+)
+def test_a_wrong_command_line_is_said_in_a_line(tmp_path: Path, words: list[str], text: str) -> None:
+    (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
+    done = stqsh(tmp_path, *words)
+    assert done.stderr.startswith(text)
+    assert (done.returncode, done.stdout) == (1 if "session" in text else 2, "")
+
+
+def test_an_unknown_option_ends_with_2(tmp_path: Path) -> None:
+    assert stqsh(tmp_path, "run", "--frobnicate").returncode == 2
+    assert stqsh(tmp_path, "frobnicate").returncode == 2
+
+
+def test_a_script_that_is_not_utf8_is_said_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "x.stq").write_bytes(b"SHOW\n\xff;")
+    done = stqsh(tmp_path, "run", "x.stq")
+    assert (done.returncode, done.stderr) == (2, "x.stq:2: not valid UTF-8\n")
+
+
+def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    done = stqsh(tmp_path, "-c", "SHOW SETTINGS")
+    assert done.returncode == 1
+    assert done.stderr.startswith("cannot ") and f"{tmp_path}/home: not a directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_show_in_batch_mode_prints_json_lines_numbered_by_statement(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS", STQSH_ENGINE_SLOTS="3")
+    assert done.returncode == 0
+    assert (
+        '{"statement":2,"row":{"setting":"engine.slots","value":3,"origin":"STQSH_ENGINE_SLOTS"}}\n'
+        in done.stdout
+    )
+
+
+def test_a_statement_may_ask_for_a_format_of_its_own(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS FORMAT csv;")
+    assert done.stdout.startswith("setting,value,origin\n")
+    wrong = stqsh(tmp_path, "-c", "SHOW STREAMS; SHOW SETTINGS FORMAT cvs;")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_a_script_may_come_from_standard_input(tmp_path: Path) -> None:
+    by_pipe = stqsh(tmp_path, text="SHOW SETTINGS;")
+    by_name = stqsh(tmp_path, "run", "-", "--format", "csv", text="SHOW SETTINGS;")
+    assert by_pipe.stdout.startswith('{"statement":1,"row":{"setting":"spark.master"')
+    assert by_name.stdout.startswith("setting,value,origin\nspark.master,")
+    assert stqsh(tmp_path, text="SHOW\nSETINGS;").stderr.startswith("stdin:2:1: ")
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "-c", "SHOW SETTINGS")
+    (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
+    to_file = stqsh(tmp_path, "run", "x.stq", "--output", "out.jsonl")
+    assert (to_file.returncode, to_file.stdout) == (0, "")
+    assert (tmp_path / "out.jsonl").read_text() == done.stdout
+
+
+def test_sessions_and_stop(tmp_path: Path) -> None:
+    assert stqsh(tmp_path, "sessions").stderr == "no sessions yet\n"
+    assert stqsh(tmp_path, "--session", "mine", "-c", "SHOW SETTINGS").returncode == 0
+    listed = stqsh(tmp_path, "sessions", "--format", "csv").stdout.splitlines()
+    assert listed[0] == "session,engine,pid,changed,home"
+    assert listed[1].startswith("mine,stopped,,")
+    assert stqsh(tmp_path, "stop", "--session", "mine").stderr == "session mine: no engine was running\n"
+    assert stqsh(tmp_path, "stop", "mine").stderr == "session mine: no engine was running\n"
+    missing = stqsh(tmp_path, "stop", "--session", "other")
+    assert missing.returncode == 1
+    assert missing.stderr == "there is no session 'other'\nhint: sessions: mine\n"
+
+
+def test_a_temporary_session_leaves_nothing(tmp_path: Path) -> None:
+    stqsh(tmp_path, "-c", "SHOW SETTINGS")
+    assert [path.name for path in (tmp_path / "home").iterdir()] == []
+
+
+def test_version(tmp_path: Path) -> None:
+    assert stqsh(tmp_path, "version").stdout == stqsh(tmp_path, "--version").stdout == "stqsh 0.1.0\n"
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m stqsh -c '{'SHOW SETTINGS;' * 200}' | head -n 1"
+    environ = {**os.environ, "STQSH_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1

@@ -1,0 +1,157 @@
+"""What completion offers where the cursor stands, with a session that is made up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from stqsh.lang.manual import OPTIONS
+from stqsh.session.records import Progress
+from stqsh.shell.backstage import Glance
+from stqsh.shell.completion import StqlCompleter
+from stqsh.sources import csvfile, network, times
+
+TAXIS = (
+    ("oid", "STRING"),
+    ("lon", "DOUBLE"),
+    ("lat", "DOUBLE"),
+    ("ts", "TIMESTAMP"),
+    ("status", "STRING"),
+)
+GLANCE = Glance(
+    "mine",
+    progress=Progress(3, 12, 1_201_964_401, 1_000_000),
+    streams=("taxis", "posts"),
+    tables=("cars",),
+    regions=("campus", "zones"),
+    queries=("q1",),
+    columns=(
+        ("taxis", TAXIS),
+        ("posts", (("id", "BIGINT"), ("body", "STRING"))),
+        ("cars", (("plate", "STRING"),)),
+    ),
+    keys=(("taxis", "oid"), ("posts", "id")),
+    members=(("zones", ("north", "south")),),
+)
+LIVE = {"taxis": ("ambulance", "taxi-001", "taxi-002"), "posts": ("7", "71", "8")}
+
+
+def live_keys(stream: str, prefix: str) -> tuple[str, ...]:
+    return tuple(key for key in LIVE[stream] if key.startswith(prefix))
+
+
+def completions(text: str, after: str = "", *, asked: bool = True) -> list[str]:
+    found = StqlCompleter(lambda: GLANCE, live_keys).get_completions(
+        Document(text + after, len(text)), CompleteEvent(completion_requested=asked)
+    )
+    return [completion.text for completion in found]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "SELECT * FROM taxis INSIDE RECT(1 km, 1 km) AROUND ",
+        "REGISTER QUERY q AS SELECT oid FROM taxis INSIDE CIRCLE(100) AROUND ",
+        "SELECT * FROM taxis NEAREST 3 TO ",
+        "SELECT * FROM taxis INSIDE ('M', ",
+        "SELECT * FROM taxis KNN ('M', 3, ",
+        "SELECT * FROM taxis WHERE oid = ",
+    ],
+)
+def test_keys_of_objects_that_live_where_one_is_wanted(before: str) -> None:
+    assert completions(f"{before}'ta") == ["taxi-001'", "taxi-002'"]
+    assert completions(f"{before}'") == ["ambulance'", "taxi-001'", "taxi-002'"]
+    assert completions(before)[:3] == ["'ambulance'", "'taxi-001'", "'taxi-002'"]
+
+
+def test_keys_that_are_numbers_take_no_quotes() -> None:
+    assert completions("SELECT * FROM posts NEAREST 3 TO 7") == ["7", "71"]
+
+
+def test_keys_come_by_themselves_where_nothing_else_may() -> None:
+    assert "'ambulance'" in completions("SELECT * FROM taxis INSIDE CIRCLE(1) AROUND ", asked=False)
+    assert completions("SELECT * FROM taxis ", asked=False) == []
+
+
+def test_regions_and_forms_after_inside_and_the_members_of_a_set() -> None:
+    found = completions("SELECT * FROM taxis INSIDE ")
+    assert found[:2] == ["campus", "zones"]
+    assert {"RECT(", "CIRCLE(", "POLYGON(("} <= set(found)
+    assert completions("SELECT * FROM taxis INSIDE zones['") == ["north'", "south'"]
+
+
+def test_columns_are_those_of_the_from_also_where_it_stands_behind() -> None:
+    assert completions("SELECT * FROM posts WHERE b") == ["body"]
+    assert completions("SELECT b", " FROM posts") == ["body"]
+    assert "body" not in completions("SELECT ", " FROM taxis")
+    assert completions("SELECT M.o", " FROM taxis M, cars C WHERE M.oid = C.plate") == ["M.oid"]
+    assert "DISTANCE" in completions("SELECT D", " FROM taxis NEAREST 3 TO (1, 2)")
+
+
+def test_columns_fit_by_type() -> None:
+    made = "CREATE EVENT STREAM s (id BIGINT, x DOUBLE, y FLOAT, at TIMESTAMP, body STRING) "
+    assert completions(f"{made} LOCATION (") == ["id", "x", "y"]
+    assert completions(f"{made} LOCATION (x, ") == ["id", "x", "y"]
+    assert completions(f"{made} TEXT ") == ["body"]
+    assert completions(f"{made} TIME ")[-1] == "at"
+    assert completions("SELECT HOUR(", ") FROM taxis")[0] == "ts"
+    assert "oid" not in completions("SELECT lon * ", " FROM taxis")
+
+
+def test_settings_and_their_values() -> None:
+    assert "shell.scheme" in completions("SET shell.")
+    assert completions("SET shell.scheme = ") == ["auto", "dark", "light", "none"]
+    assert completions("SET shell.autoplay = f", asked=False) == ["false"]
+
+
+def test_options_by_what_they_belong_to() -> None:
+    assert completions("REGISTER QUERY q WITH (") == ["dwell => ", "kind => "]
+    assert "separator => " in completions("CREATE TABLE t FROM FILE 'f' FORMAT CSV (header => true, s")
+    assert completions("CREATE MOVING STREAM s FROM GENERATOR 'network' (ob") == ["objects => "]
+    assert completions("CREATE MOVING STREAM s FROM GENERATOR 'n") == ["network'"]
+    assert completions("CREATE TABLE t FROM FILE 'f' FORMAT CSV (zone => 'Europe/Lond") == ["Europe/London'"]
+
+
+def test_the_options_are_those_that_the_sources_read() -> None:
+    assert set(OPTIONS["CSV"]) == {*csvfile.OPTIONS, *times.TIME_OPTIONS}
+    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == set(times.TIME_OPTIONS)
+    assert set(OPTIONS["GENERATOR"]) == set(network.DEFAULTS)
+
+
+def test_the_clock_where_a_run_ends() -> None:
+    assert completions("RUN UNTIL '2008") == ["2008-02-02T15:00:12Z'"]
+
+
+def test_files_where_one_is_read_or_written(tmp_path: Path) -> None:
+    (tmp_path / "cars.csv").touch()
+    assert completions(f"CREATE TABLE c FROM FILE '{tmp_path}/ca") == ["rs.csv"]
+    assert completions(f"MAP taxis TO '{tmp_path}/ca") == ["rs.csv"]
+
+
+def test_help_offers_statements_by_all_their_words() -> None:
+    assert completions("HELP create mov") == ["CREATE MOVING STREAM"]
+    assert "TAIL" in completions("HELP ")
+
+
+def test_nothing_in_other_strings_and_comments() -> None:
+    assert completions("SELECT * FROM taxis WHERE status = 'fr") == []
+    assert completions("SELECT 'SEL") == []
+
+
+def test_only_the_statement_that_the_cursor_is_in_counts() -> None:
+    assert completions("SELECT ';' FROM posts; SELECT * FROM taxis WHERE l") == ["lon", "lat"]
+
+
+def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "SELECT * FROM taxis WHERE " + " AND ".join(f"lon > {n}" for n in range(200)) + " AND l"
+    completions(text)
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert "lon" in completions(text)
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.05

@@ -1,0 +1,98 @@
+r"""A TAIL under `\o`: every row goes to the file, and the terminal tells how many there are."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from stqsh.errors import StqshError
+from stqsh.session.results import SnapshotMark
+from stqsh.shell.console import Console
+from stqsh.shell.exporting import export
+from stqsh.shell.guard import CommandLineError
+from stqsh.shell.outlet import open_outlet
+from stqsh.shell.showing import Showing
+from tests.shell.samples import START_US, updates
+from tests.shell.test_live_view import Q1, Query, Terminal, engine, enters, terminal
+
+__all__ = ["engine", "terminal"]
+MANY = updates([Q1], [enters(12, str(number)) for number in range(5000)])
+
+
+def test_a_file_gets_all_that_a_terminal_would_sample(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    outlet = open_outlet(str(path))
+    following = Query([SnapshotMark(Q1, 12, START_US, "begin"), MANY])
+    said = export(following, outlet.writer("jsonl", one_query=True), terminal.screen, outlet.name)
+    outlet.close()
+    assert said == f"5 000 updates to {path}; left q1; it goes on"
+    assert following.closed
+    assert len(path.read_text().splitlines()) == 5001
+    assert f"5 000 updates to {path}  Ctrl-C leaves"[:20] in terminal.buffer.getvalue().decode()
+    assert terminal.lines() == []
+
+
+def test_rows_are_in_the_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    outlet = open_outlet(str(path))
+    outlet.writer("csv", one_query=True).updates(MANY)
+    assert len(path.read_text().splitlines()) == 5001
+    outlet.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_said() -> None:
+    outlet = open_outlet("/dev/full")
+    with pytest.raises(StqshError, match="cannot write /dev/full: no space left on device"):
+        outlet.writer("csv", one_query=True).updates(MANY)
+    with suppress(StqshError):  # what could not be written may be tried once more
+        outlet.close()
+
+
+def test_a_command_that_has_enough_ends_the_tail_with_a_word(terminal: Terminal) -> None:
+    outlet = open_outlet("| exit 0")
+    writer = outlet.writer("jsonl", one_query=True)
+    following = Query([MANY] * 50)
+    with pytest.raises(StqshError, match="the command exit 0 takes no more"):
+        export(following, writer, terminal.screen, outlet.name)
+    assert following.closed
+    outlet.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("none/x.csv", "cannot write none/x.csv: no such file or directory"),
+        ("none/x.parquet", "cannot write none/x.parquet: no such file or directory"),
+        (".", "cannot write .: is a directory"),
+        ("|", r"\o | takes a command"),
+    ],
+)
+def test_what_cannot_be_written_is_said_at_once(words: str, said: str) -> None:
+    with pytest.raises(CommandLineError) as caught:
+        open_outlet(words)
+    assert caught.value.message == said
+
+
+def test_the_ending_of_a_file_says_its_format_unless_the_command_line_does(tmp_path: Path) -> None:
+    for name, format_, expected in (
+        ("x.csv", None, "csv"), ("x.csv", "tsv", "tsv"), ("x.md", None, "markdown"), ("x.txt", None, None),
+    ):  # fmt: skip
+        outlet = open_outlet(str(tmp_path / name), format_)
+        assert outlet.format == expected
+        outlet.close()
+    with pytest.raises(CommandLineError, match="takes whole tables, not csv"):
+        open_outlet(str(tmp_path / "x.arrow"), "csv")
+
+
+def test_the_shell_writes_a_tail_where_the_console_says(
+    terminal: Terminal, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(print)
+    console.direct(str(tmp_path / "out.arrow"))
+    following = Query([MANY], interrupted=False)
+    monkeypatch.setattr(Showing, "_screen", lambda self: terminal.screen)
+    Showing(console)._following(following, None)  # type: ignore[arg-type]
+    console.close()
+    assert capsys.readouterr().out == f"5 000 updates to {tmp_path}/out.arrow\n"
+    assert (tmp_path / "out.arrow").stat().st_size > 10_000

@@ -1,0 +1,56 @@
+"""HELP against the living registry: every statement is carried out, and every example runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stqsh
+from stqsh.errors import StqshError
+from stqsh.lang.manual import ALL, IN_ORDER
+from stqsh.lang.parse import parse
+from stqsh.session.actions import ACTIONS
+from stqsh.session.following import Following
+from stqsh.session.manual import is_built
+from stqsh.shell.help import help_text
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_help_lists_all_that_it_knows() -> None:
+    shown = help_text()
+    assert all(f"  {entry.name} " in shown for entry in ALL)
+
+
+@pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
+def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.manual.Entry) -> None:
+    page = help_text(entry.name.lower())
+    assert all(line in page for line in entry.syntax.splitlines())
+    assert f"{entry.example.splitlines()[-1]};" in page
+    assert f"cost: {entry.cost}" in page
+    assert ("not supported yet" in page) != is_built(entry)
+
+
+def test_a_word_finds_every_statement_that_has_it_and_a_slip_is_understood() -> None:
+    assert help_text("stream").count("for example") == 2
+    with pytest.raises(StqshError, match="there is no statement REGISTRE"):
+        help_text("registre")
+
+
+def test_what_is_carried_out_has_a_page() -> None:
+    assert {*ACTIONS} <= {type(parse(entry.example)[0]) for entry in ALL}
+
+
+@pytest.mark.spark
+def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with stqsh.connect(home=tmp_path, temporary=True, autoplay=False) as session:
+        for entry in filter(is_built, IN_ORDER):
+            outcomes = list(session.execute(f"{entry.example};"))
+            assert outcomes, entry.name
+            for outcome in outcomes:
+                if isinstance(outcome, Following):
+                    assert list(outcome), entry.name
+                    outcome.close()
+        assert {query.name for query in session.queries()} == {"next", "steady"}

@@ -1,0 +1,179 @@
+"""The live view as it stands on a terminal, read back with a terminal emulator."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pyte
+import pytest
+
+from stqsh.session.following import TailOptions
+from stqsh.session.records import Progress
+from stqsh.session.results import SnapshotMark
+from stqsh.shell import status
+from stqsh.shell.screen import BURST, Screen
+from stqsh.shell.status import grouped, status_text
+from stqsh.shell.tail import watch
+from tests.shell.samples import START_US, query, updates
+
+Q1 = query(7, "q1")
+ALIVE = Progress(
+    3, 12, 1_201_964_401, 1_000_000, stats={"records_per_s": 125_000.4, "playing": True, "lag_s": 0.25}
+)
+
+
+class Clock:
+    """A clock that goes on by itself a little each time it is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.3
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        status, "engine_text", lambda home: status.READY if home is None else "starting Spark… 3 s"
+    )
+
+
+@dataclass
+class Query:
+    """Stands for a `Following`: gives its items, is alive between them, may be interrupted."""
+
+    items: list[Any]
+    temporary: bool = False
+    interrupted: bool = True
+    query: Any = Q1
+    options: TailOptions = field(default_factory=TailOptions)
+    on_idle: Any = None
+    link: Any = field(default_factory=lambda: SimpleNamespace(home=None))
+    closed: bool = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.items:
+            yield item
+            self.on_idle(ALIVE)
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Terminal:
+    """A terminal of 24 lines of 100 characters that a screen draws on."""
+
+    screen: Screen
+    buffer: io.BytesIO
+
+    def lines(self, upto: int | None = None) -> list[str]:
+        """What stands on it after the first `upto` bytes, empty lines left out."""
+        emulated = pyte.Screen(100, 24)
+        stream = pyte.ByteStream(emulated)
+        stream.feed(self.buffer.getvalue()[:upto].replace(b"\n", b"\r\n"))
+        return [line.rstrip() for line in emulated.display if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "24")
+    buffer = io.BytesIO()
+    return Terminal(Screen(buffer, colour=True, clock=Clock()), buffer)
+
+
+def enters(step: int, key: str) -> Any:
+    return (step, 7, "+", key, key, 116.4, 39.9, START_US, "free")
+
+
+def test_updates_scroll_above_a_status_line_that_goes_when_the_user_leaves(terminal: Terminal) -> None:
+    items = [
+        SnapshotMark(Q1, 11, START_US, "begin"),
+        updates([Q1], [enters(11, "1")]),
+        SnapshotMark(Q1, 11, START_US, "end"),
+        updates([Q1], [(12, 7, "left", "1", "1", 116.5, 39.9, START_US, None), enters(12, "2")]),
+    ]
+    following = Query(items)
+    assert watch(following, terminal.screen) == "left q1; it goes on"
+    assert following.closed
+    assert terminal.lines() == [
+        "-- q1: the answer after step 11 (2008-02-02T15:00:12Z)",
+        "step  at                    op      key  oid    lon   lat",
+        "  11  2008-02-02T15:00:11Z  +       1    1    116.4  39.9",
+        "-- the changes since then",
+        "  12  2008-02-02T15:00:12Z  - left  1    1    116.5  39.9",
+        "  12  2008-02-02T15:00:12Z  +       2    2    116.4  39.9",
+    ]
+
+
+def test_the_status_line_shows_that_the_stream_is_alive(terminal: Terminal) -> None:
+    following = Query([updates([Q1], [enters(12, "1")])])
+    following.items.append(updates([Q1], []))
+    watch(following, terminal.screen)
+    drawn = terminal.buffer.getvalue()
+    line = "q1  step 12  2008-02-02T15:00:12Z  125 000 records/s  lag 0.2 s  1 updates  Ctrl-C leaves"
+    assert line in drawn.decode()
+    assert terminal.lines(drawn.index(b"Ctrl-C leaves") + 20)[-1] == line
+
+
+def test_the_status_line_tells_of_the_start(terminal: Terminal) -> None:
+    watch(Query([updates([Q1], [])], link=SimpleNamespace(home="a home")), terminal.screen)
+    assert "q1  starting Spark… 3 s  0 updates  Ctrl-C leaves" in terminal.buffer.getvalue().decode()
+
+
+def test_signs_are_coloured(terminal: Terminal) -> None:
+    watch(
+        Query([updates([Q1], [enters(12, "1"), (13, 7, "left", "1", "1", None, None, None, None)])]),
+        terminal.screen,
+    )
+    drawn = terminal.buffer.getvalue()
+    assert b"\x1b[32m  12" in drawn
+    assert b"\x1b[31m  13" in drawn
+
+
+def test_leaving_a_subscription_says_that_it_is_dropped(terminal: Terminal) -> None:
+    assert watch(Query([], temporary=True), terminal.screen) == "left q1; it is dropped"
+
+
+def test_a_query_that_ends_says_so(terminal: Terminal) -> None:
+    assert watch(Query([], interrupted=False), terminal.screen) == "q1 has ended"
+
+
+def test_what_is_too_much_for_a_terminal_is_sampled_and_counted(terminal: Terminal) -> None:
+    many = updates([Q1], [enters(12, str(number)) for number in range(5000)])
+    watch(Query([many]), terminal.screen)
+    lines = terminal.lines()
+    assert lines[-1] == f"… {grouped(5000 - BURST)} more"
+    assert len(terminal.buffer.getvalue()) < 40_000
+
+
+def test_a_narrow_terminal_gets_short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    buffer = io.BytesIO()
+    watch(Query([updates([Q1], [enters(12, "12345678901234567890")])]), Screen(buffer, clock=Clock()))
+    lines = buffer.getvalue().decode().replace("\x1b[K", "").replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) < 40
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        (Progress(), "no step yet"),
+        (Progress(0, 5, 0, 1_000_000), "step 5  1970-01-01T00:00:04Z  streams stand still"),
+        (Progress(0, 5, 0, 1_000_000, ended=True), "step 5  1970-01-01T00:00:04Z  streams at their end"),
+        (
+            Progress(0, 5, 0, 1_000_000, stats={"running": True, "backlog": 12_345}),
+            "step 5  1970-01-01T00:00:04Z  12 345 records to go",
+        ),
+    ],
+)
+def test_status_words(progress: Progress, words: str) -> None:
+    assert status_text(progress) == words

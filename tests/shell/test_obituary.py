@@ -1,0 +1,46 @@
+"""An engine that has gone: why, its last words, and how to go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stqsh.session.control import wall_clock_us
+from stqsh.session.home import SessionHome, open_home
+from stqsh.session.process import EngineInfo, EngineState, write_engine
+from stqsh.shell.obituary import obituary
+
+NOBODY = 2**22 + 1
+"""A pid that no process has."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> SessionHome:
+    return open_home("mine", root=tmp_path)
+
+
+def gone(home: SessionHome, state: EngineState, message: str = "") -> None:
+    now = wall_clock_us()
+    write_engine(home, EngineInfo(NOBODY, now, now, state, message))
+
+
+def test_a_killed_engine_has_last_words_and_a_way_on(home: SessionHome) -> None:
+    home.engine_log.write_text("starting\njava.lang.OutOfMemoryError: Java heap space\n\tat a.b(c)\n")
+    gone(home, "ready")
+    told = obituary(home)
+    assert f"the engine (pid {NOBODY}) is not running any more" in told
+    assert "java.lang.OutOfMemoryError: Java heap space" in told
+    assert "\tat" not in told
+    assert str(home.engine_log) in told
+    assert r"\restart starts it again" in told
+
+
+def test_one_that_failed_says_why_itself(home: SessionHome) -> None:
+    gone(home, "failed", "no Java")
+    assert "the engine failed: no Java" in obituary(home)
+
+
+def test_one_that_was_stopped_needs_no_reason(home: SessionHome) -> None:
+    gone(home, "stopping")
+    assert obituary(home).startswith("the engine was stopped\n")

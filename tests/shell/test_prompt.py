@@ -1,0 +1,70 @@
+"""Colour schemes, suggestions, and the toolbar of the prompt."""
+
+from __future__ import annotations
+
+import pytest
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.history import InMemoryHistory
+
+from stqsh.profile import KEYS, SCHEMES, Key
+from stqsh.shell.backstage import Glance
+from stqsh.shell.prompt import toolbar
+from stqsh.shell.scheme import STYLES, scheme_name
+from stqsh.shell.suggest import StatementSuggest
+
+
+@pytest.mark.parametrize(
+    ("wanted", "environ", "name"),
+    [
+        ("auto", {}, "dark"),
+        ("auto", {"COLORFGBG": "15;0"}, "dark"),
+        ("auto", {"COLORFGBG": "0;default;15"}, "light"),
+        ("light", {"COLORFGBG": "15;0"}, "light"),
+        ("dark", {"NO_COLOR": "1"}, "none"),
+        ("auto", {"TERM": "dumb"}, "none"),
+    ],
+)
+def test_the_scheme_is_the_users_or_the_terminals(wanted: str, environ: dict[str, str], name: str) -> None:
+    assert scheme_name(wanted, environ) == name
+
+
+def test_each_scheme_of_the_setting_has_a_style_with_the_same_classes() -> None:
+    assert {*STYLES, "auto"} == set(SCHEMES)
+    assert {name for name, _ in STYLES["dark"].style_rules} == {
+        name for name, _ in STYLES["light"].style_rules
+    }
+
+
+def suggested(typed: str, *entries: str) -> str | None:
+    history = InMemoryHistory()
+    for entry in entries:
+        history.append_string(entry)
+    buffer = Buffer(history=history)
+    buffer.text = typed
+    list(history.get_strings())
+    found = StatementSuggest().get_suggestion(buffer, buffer.document)
+    return found.text if found else None
+
+
+def test_the_latest_statement_is_suggested_whole() -> None:
+    entries = ("SELECT *\nFROM taxis;", "SELECT *\nFROM cars;", "RUN;")
+    assert suggested("SEL", *entries) == "ECT *\nFROM cars;"
+    assert suggested("SELECT *\nFROM t", *entries) == "axis;"
+
+
+def test_nothing_is_suggested_for_nothing_or_for_what_is_whole_already() -> None:
+    assert suggested("", "RUN;") is None
+    assert suggested("RUN;", "RUN;") is None
+    assert suggested("FROM", "SELECT *\nFROM taxis;") is None
+
+
+def test_a_dead_engine_stands_out_in_the_toolbar() -> None:
+    [(style, text)] = toolbar(Glance("mine", "engine stopped", failed=True))
+    assert style == "class:bottom-toolbar.failed"
+    assert "engine stopped" in text
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.choices], ids=lambda key: key.name)
+def test_what_completion_offers_for_a_setting_can_be_set(key: Key) -> None:
+    for choice in key.choices:
+        key.read(choice)

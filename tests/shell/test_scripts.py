@@ -1,0 +1,140 @@
+r"""Reading scripts: commands between statements, `\G`, variables, inclusion, and the places of errors.
+
+What is wrong is found before anything is done.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stqsh.errors import StqshError
+from stqsh.shell.guard import CommandLineError
+from stqsh.shell.scripts import Block, Call, ends_vertical, is_command, read_scripts
+from stqsh.shell.variables import given_variables, replaced
+
+
+def read(text: str, file: str | None = "a.stq", **variables: str) -> list[Block | Call]:
+    return read_scripts([(text, file)], variables)
+
+
+def told(steps: list[Block | Call]) -> list[str]:
+    """What the steps are, in short."""
+    lines = []
+    for step in steps:
+        if isinstance(step, Call):
+            lines.append(f"\\{step.command.names[0]} {step.argument}".rstrip())
+        else:
+            numbered = enumerate(step.statements, step.number)
+            lines += [
+                f"{number} {one.text}{' ' + one.format if one.format else ''}" for number, one in numbered
+            ]
+    return lines
+
+
+def test_commands_stand_between_statements_and_do_not_count() -> None:
+    steps = read("\\timing on\nSHOW STATUS;\n  \\o out.csv  \nSHOW\nSTREAMS; SHOW SLOTS;\n\\o\n")
+    assert told(steps) == [
+        "\\timing on", "1 SHOW STATUS", "\\o out.csv", "2 SHOW\nSTREAMS", "3 SHOW SLOTS", "\\o",
+    ]  # fmt: skip
+
+
+def test_upright_ends_a_statement() -> None:
+    steps = read("SHOW STATUS \\G SHOW SLOTS\\g\nSHOW STREAMS \\G;\n-- \\G\nSHOW SETTINGS;")
+    assert told(steps) == [
+        "1 SHOW STATUS vertical", "2 SHOW SLOTS", "3 SHOW STREAMS vertical", "4 SHOW SETTINGS",
+    ]  # fmt: skip
+
+
+def test_what_looks_like_a_command_in_a_string_or_comment_is_none() -> None:
+    text = "SELECT oid FROM s WHERE a = 'x\n\\timing\n\\G';\n/*\n\\timing\n*/\n-- \\q\nSHOW STATUS;"
+    assert len(told(read(text))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SHOW STATUS;\n\\tming\n", "a.stq:2:1: there is no command \\tming\n  \\tming\n  ^^^^^^"),
+        ("SHOW STATUS;\n\\o x\n\nSHOW SETINGS;", "a.stq:4:6: "),
+        ("SHOW STATUS\n  \\timing\n;", "a.stq:2:3: a command within a statement\n    \\timing\n    ^^^^^^^"),
+        ("SHOW STATUS;\nSELECT ' ;\n\\timing", "a.stq:2:8: this string has no closing quote"),
+        ("\\e\n", "a.stq:1:1: \\e is for the prompt, not for scripts"),
+        ("\\set 1a x\n", "a.stq:1:1: '1a' cannot be a variable's name"),
+        ("\\unset x\n", "a.stq:1:1: there is no variable x"),
+        ("SHOW STATUS;\nSHOW :wath;", "a.stq:2:6: there is no variable wath\n  SHOW :wath;\n       ^^^^^"),
+    ],
+)
+def test_errors_have_their_place(text: str, said: str) -> None:
+    with pytest.raises(StqshError) as caught:
+        read(text, what="STATUS")
+    assert caught.value.text().startswith(said)
+    assert caught.value.exit_code == 2
+
+
+def test_an_unknown_variable_has_its_near_name_and_the_remedy() -> None:
+    with pytest.raises(StqshError) as caught:
+        read("SHOW :wath;", what="STATUS")
+    assert caught.value.text().endswith(
+        "did you mean what?\nhint: \\set wath VALUE gives it one, and so does -v wath=VALUE"
+    )
+
+
+def test_variables_are_replaced_from_their_line_on() -> None:
+    text = "SHOW :what;\n\\set what SLOTS\nSHOW :what;\n\\set what ':nothing'\n\\set n 'it''s'\nTAIL :\"n\";"
+    assert told(read(text, what="STATUS")) == ["1 SHOW STATUS", "2 SHOW SLOTS", '3 TAIL "it\'s"']
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a = :x", "a = 5 km"),
+        ("a = :'x'", "a = '5 km'"),
+        ("a = :'quote'", "a = 'it''s \"q\"'"),
+        (':"quote"', '"it\'s ""q"""'),
+        ("':x' \":x\" -- :x\n/* :x */", "':x' \":x\" -- :x\n/* :x */"),
+        ("(:x, :x)", "(5 km, 5 km)"),
+        ("12:30 a::x :again", "12:30 a::x :x"),
+    ],
+)
+def test_forms_of_variables(text: str, found: str) -> None:
+    assert replaced(text, {"x": "5 km", "quote": 'it\'s "q"', "again": ":x"}) == found
+
+
+def test_variables_of_the_command_line() -> None:
+    assert given_variables(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    for wrong in ("a", "=1", "1=a", "a=x\ny"):
+        with pytest.raises(CommandLineError, match="-v takes name=value"):
+            given_variables([wrong])
+
+
+def test_scripts_are_included_by_their_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.stq").write_text("SHOW :what;\n\\i c.stq\n")
+    (tmp_path / "in" / "c.stq").write_text("\\set what SLOTS\nSHOW LOADD;")
+    main = str(tmp_path / "a.stq")
+    with pytest.raises(StqshError) as caught:
+        read("\\i in/b.stq", main, what="STATUS")
+    assert caught.value.text().startswith(f"{tmp_path}/in/c.stq:2:6: ")
+    (tmp_path / "in" / "c.stq").write_text("\\set what SLOTS\nSHOW LOAD;")
+    steps = read("\\i in/b.stq\nSHOW :what;", main, what="STATUS")
+    assert told(steps) == ["1 SHOW STATUS", "2 SHOW LOAD", "3 SHOW SLOTS"]
+    assert [step.file for step in steps if isinstance(step, Block)] == [
+        f"{tmp_path}/in/b.stq", f"{tmp_path}/in/c.stq", main,
+    ]  # fmt: skip
+
+
+def test_scripts_that_include_themselves_or_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.stq").write_text("\\i b.stq\n")
+    (tmp_path / "b.stq").write_text("\\i a.stq\n")
+    with pytest.raises(CommandLineError, match=r"a\.stq includes itself"):
+        read("\\i a.stq", str(tmp_path / "main.stq"))
+    with pytest.raises(CommandLineError, match=r"none\.stq: no such file"):
+        read("\\i none.stq", str(tmp_path / "main.stq"))
+
+
+def test_what_enter_runs() -> None:
+    assert is_command("  \\timing") and not is_command("\\G") and not is_command("SHOW STATUS \\G")
+    assert ends_vertical("SHOW STATUS \\G") and ends_vertical("SHOW STATUS\\G ;\n")
+    assert not ends_vertical("SHOW '\\G") and not ends_vertical("SHOW \\G STATUS")
+    assert not ends_vertical("SHOW STATUS -- \\G")

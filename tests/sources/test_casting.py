@@ -1,0 +1,92 @@
+"""Casting whole columns: a value is good or bad by itself, whatever stands beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.sources.casting import cast_column
+
+KINDS = ["STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP"]
+NUMBERS = st.one_of(st.integers(-(2**64), 2**64).map(str), st.floats(width=32).map(repr), st.just("1e400"))
+TIMES = st.one_of(
+    st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(datetime.isoformat),
+    st.datetimes(datetime(1700, 1, 1), timezones=st.just(UTC)).map(datetime.isoformat),
+    st.sampled_from(["2020-01-01T00:00:00.123456789+02:00", "2020-02-30", "20:15", "2020-01-01 00:00Z"]),
+)
+VALUES = st.one_of(
+    NUMBERS,
+    TIMES,
+    st.sampled_from(
+        ["", " ", "true", "False", "1", "0", " 7 ", "-0", "x", "0x1f", "\ufeff5", "1,5", "5\x00"]
+    ),
+    st.text(max_size=4),
+).map(lambda text: text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(values=st.lists(st.one_of(st.none(), VALUES, st.binary(max_size=3)), max_size=12))
+def test_a_column_is_cast_as_each_of_its_values_is(kind, values) -> None:
+    whole = cast_column(pa.array(values, pa.binary()), kind)
+    for i, value in enumerate(values):
+        alone = cast_column(pa.array([value], pa.binary()), kind)
+        assert (whole.bad is not None and bool(whole.bad[i])) == (
+            alone.bad is not None and bool(alone.bad[0])
+        )
+        assert whole.values[i].is_valid == alone.values[0].is_valid
+        assert str(whole.values[i].cast("string") if kind != "TIMESTAMP" else whole.values[i].value) == str(
+            alone.values[0].cast("string") if kind != "TIMESTAMP" else alone.values[0].value
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(value=st.one_of(VALUES, st.binary(max_size=5)))
+def test_a_bad_neighbour_changes_nothing(kind, value) -> None:
+    alone = cast_column(pa.array([value], pa.binary()), kind)
+    beside = cast_column(pa.array([value, b"\xff?"], pa.binary()), kind)
+    assert beside.values[0].equals(alone.values[0]) or str(alone.values[0]) == str(beside.values[0]) == "nan"
+    assert beside.bad.tolist() == [alone.bad is not None, True]
+
+
+def test_a_column_of_nothing_but_bad_values_is_quick() -> None:
+    cast = cast_column(pa.array([b"01/05/2015 12:40:41 PM"] * 200_000), "TIMESTAMP")
+    assert cast.bad.all()
+
+
+@given(st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999))
+def test_seconds_are_exact_to_the_microsecond_in_this_century(seconds, micros) -> None:
+    if abs(seconds) > 2**32:
+        micros = 0
+    text = f"{seconds}.{micros:06d}" if seconds >= 0 else str(seconds)
+    expected = seconds * 1_000_000 + (micros if seconds >= 0 else 0)
+    assert cast_column(pa.array([text.encode()]), "TIMESTAMP").values[0].value == expected
+
+
+TYPED = [
+    (pa.array([1, None], pa.int8()), "DOUBLE", [1.0, None], None),
+    (pa.array([2**60 + 1]), "DOUBLE", [float(2**60)], None),
+    (pa.array([1.0, 1.5]), "BIGINT", [1, None], [False, True]),
+    (pa.array([2**40, 5]), "INT", [None, 5], [True, False]),
+    (pa.array([368]), "STRING", ["368"], None),
+    (pa.array(["a", "b"]).dictionary_encode(), "STRING", ["a", "b"], None),
+    (pa.array(["1", "x"], pa.large_string()), "BIGINT", [1, None], [False, True]),
+    (pa.array([1, -1]), "TIMESTAMP", [1_000_000, -1_000_000], None),
+    (pa.array([0.25]), "TIMESTAMP", [250_000], None),
+    (pa.array([1_999], pa.timestamp("ns")), "TIMESTAMP", [1], None),
+    (pa.array([7], pa.timestamp("s", tz="America/New_York")), "TIMESTAMP", [7_000_000], None),
+    (pa.array([1], pa.date32()), "TIMESTAMP", [86_400_000_000], None),
+    (pa.array([[1]]), "TIMESTAMP", [None], [True]),
+    (pa.array([[1]]), "DOUBLE", [None], [True]),
+]
+
+
+@pytest.mark.parametrize(("raw", "kind", "values", "bad"), TYPED)
+def test_typed_columns(raw, kind, values, bad) -> None:
+    cast = cast_column(raw, kind)
+    plain = cast.values.cast(pa.int64()) if kind == "TIMESTAMP" else cast.values
+    assert plain.to_pylist() == values
+    assert (None if cast.bad is None else cast.bad.tolist()) == bad

@@ -1,0 +1,97 @@
+"""Columns of a source whose list was left out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stqsh.errors import SourceError
+from stqsh.sources.infer import infer
+
+
+def inferred(path, **source) -> dict[str, str]:
+    return dict(infer({"type": "file", "glob": str(path), "format": None, "options": {}, **source}))
+
+
+CSV = """id,lon,ts,day,flag,zip,note,nothing,mixed,late
+1,1.5,2020-01-01T00:00:00Z,2020-01-01,true,02115,a,,1,
+-2,2,2020-01-01 00:00:00.5,2020-01-02,False,00001,2020,,x,2.5
+"""
+TYPES = {
+    "id": "BIGINT",
+    "lon": "DOUBLE",
+    "ts": "TIMESTAMP",
+    "day": "TIMESTAMP",
+    "flag": "BOOLEAN",
+    "zip": "STRING",
+    "note": "STRING",
+    "nothing": "STRING",
+    "mixed": "STRING",
+    "late": "DOUBLE",
+}
+
+
+def test_types_of_a_csv_file(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("\ufeff" + CSV)
+    assert inferred(tmp_path / "a.csv") == TYPES
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    assert inferred(tmp_path / "*.gz") == TYPES
+
+
+def test_files_agree_on_the_wider_type(tmp_path) -> None:
+    for name, text in {"a": "x,y\n1,1\n", "b": "x,y\n1.5,a\n", "c": "y,x\n\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    assert inferred(tmp_path / "*.csv") == {"x": "DOUBLE", "y": "STRING"}
+
+
+def test_without_a_header_columns_are_numbered(tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("a 1 2.5\nb 2 3\n")
+    options = {"header": False, "separator": " "}
+    assert inferred(tmp_path / "a.txt", options=options) == {"c1": "STRING", "c2": "BIGINT", "c3": "DOUBLE"}
+
+
+def test_types_of_json_objects(tmp_path) -> None:
+    rows = [{"a": 1, "t": "2020-01-01T00:00:00Z", "l": [1]}, {"a": 1.5, "b": True, "t": None, "s": "x"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\nbroken\n")
+    assert inferred(tmp_path / "a.jsonl") == {"a": "DOUBLE", "t": "TIMESTAMP", "b": "BOOLEAN", "s": "STRING"}
+
+
+def test_types_of_geojson(tmp_path) -> None:
+    feature = {"type": "Feature", "id": 5, "properties": {"name": "x"}, "geometry": None}
+    (tmp_path / "a.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    expected = {"id": "BIGINT", "name": "STRING", "lon": "DOUBLE", "lat": "DOUBLE"}
+    assert inferred(tmp_path / "a.geojson") == expected
+
+
+def test_types_of_parquet(tmp_path) -> None:
+    table = pa.table(
+        {
+            "a": pa.array([1], pa.int32()),
+            "b": pa.array([1], pa.uint16()),
+            "c": pa.array(["x"]).dictionary_encode(),
+            "d": pa.array([1], pa.timestamp("ns", tz="Asia/Tokyo")),
+            "e": pa.array([[1]]),
+            "f": pa.array([1.0], pa.float32()),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    expected = {"a": "INT", "b": "BIGINT", "c": "STRING", "d": "TIMESTAMP", "f": "FLOAT"}
+    assert inferred(tmp_path / "a.parquet") == expected
+
+
+def test_the_generator_has_its_own_columns() -> None:
+    columns = infer({"type": "generator", "name": "network", "options": {}})
+    assert columns[0] == ["oid", "STRING"] and ["ts", "TIMESTAMP"] in columns
+
+
+def test_nothing_to_infer_from(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(SourceError, match="holds nothing to take columns from"):
+        inferred(tmp_path / "a.csv")
+    (tmp_path / "b.csv.gz").write_text("no gzip")
+    with pytest.raises(SourceError, match="cannot be read"):
+        inferred(tmp_path / "b.csv.gz")

@@ -1,0 +1,1 @@
+"""What the tests share: the oracle, the strategies, the runners."""

@@ -1,0 +1,12 @@
+"""How many examples a property gets: a share of the profile's, never so few that it says nothing."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+LEAST = 20
+
+
+def share(part: int, least: int = LEAST) -> settings:
+    """A `part`-th of the profile's examples; for properties that are slow, or that others cover as well."""
+    return settings(max_examples=max(least, settings().max_examples // part))

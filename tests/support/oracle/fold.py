@@ -1,0 +1,241 @@
+"""The fold: one stream's state, its queries' answers, and what must be told, from the law's own words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from support.cases import Case, Clock, Command, Row, Spec
+from support.oracle.expressions import World, parts_of, value
+from support.oracle.geometry import Place, around, distance, in_rectangle
+
+
+class Update(NamedTuple):
+    """One line of the update log: `op` is "+" or "-", `row` the values of all declared columns in order.
+
+    `distance`: from the centre, where the query selects it.
+    """
+
+    step: int
+    query: int
+    op: str
+    key: Any
+    why: str
+    row: tuple[Any, ...]
+    distance: float | None = None
+
+
+def in_log_order(updates: list[Update]) -> list[Update]:
+    """By step, query, minus before plus, key."""
+    return sorted(updates, key=lambda u: (u.step, u.query, u.op == "+", u.key))
+
+
+def alike(a: Update, b: Update) -> bool:
+    """Equal, but for the last digits of the distances."""
+    if a.distance is None or b.distance is None:
+        return a == b
+    return a[:-1] == b[:-1] and math.isclose(a.distance, b.distance, rel_tol=1e-12)
+
+
+@dataclass
+class Live:
+    """A registered query: since which step, what its reader holds, what changed but has not dwelt yet."""
+
+    spec: Spec
+    since: int
+    sent: set[Any] = field(default_factory=set)
+    paused: bool = False
+    changed: dict[Any, int] = field(default_factory=dict)
+
+
+def world_of(case: Case) -> World:
+    """What a case's expressions may look at."""
+    return World(case.spec["x"], case.spec["y"], case.spec["planar"], case.tables, case.areas)
+
+
+@dataclass
+class Oracle:
+    """One stream's state after some step, and its queries.
+
+    An object's name in `stored` is its key; each event is an object of its own, named (key, number).
+    """
+
+    spec: Spec
+    clock: Clock
+    world: World
+    stored: dict[Any, Row] = field(default_factory=dict)
+    queries: dict[int, Live] = field(default_factory=dict)
+    stale: int = 0
+
+    @staticmethod
+    def of(case: Case) -> Oracle:
+        """The state before a case's first step."""
+        return Oracle(case.spec, case.clock, world_of(case))
+
+    def step(self, n: int, commands: list[Command], records: list[Row]) -> list[Update]:
+        """Take a step's commands, then its records; what must be told."""
+        before, out = dict(self.stored), []
+        for command in commands:
+            out += self._command(n, command, before)
+        for row in records:
+            self._record(row)
+        for query_id, query in list(self.queries.items()):
+            if self._has_ended(query, n):
+                out += self._farewell(n, query_id, "ended", before)
+            elif not query.paused:
+                out += self._difference(n, query_id, query)
+        return in_log_order(out)
+
+    # --- answers ---
+
+    def answer(self, query: Spec, n: int) -> set[Any]:
+        """The objects that the query's SELECT returns on the state after step n."""
+        nearest = query["kind"] == "nearest"
+        found = {
+            name
+            for name in self.stored
+            if (nearest or self._inside(name, query["region"], n)) and self.satisfies(name, query, n)
+        }
+        return set(self._nearest(found, query["region"], n)) if nearest else found
+
+    def satisfies(self, name: Any, query: Spec, n: int) -> bool:
+        """Whether an object is there, is not the focal one, and the condition holds for it."""
+        if self.place(name, n) is None or name == query["region"].get("focal"):
+            return False
+        truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), self.world)
+        return truth is True
+
+    def _inside(self, name: Any, region: Spec, n: int) -> bool:
+        place, centre = self.place(name, n), self.centre(region, n)
+        if "focal" not in region or place is None:
+            return self.world.inside(place, region)
+        if centre is None:
+            return False
+        if region["type"] == "moving_circle":
+            return distance(centre, place, self.world.planar) <= region["radius"]
+        return in_rectangle(place, *around(centre, region["xdist"], region["ydist"], self.world.planar))
+
+    def _nearest(self, found: set[Any], region: Spec, n: int) -> list[Any]:
+        centre = self.centre(region, n)
+        if centre is None:
+            return []
+
+        def rank(name: Any) -> tuple[float, Any]:
+            return distance(centre, self.place(name, n), self.world.planar), self.key(name)
+
+        return sorted(found, key=rank)[: region["k"]]
+
+    def centre(self, region: Spec, n: int) -> Place | None:
+        """What a region lies around after step n, if there is such a point just now."""
+        return self.place(region["focal"], n) if "focal" in region else _fixed_centre(region)
+
+    def place(self, name: Any, n: int) -> Place | None:
+        """Where the object is after step n; None while it is unknown, silent for too long, or gone."""
+        row = self.stored.get(name)
+        return None if row is None or self._silent(row, n) else self.world.place(row)
+
+    def _silent(self, row: Row, n: int) -> bool:
+        """Disconnected, or (an event) expired."""
+        lasts = self.spec["keep_us" if self.is_event else "report_every_us"]
+        return lasts is not None and row[self.spec["time"]] < self.clock.at(n) - lasts
+
+    @property
+    def is_event(self) -> bool:
+        return self.spec["kind"] == "event"
+
+    def key(self, name: Any) -> Any:
+        """The key of an object."""
+        return self.stored[name][self.spec["key"]]
+
+    # --- what comes in ---
+
+    def _record(self, row: Row) -> None:
+        key, time = row[self.spec["key"]], self.spec["time"]
+        if self.is_event:
+            self.stored[key, len(self.stored)] = row
+        elif key in self.stored and row[time] < self.stored[key][time]:
+            self.stale += 1
+        else:
+            self.stored[key] = row
+
+    def _command(self, n: int, command: Command, before: dict[Any, Row]) -> list[Update]:
+        match command["op"]:
+            case "register":
+                self.queries[command["query"]["id"]] = Live(command["query"], n)
+            case "pause" | "resume" if command["id"] in self.queries:
+                query, pause = self.queries[command["id"]], command["op"] == "pause"
+                if query.paused != pause:
+                    query.paused, query.changed = pause, {}
+            case "drop":
+                return self._farewell(n, command["id"], "dropped", before)
+            case "drop_stream":
+                return [u for q in list(self.queries) for u in self._farewell(n, q, "dropped", before)]
+        return []
+
+    # --- what is told ---
+
+    def _has_ended(self, query: Live, n: int) -> bool:
+        lasts = query.spec["for_us"]
+        return lasts is not None and self.clock.at(n) >= self.clock.at(query.since) + lasts
+
+    def _farewell(self, n: int, query_id: int, why: str, before: dict[Any, Row]) -> list[Update]:
+        """Nobody is left holding a stale answer: a minus for whatever was told and not taken back."""
+        if query_id not in self.queries:  # its FOR has passed already
+            return []
+        query = self.queries.pop(query_id)
+        then = Oracle(self.spec, self.clock, self.world, before)
+        return [then._update(n - 1, query_id, query.spec, name, why)._replace(step=n) for name in query.sent]
+
+    def _difference(self, n: int, query_id: int, query: Live) -> list[Update]:
+        turned = query.sent ^ self.answer(query.spec, n)
+        query.changed = {name: query.changed.get(name, n) for name in turned}
+        dwell = query.spec["options"].get("dwell_us", 0)
+        dwelt = {name for name in turned if self.clock.at(n) >= self.clock.at(query.changed[name]) + dwell}
+        out = []
+        for name in dwelt:
+            why = self._why(name, query.spec, n) if name in query.sent else ""
+            out.append(self._update(n, query_id, query.spec, name, why))
+            del query.changed[name]
+        query.sent ^= dwelt
+        return out
+
+    def _why(self, name: Any, query: Spec, n: int) -> str:
+        row = self.stored[name]
+        if self._silent(row, n):
+            return "expired" if self.is_event else "disconnected"
+        if self.world.place(row) is None:
+            return "gone"
+        overtaken = (
+            query["kind"] == "nearest"
+            and self.satisfies(name, query, n)
+            and self.centre(query["region"], n) is not None
+        )
+        return "overtaken" if overtaken else "left"
+
+    def _update(self, n: int, query_id: int, query: Spec, name: Any, why: str) -> Update:
+        """A plus, or a minus for a reason; shown as things are after step n."""
+        row, key = self.stored[name], self.key(name)
+        if why in ("disconnected", "expired"):
+            row = {self.spec["key"]: key}
+        shown = tuple(row.get(column) for column, _ in self.spec["columns"])
+        place, centre = self.world.place(row), self.centre(query["region"], n)
+        asked = parts_of(query["select"], "distance")
+        missing = not asked or place is None or centre is None
+        far = None if missing else distance(centre, place, self.world.planar)
+        return Update(n, query_id, "-" if why else "+", key, why, shown, far)
+
+
+def _fixed_centre(region: Spec) -> Place | None:
+    return (region["x"], region["y"]) if "x" in region else None
+
+
+def fold(updates: list[Update]) -> dict[int, set[Any]]:
+    """Per query, the keys told and not taken back. Raises AssertionError on a double or a stray."""
+    held: dict[int, set[Any]] = {}
+    for u in updates:
+        members = held.setdefault(u.query, set())
+        if (u.op == "+") == (u.key in members):
+            raise AssertionError(f"{u} does not fit the answer so far")
+        (members.add if u.op == "+" else members.remove)(u.key)
+    return held

@@ -1,0 +1,82 @@
+"""Whole cases: the steps that matter, all updates, what comes too late or twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.cases import Case, Clock, Row, Spec, by_step
+from support.oracle.expressions import value
+from support.oracle.fold import Oracle, Update, world_of
+
+
+def nows(e: Any) -> list[Any]:
+    """All comparisons with NOW inside an expression."""
+    if not isinstance(e, list):
+        return []
+    with_now = e[:1] == ["cmp"] and (e[3] == ["now"] or (e[3][0] == "arith" and e[3][2] == ["now"]))
+    return ([e] if with_now else []) + [found for part in e for found in nows(part)]
+
+
+def moments(case: Case) -> list[int]:
+    """The steps at which anything can happen: records, commands, and instants that matter by themselves."""
+    clock, steps = case.clock, {1, case.steps, *(s for s, _ in case.records), *(s for s, _ in case.commands)}
+    steps |= {clock.step_of(t) + d for t in _instants(case) for d in (-1, 0, 1, 2)}
+    for dwell in {query["options"].get("dwell_us", 0) for query in case.queries}:
+        steps |= {clock.step_of(clock.at(s) + dwell) + d for s in list(steps) for d in (0, 1)}
+    return sorted(s for s in steps if 1 <= s <= case.steps)
+
+
+def _instants(case: Case) -> set[int]:
+    """When records grow silent, comparisons with NOW turn, and FOR has passed."""
+    spec, out, world = case.spec, set(), world_of(case)
+    for _, row in case.records:
+        out.add(row[spec["time"]] + (spec["report_every_us"] or spec["keep_us"] or 0))
+        for query in case.queries:
+            for _, _, left, right in nows(query["condition"]):
+                when = value(left, row, 0, world)
+                out.add(0 if when is None else when - value(right, row, 0, world))
+    for step, command in case.commands:
+        if command["op"] == "register":
+            out.add(case.clock.at(step) + (command["query"]["for_us"] or 0))
+    return out
+
+
+def run(case: Case, every_step: bool = False) -> list[Update]:
+    """All updates of a case in log order; `every_step` visits the empty steps too (the same, but slower)."""
+    oracle = Oracle.of(case)
+    steps = range(1, case.steps + 1) if every_step else moments(case)
+    records, commands = by_step(case.records), by_step(case.commands)
+    return [u for n in steps for u in oracle.step(n, commands.get(n, []), records.get(n, []))]
+
+
+def after(case: Case, step: int) -> Oracle:
+    """The state after a step, for looks at it."""
+    oracle = Oracle.of(case)
+    for _, row in sorted((r for r in case.records if r[0] <= step), key=lambda r: r[0]):
+        oracle._record(row)
+    return oracle
+
+
+def stale(case: Case) -> int:
+    """How many records of a case come too late to count."""
+    return after(case, case.steps).stale
+
+
+def accepted(spec: Spec, clock: Clock, records: list[tuple[int, Row]]) -> list[tuple[int, Row]]:
+    """The records without an event stream's duplicates and those without a location.
+
+    A duplicate has the key of an accepted one that is still kept at the start of the record's tick.
+    """
+    if spec["kind"] != "event":
+        return records
+    kept: dict[Any, int] = {}
+    out = []
+    for step, row in records:
+        if row[spec["x"]] is None or row[spec["y"]] is None:
+            continue
+        key, begins = row[spec["key"]], clock.at(step)
+        is_kept = key in kept and (spec["keep_us"] is None or kept[key] >= begins - spec["keep_us"])
+        if not is_kept:
+            kept[key] = row[spec["time"]]
+            out.append((step, row))
+    return out

@@ -1,0 +1,236 @@
+"""Cases as text: the statements that a user would type for them, in all notations by turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from support.cases import Area, Clock, Command, Polygon, Spec, Table
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+# --- definitions ---
+
+
+def create_stream(spec: Spec, glob: str) -> str:
+    """The CREATE statement of a stream."""
+    event = spec["kind"] == "event"
+    columns = ", ".join(f"{name} {kind}" for name, kind in spec["columns"])
+    clauses = [
+        f"CREATE {'EVENT' if event else 'MOVING'} STREAM {spec['name']} ({columns})",
+        f"  KEY {spec['key']} LOCATION ({spec['x']}, {spec['y']}) TIME {spec['time']}",
+        f"  FROM FILE '{glob}' TICK {duration(spec['tick_us'])} ORDER BY {spec['order'].upper()}",
+    ]
+    if spec["text"] is not None:
+        clauses.append(f"  TEXT {spec['text']}")
+    for clause, lasts in (("REPORT EVERY", spec["report_every_us"]), ("KEEP", spec["keep_us"])):
+        if lasts is not None:
+            clauses.append(f"  {clause} {duration(lasts)}")
+    if spec["bounds"] is not None:
+        clauses.append("  BOUNDS ({}, {}, {}, {})".format(*spec["bounds"]))
+    return "\n".join(clauses + (["  PLANAR"] if spec["planar"] else [])) + ";"
+
+
+def create_table(table: Table, glob: str) -> str:
+    """The CREATE statement of a table."""
+    columns = ", ".join(f"{name} {kind}" for name, kind in table.spec["columns"])
+    return f"CREATE TABLE {table.spec['name']} ({columns}) FROM FILE '{glob}' KEY {table.spec['key']};"
+
+
+def create_area(area: Area, glob: str) -> str:
+    """The CREATE statement of a named region, or of a set of them."""
+    if area.spec["set"]:
+        return f"CREATE REGIONS {area.spec['name']} FROM FILE '{glob}' NAME zone_id;"
+    (polygons,) = area.members.values()
+    return f"CREATE REGION {area.spec['name']} AS {polygon(polygons[0])};"
+
+
+def run_text(clock: Clock, done: int, to: int) -> str:
+    """A RUN from one step to another, in each of its forms by turns; only STEPS can start a clock."""
+    form = to % 3 if done else 0
+    if form == 1:
+        return f"RUN FOR {duration((to - done) * clock.tick_us)};"
+    return f"RUN UNTIL '{instant(clock.at(to + 1))}';" if form == 2 else f"RUN {to - done} STEPS;"
+
+
+# --- queries ---
+
+
+def command_text(command: Command, names: dict[int, str]) -> str:
+    """The statement of a command."""
+    if command["op"] != "register":
+        return f"{command['op'].upper()} QUERY {names[command['id']]};"
+    query = command["query"]
+    clauses = [f"FOR {duration(query['for_us'])}"] if query["for_us"] else []
+    if "dwell_us" in query["options"]:
+        clauses.append(f"WITH (dwell => {duration(query['options']['dwell_us'])})")
+    clauses = [f"REGISTER QUERY {query['name']}", *clauses, "AS", select_text(query, query["id"])]
+    return " ".join(clauses) + ";"
+
+
+def select_text(select: Spec, turn: int) -> str:
+    """A SELECT; `turn` chooses among the notations."""
+    names = Names.of(select, turn)
+    parts, region = _conjuncts(select, names), select["region"]
+    if turn % 3 == 0 and region["type"] not in ("all", "nearest"):
+        parts = [f"loc INSIDE {region_text(region)}", *parts]
+        region = {"type": "all"}
+    items = ["COUNT(*)"] if select.get("aggregate") else [_item(*one, names) for one in select["select"]]
+    clauses = [f"SELECT {', '.join(items)} FROM {names.relations}"]
+    clauses += [f"WHERE {' AND '.join(parts)}"] if parts else []
+    clauses += [_clause(region)] if region["type"] != "all" else []
+    order = [f"{expression(e, names)}{' DESC' if down else ''}" for e, down in select.get("order", [])]
+    clauses += [f"ORDER BY {', '.join(order)}"] if order else []
+    clauses += [f"LIMIT {select['limit']}"] if select.get("limit") is not None else []
+    return " ".join(clauses)
+
+
+def _item(out: str, e: Any, names: Names) -> str:
+    return expression(e, names) + ("" if e == ["col", out] else f" AS {out}")
+
+
+def _conjuncts(select: Spec, names: Names) -> list[str]:
+    """What WHERE asks for; of a join the equality itself, which stands last in the condition."""
+    condition, join = select["condition"], select["join"]
+    if condition is None:
+        return []
+    parts = condition[1:] if condition[0] == "and" else [condition]
+    said = [expression(part, names) for part in (parts if join is None else parts[:-1])]
+    if join is not None:
+        both = [f"{names.stream}{join['column']}", f"{names.table}{join['key']}"]
+        said.append(" = ".join(both if len(said) % 2 else reversed(both)))
+    return said
+
+
+@dataclass(frozen=True)
+class Names:
+    """What stands before the columns of the stream and of the table, and what stands in FROM."""
+
+    stream: str = ""
+    table: str = ""
+    relations: str = ""
+
+    @staticmethod
+    def of(select: Spec, turn: int) -> Names:
+        """With an alias for each relation, without any, or with the stream's own name."""
+        stream, join = select["stream"], select["join"]
+        if join is None:
+            return Names("M." if turn % 4 == 1 else "", "", f"{stream} M" if turn % 4 == 1 else stream)
+        if turn % 2:
+            return Names("M.", "F.", f"{stream} M, {join['table']} F")
+        return Names(f"{stream}.", f"{join['table']}.", f"{stream}, {join['table']}")
+
+
+def region_text(shape: Spec) -> str:
+    """A region, in all notations as the numbers fall."""
+    match shape["type"]:
+        case "rect":
+            whole = "({x1}, {y1}, {x2}, {y2})" if shape["x1"] < 0 else "RECT({x2}, {y2}, {x1}, {y1})"
+            return whole.format(**shape)
+        case "circle":
+            return "CIRCLE({x}, {y}, {radius})".format(**shape)
+        case "polygon":
+            return polygon(shape["rings"])
+        case "area" if shape["member"] is None:
+            return str(shape["name"])
+        case "area":
+            return f"{shape['name']}[{literal(shape['member'], 'STRING')}]"
+        case "moving_circle":
+            return f"CIRCLE({shape['radius']}) AROUND {literal(shape['focal'], '')}"
+    focal, w, h = literal(shape["focal"], ""), shape["xdist"], shape["ydist"]
+    return f"('M', {focal}, {w}, {h})" if w > h else f"RECT({w}, {h}) AROUND {focal}"
+
+
+def _clause(region: Spec) -> str:
+    """What stands beside WHERE."""
+    if region["type"] != "nearest":
+        return f"INSIDE {region_text(region)}"
+    k, plain = region["k"], region["k"] % 2
+    if "focal" in region:
+        focal = literal(region["focal"], "")
+        return f"NEAREST {k} TO {focal}" if plain else f"KNN ('M', {k}, {focal})"
+    x, y = region["x"], region["y"]
+    return f"NEAREST {k} TO ({x}, {y})" if plain else f"KNN ({k}, {x}, {y})"
+
+
+def polygon(rings: Polygon) -> str:
+    """POLYGON((x y, …), …), with commas between."""
+    return f"POLYGON({', '.join('(' + ', '.join(f'{x} {y}' for x, y in ring) + ')' for ring in rings)})"
+
+
+# --- expressions ---
+
+
+def expression(e: Any, names: Names) -> str:
+    """The text of a bound expression, with all parentheses."""
+    op, *args = e
+
+    def of(part: Any) -> str:
+        return expression(part, names)
+
+    match op:
+        case "col":
+            return f"{names.stream}{args[0]}"
+        case "join":
+            return f"{names.table}{args[2]}"
+        case "lit":
+            return literal(*args)
+        case "now":
+            return "NOW"
+        case "dur":
+            return duration(args[0])
+        case "distance":
+            return "DISTANCE"
+        case "fn":
+            return f"{args[0]}({of(args[1])})"
+        case "cmp" | "arith":
+            return f"({of(args[1])} {args[0]} {of(args[2])})"
+        case "and" | "or":
+            return "(" + f" {op.upper()} ".join(of(a) for a in args) + ")"
+        case "not":
+            return f"(NOT {of(args[0])})"
+        case "neg":
+            return f"(- {of(args[0])})"
+        case "inside":
+            return f"(loc INSIDE {region_text(args[0])})"
+    return f"({_predicate(op, args, names)})"
+
+
+def _predicate(op: str, args: list[Any], names: Names) -> str:
+    inner = expression(args[0], names)
+    match op:
+        case "isnull":
+            return f"{inner} IS NULL"
+        case "like":
+            return f"{inner} LIKE {literal(args[1], 'STRING')}"
+        case "contains":
+            return f"{inner} CONTAINS {'ANY ' if args[2] == 'any' else ''}{literal(args[1], 'STRING')}"
+        case "in":
+            return f"{inner} IN ({', '.join(expression(a, names) for a in args[1])})"
+    return f"{inner} BETWEEN {expression(args[1], names)} AND {expression(args[2], names)}"
+
+
+def literal(content: Any, kind: str) -> str:
+    """A literal as typed."""
+    if content is None:
+        return "NULL"
+    if kind == "TIMESTAMP":
+        return f"'{instant(content)}'"
+    if isinstance(content, str):
+        return "'" + content.replace("'", "''") + "'"
+    return str(content).upper() if isinstance(content, bool) else repr(content)
+
+
+def duration(us: int) -> str:
+    """A duration as typed; whole milliseconds only."""
+    if us % 1000:
+        raise ValueError(f"{us} µs cannot be typed")
+    return f"{us // 1_000_000} s" if us % 1_000_000 == 0 else f"{us // 1000} ms"
+
+
+def instant(us: int) -> str:
+    """ISO 8601 in UTC with Z, with as many digits of a fraction as there are."""
+    text = (EPOCH + timedelta(microseconds=us)).isoformat().replace("+00:00", "")
+    return (text.rstrip("0") if "." in text else text) + "Z"

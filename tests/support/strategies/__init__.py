@@ -1,0 +1,29 @@
+"""All hypothesis strategies: streams, queries, schedules, and the ways to cut a run into batches."""
+
+from support.strategies.streams import EVERY
+from support.strategies.whole import (
+    BATCHES,
+    SLOTS,
+    cases,
+    cut,
+    cuts,
+    looks,
+    sampled,
+    script_cases,
+    sessions,
+    slots,
+)
+
+__all__ = [
+    "BATCHES",
+    "EVERY",
+    "SLOTS",
+    "cases",
+    "cut",
+    "cuts",
+    "looks",
+    "sampled",
+    "script_cases",
+    "sessions",
+    "slots",
+]

@@ -1,0 +1,142 @@
+"""Queries, and the schedules of commands about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from support.cases import Command, Spec
+from support.strategies.conditions import Join, conditions, contained, joined, select_lists
+from support.strategies.regions import neighbourhoods, regions
+from support.strategies.streams import Scope
+
+Schedule = list[tuple[int, Command]]
+
+
+@st.composite
+def selects(draw: st.DrawFn, scope: Scope) -> Spec:
+    """What a continuous query and a snapshot have in common."""
+    kind = "nearest" if "nearest" in scope.features and draw(st.integers(0, 2)) == 0 else "range"
+    region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
+    join = _join(scope) if scope.tables and draw(st.booleans()) else None
+    parts = []
+    if scope.spec["text"] and "text" in scope.features and draw(st.booleans()):
+        parts.append(draw(contained(["col", scope.spec["text"]])))
+    if draw(st.integers(0, 2)) == 0:
+        parts.append(draw(conditions(scope, join)))
+    if join is not None:
+        parts.append(["not", ["isnull", joined(join, join["key"])]])
+    return {
+        "stream": scope.spec["name"],
+        "stream_id": scope.spec["id"],
+        "text": "",
+        "kind": kind,
+        "region": region,
+        "condition": ["and", *parts] if len(parts) > 1 else (parts or [None])[0],
+        "join": join,
+        "areas": _areas(region, parts),
+        "select": draw(select_lists(scope, region, join)),
+    }
+
+
+def _areas(*parts: Any) -> list[int]:
+    """The ids of all named regions in a query."""
+    found: set[int] = set()
+    for part in parts:
+        if isinstance(part, dict) and part.get("type") == "area":
+            found.add(part["area"])
+        elif isinstance(part, list | tuple):
+            found.update(_areas(*part))
+    return sorted(found)
+
+
+def _join(scope: Scope) -> Join:
+    (table,) = scope.tables.values()
+    return {
+        "table": table.spec["name"],
+        "table_id": table.spec["id"],
+        "key": table.spec["key"],
+        "column": table.spec["joins"],
+    }
+
+
+@st.composite
+def queries(draw: st.DrawFn, scope: Scope, query_id: int) -> Spec:
+    """One continuous query."""
+    tick, select = scope.clock.tick_us, draw(selects(scope))
+    lasts = draw(st.sampled_from([*[None] * 6, 1, tick, 3 * tick, 100 * tick + 1]))
+    options = {}
+    if "dwell" in scope.features and select["kind"] == "range" and draw(st.booleans()):
+        options["dwell_us"] = draw(st.sampled_from([1, tick, 2 * tick, 2 * tick + 1, 4 * tick]))
+    name = f"q{draw(st.integers(0, 3))}"
+    return {"id": query_id, "name": name, **select, "for_us": lasts, "options": options}
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, scope: Scope) -> Spec:
+    """One SELECT that answers once: some by key, some counted, some in another order."""
+    select = draw(selects(scope)) | {"lookup": None, "order": [], "limit": None, "aggregate": None}
+    if draw(st.integers(0, 3)) == 0:
+        key = draw(st.sampled_from(scope.used))
+        same = ["cmp", "=", ["col", scope.spec["key"]], ["lit", key, scope.types[scope.spec["key"]]]]
+        before = select["condition"]
+        parts = before[1:] if before and before[0] == "and" else [before] if before else []
+        select |= {"condition": ["and", same, *parts] if parts else same, "lookup": key}
+    if draw(st.integers(0, 3)) == 0:
+        return select | {"aggregate": "count", "select": []}
+    by = st.tuples(st.sampled_from([e for _, e in select["select"]]), st.booleans()).map(list)
+    order = draw(st.lists(by, max_size=2))
+    return select | {"order": order, "limit": draw(st.sampled_from([None, None, 0, 1, 3]))}
+
+
+def _command_steps(steps: list[int], max_size: int) -> st.SearchStrategy[list[int]]:
+    """In order: mostly early and where records come in, so that much is said of each query."""
+    likely = [1, 1, *steps[:2], *steps, *(s + 1 for s in steps)]
+    return st.lists(st.sampled_from(likely), min_size=2, max_size=max_size).map(sorted)
+
+
+@st.composite
+def schedules(draw: st.DrawFn, scope: Scope, steps: list[int], first_id: int = 10) -> Schedule:
+    """Registers, drops, pauses and resumes, in log order; several may share a step."""
+    out: Schedule = []
+    living: list[int] = []
+    when = draw(_command_steps(steps, max_size=10))
+    for query_id, step in enumerate(when, start=first_id):
+        op = draw(st.sampled_from(["register", "register", "register", "pause", "resume", "resume", "drop"]))
+        if op == "register" or not living:
+            out.append((step, {"op": "register", "query": draw(queries(scope, query_id))}))
+            living.append(query_id)
+            continue
+        target = draw(st.sampled_from(living))
+        out.append((step, {"op": op, "id": target}))
+        if op == "drop":
+            living.remove(target)
+    return out
+
+
+@st.composite
+def typed_schedules(draw: st.DrawFn, scope: Scope, steps: list[int]) -> Schedule:
+    """Commands that a careful user types: never about a query that is gone, no second pause."""
+    out: Schedule = []
+    state: dict[int, tuple[str, bool]] = {}
+    free = ["q3", "q2", "q10", "q1"]
+    for query_id, step in enumerate(draw(_command_steps(steps, max_size=8)), start=10):
+        op = draw(st.sampled_from(["register", "register", "toggle", "drop"]))
+        if free and (op == "register" or not state):
+            query = draw(queries(scope, query_id)) | {"name": free.pop()}
+            tick = scope.clock.tick_us
+            query["for_us"] = draw(st.sampled_from([*[None] * 5, tick, 5 * tick]))
+            out.append((step, {"op": "register", "query": query}))
+            if query["for_us"] is None:
+                state[query_id] = (query["name"], False)
+        elif state and op in ("drop", "toggle"):
+            target = draw(st.sampled_from(sorted(state)))
+            name, paused = state.pop(target)
+            said = op if op == "drop" else ("resume" if paused else "pause")
+            out.append((step, {"op": said, "id": target}))
+            if op == "drop":
+                free.append(name)
+            else:
+                state[target] = (name, not paused)
+    return out

@@ -1,0 +1,52 @@
+"""Streams over files, in few words: their specs, their stores, their dead letters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stqsh.sources.prepare import prepare
+from stqsh.sources.store import DEAD_LETTERS, ReplayStore, open_store
+
+COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["n", "BIGINT"]]
+
+
+def stream(glob: object, **changes: Any) -> dict[str, Any]:
+    """A StreamSpec over files; `options` and `format` are the source's, all else the stream's."""
+    source = {
+        "type": "file",
+        "glob": str(glob),
+        "format": changes.pop("format", None),
+        "options": changes.pop("options", {}),
+    }
+    roles = {"key": "oid", "x": "lon", "y": "lat", "time": "ts"}
+    rest = {"columns": COLUMNS, "planar": False, "tick_us": 1_000_000, "order": "time", "bounds": None}
+    return {**roles, **rest, "source": source, **changes}
+
+
+@dataclass
+class Prepared:
+    """A store, its rows as tuples of text, and its dead letters as (file name, line, reason, text)."""
+
+    store: ReplayStore
+    dead: list[tuple[str, int, str, str]]
+
+    def column(self, name: str) -> list[Any]:
+        return self.store.read(0, self.store.rows)[name].to_pylist()
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.store.read(0, self.store.rows).to_pylist()
+
+
+def dead_letters(directory: Path) -> list[tuple[str, int, str, str]]:
+    letters = [json.loads(line) for line in (directory / DEAD_LETTERS).read_text().splitlines()]
+    return [(Path(each["file"]).name, each["line"], each["reason"], each["text"]) for each in letters]
+
+
+def prepared(spec: dict[str, Any], directory: Path, **arguments: Any) -> Prepared:
+    manifest = prepare(spec, directory, report=lambda fraction, text: None, **arguments)
+    dead = dead_letters(directory)
+    assert manifest["dead"] == len(dead)
+    return Prepared(open_store(directory), dead)

@@ -1,0 +1,69 @@
+"""The first law from a typed statement to a printed line: the whole system but for Spark and processes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Container
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+from support.local import local_session
+from support.running import Together, agree, parsed, run_script
+from support.scripts import ScriptCase
+from support.strategies import EVERY, script_cases, slots
+
+sizes = st.sampled_from([1, 7, 400_000])
+ALL = EVERY | {"snapshots"}
+FEATURES: dict[str, frozenset[str]] = {
+    "rectangles": frozenset(),
+    "regions": frozenset({"circles", "polygons", "inside", "snapshots"}),
+    "neighbours": frozenset({"nearest", "expressions", "snapshots"}),
+    "events": frozenset({"events", "text", "nearest", "snapshots"}),
+    "joins": frozenset({"joins", "expressions", "dwell", "snapshots"}),
+    "all": ALL,
+}
+every = script_cases(features=ALL)
+
+
+def output(script: ScriptCase | Together, count: int, records: int, mishaps: Container[int] = ()) -> bytes:
+    """What the script prints on `count` slots, with at most about `records` records in a batch."""
+    with tempfile.TemporaryDirectory() as name, local_session(Path(name), count, records, mishaps) as session:
+        file = script.write(Path(name))
+        return run_script(session, file.read_text(encoding="utf-8"), file)
+
+
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@share(5)
+@given(data=st.data(), count=slots, records=sizes)
+def test_a_script_prints_what_the_oracle_says(
+    features: frozenset[str], data: st.DataObject, count: int, records: int
+) -> None:
+    script: ScriptCase = data.draw(script_cases(features=features))
+    agree(parsed(output(script, count, records)), script.lines())
+
+
+@share(5)
+@given(every, slots, sizes)
+def test_output_is_the_same_to_the_byte(script: ScriptCase, count: int, records: int) -> None:
+    assert output(script, count, records) == output(script, 1, 400_000)
+
+
+@share(5)
+@given(every, slots, sizes, st.sets(st.integers(0, 12), min_size=1))
+def test_a_batch_that_is_done_twice_prints_once(
+    script: ScriptCase, count: int, records: int, mishaps: set[int]
+) -> None:
+    agree(parsed(output(script, count, records, mishaps)), script.lines())
+
+
+several = st.lists(script_cases((1_000_000,), ALL), min_size=2, max_size=3)
+created = st.lists(st.sampled_from([1, 2, 3, 5, 9]), min_size=2, max_size=2)
+
+
+@share(5)
+@given(st.builds(Together.of, several, created), slots, sizes)
+def test_streams_share_a_clock_and_nothing_else(together: Together, count: int, records: int) -> None:
+    agree(parsed(output(together, count, records)), together.lines())

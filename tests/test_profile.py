@@ -1,0 +1,104 @@
+"""Profiles: where values come from, and what a wrong one is answered with."""
+
+from pathlib import Path
+
+import pytest
+
+from stqsh.errors import ProfileError
+from stqsh.profile import FORMATS, KEYS, cores, load_profile, profile_folders
+
+
+def profile(tmp_path: Path, text: str, environ: dict[str, str] | None = None):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_profile(str(path), environ or {})
+
+
+def test_the_default_profile_knows_every_key() -> None:
+    found = load_profile(None, {})
+    assert list(found) == [key.name for key in KEYS]
+    assert found.text("spark.master") == f"local[{cores()},4]"
+    assert found.number("engine.slots") == cores()
+    assert found.flag("shell.autoplay") is True
+    assert found["engine.slots"].origin == "default"
+
+
+def test_values_come_from_the_file_nested_or_dotted_then_from_the_environment(tmp_path: Path) -> None:
+    text = "spark:\n  master: yarn\nengine.slots: 8\nshell:\n"
+    found = profile(tmp_path, text, {"STQSH_ENGINE_SLOTS": "4", "STQSH_OTHER": "x"})
+    assert found.text("spark.master") == "yarn"
+    assert found["spark.master"].origin == f"{tmp_path}/mine.yaml:2"
+    assert found.number("engine.slots") == 4
+    assert found["engine.slots"].origin == "STQSH_ENGINE_SLOTS"
+
+
+def test_an_unknown_key_is_named_with_its_line_and_a_near_one(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError) as caught:
+        profile(tmp_path, "engine:\n  memory: 2g\n  slot: 4\n")
+    assert caught.value.message == f"{tmp_path}/mine.yaml:3: unknown setting 'engine.slot'"
+    assert caught.value.hint == "maybe you meant engine.slots"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("engine.slots: many", ":1: engine.slots is 'many', expected a whole number of at least 1"),
+        ("engine.slots: 0", ":1: engine.slots is '0', expected a whole number of at least 1"),
+        ("engine:\n  memory: lots", ":2: engine.memory is 'lots', expected a size such as 512m or 2g"),
+        ("shell.autoplay: perhaps", ":1: shell.autoplay is 'perhaps', expected true or false"),
+        ("shell.format: xml", f":1: shell.format is 'xml', expected one of {', '.join(FORMATS)}"),
+        ("engine.slots: [1, 2]", ":1: engine.slots takes one value"),
+        ("- a\n- b", ":1: expected `key: value` lines"),
+        ("a: b: c", ":1: not valid YAML: mapping values are not allowed here"),
+    ],
+)
+def test_a_wrong_value_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        profile(tmp_path, text)
+    assert caught.value.message == f"{tmp_path}/mine.yaml{message}"
+
+
+def test_a_wrong_environment_variable_is_named() -> None:
+    with pytest.raises(ProfileError, match=r"environment variable STQSH_ENGINE_SLOTS: engine.slots is 'x'"):
+        load_profile(None, {"STQSH_ENGINE_SLOTS": "x"})
+
+
+def test_a_profile_that_is_not_there_is_named_with_a_near_one(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError) as caught:
+        load_profile("locl", {})
+    assert (caught.value.message, caught.value.hint) == (
+        "there is no profile 'locl'",
+        "maybe you meant local",
+    )
+    with pytest.raises(ProfileError, match="there is no profile file"):
+        load_profile(str(tmp_path / "none.yaml"), {})
+
+
+def test_the_profile_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("engine.slots: 3")
+    assert load_profile(None, {"STQSH_PROFILE": str(tmp_path / "p.yaml")}).number("engine.slots") == 3
+
+
+def test_an_empty_profile_is_fine(tmp_path: Path) -> None:
+    assert profile(tmp_path, "# nothing\n").path == tmp_path / "mine.yaml"
+
+
+def test_every_profile_that_comes_with_stqsh_is_valid() -> None:
+    found = sorted(profile_folders()[0].glob("*.yaml"))
+    assert found
+    for path in found:
+        load_profile(str(path), {})
+
+
+def test_every_key_has_help_and_a_default_that_it_accepts() -> None:
+    for key in KEYS:
+        assert key.help
+        default = key.default()
+        assert default is None or key.read(str(default)) == default
+
+
+def test_each_profile_that_comes_along_can_be_read() -> None:
+    names = {path.stem for folder in profile_folders() for path in folder.glob("*.yaml")}
+    assert "local" in names
+    for name in names:
+        assert load_profile(name, {}).path is not None
