@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stqsh.lang import ast
-from stqsh.lang.binding import areas, commands, queries, streams, tables, tails
+from stqsh.lang.binding import areas, commands, maps, queries, streams, tables, tails
 from stqsh.lang.binding.limits import STATEMENT_RULES, check
 from stqsh.lang.binding.names import kind_of
 from stqsh.lang.binding.roles import Columns, guess_roles
@@ -119,6 +119,7 @@ _BINDERS: dict[type[ast.Statement], Binder] = {
     ast.PauseQuery: _as("pause_query", commands.change_query),
     ast.ResumeQuery: _as("resume_query", commands.change_query),
     ast.Tail: _as("tail", tails.tail),
+    ast.Map: _as("map", maps.map_),
     ast.Show: _as("show", lambda statement, _: {"what": statement.what}),
     ast.ShowQuery: _as("show_query", commands.show_query),
     ast.Describe: _as("describe", commands.describe),

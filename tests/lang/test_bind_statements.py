@@ -102,7 +102,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("REPARTITION USING grid", "REPARTITION"),
         ("REBALANCE", "REBALANCE"),
         ("WATCH free", "WATCH"),
-        ("MAP", "MAP"),
         ("SET shedding = off", "SET shedding"),
         ("SET cache.views = '64 MB'", "SET cache.views"),
         ("REGISTER QUERY q SINCE NOW AS SELECT * FROM taxis", "SINCE NOW"),

@@ -273,7 +273,7 @@ def test_a_setting_is_set_for_the_session(session, opened):
     assert ("engine.slots", 4, "SET") in rows.rows
 
 
-@pytest.mark.parametrize("text", ["SHOW ROUTING;", "MAP;", "REBALANCE;"])
+@pytest.mark.parametrize("text", ["SHOW ROUTING;", "REBALANCE;"])
 def test_what_is_not_built_yet_says_so(session, text):
     with pytest.raises(NotSupported, match=r"^not supported yet: "):
         run(session, text)

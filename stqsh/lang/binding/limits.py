@@ -75,7 +75,7 @@ def _live_sources(stream: ast.CreateStream | ast.CreateTable | ast.CreateRegions
 
 
 def _retention(stream: ast.CreateStream) -> str | None:
-    return "RETAIN SIGNIFICANT" if stream.retain == "SIGNIFICANT" else None
+    return "RETAIN SIGNIFICANT" if stream.retain and stream.retain.text == "SIGNIFICANT" else None
 
 
 STREAM_RULES: tuple[Rule, ...] = (_live_sources, _retention)
@@ -97,7 +97,6 @@ _STATEMENTS: dict[type[ast.Statement], str] = {
     ast.Repartition: "REPARTITION",
     ast.Rebalance: "REBALANCE",
     ast.Watch: "WATCH",
-    ast.Map: "MAP",
 }
 
 
