@@ -8,7 +8,10 @@ from __future__ import annotations
 import codecs
 import os
 
-_ASCII = str.maketrans({"─": "-", "━": "=", "│": "|", "…": "~", "—": "-", "▏": "|"})
+_LINES = {"─": "-", "━": "=", "│": "|", "…": "~", "—": "-", "▏": "|", "·": "."}
+_BARS = dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
+_ARROWS = {"↑": "^", "↓": "v", "←": "<", "→": ">", "▸": ">"}
+_ASCII = str.maketrans(_LINES | _BARS | _ARROWS)
 
 
 def charset() -> str:
@@ -26,4 +29,14 @@ def charset() -> str:
 def drawn_bytes(text: str) -> bytes:
     """A drawn text in the terminal's characters: lines in ASCII where it has no others, `?` for the rest."""
     name = charset()
-    return text.encode() if name == "utf-8" else text.translate(_ASCII).encode(name, errors="replace")
+    return text.encode() if name == "utf-8" else _replaced(text, name)
+
+
+def drawn_text(text: str) -> str:
+    """The same as text, for whoever encodes it."""
+    name = charset()
+    return text if name == "utf-8" else _replaced(text, name).decode(name)
+
+
+def _replaced(text: str, name: str) -> bytes:
+    return text.translate(_ASCII).encode(name, errors="replace")
