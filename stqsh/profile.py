@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import ProfileError
+from stqsh.sizes import size_bytes
 
 if TYPE_CHECKING:
     import yaml
 
-Setting = str | int | bool | None
+Setting = str | int | float | bool | None
 DEFAULT_PROFILE = "local"
 FORMATS = ("auto", "jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
+SHEDDING = ("off", "object", "query")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Profile(Mapping[str, Value]):
         """The value of a whole-number setting."""
         return int(self.values_[key].value or 0)
 
+    def share(self, key: str) -> float:
+        """The value of a setting from 0 to 1."""
+        return float(self.values_[key].value or 0)
+
     def flag(self, key: str) -> bool:
         """The value of a yes/no setting."""
         return bool(self.values_[key].value)
@@ -122,6 +128,22 @@ def _memory(text: str) -> str:
     return text.lower()
 
 
+def _share(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or float(text) > 1:
+        raise ValueError("a number from 0 to 1")
+    return float(text)
+
+
+def _budget(text: str) -> str | int:
+    if re.fullmatch(r"\d[\d_]*", text) and int(text) > 0:
+        return int(text)
+    try:
+        size_bytes(text)
+    except ValueError:
+        raise ValueError("a number of objects of at least 1, or a size such as '64 MB'") from None
+    return text
+
+
 def driver_memory() -> str:
     """A quarter of the machine's memory, from 1g to 4g."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -156,6 +178,34 @@ KEYS: tuple[Key, ...] = (
         _one_of(SCHEMES),
         lambda: "auto",
         SCHEMES,
+    ),
+    Key(
+        "shedding",
+        "what goes over the budget: objects few queries want, or parts of queries",
+        _one_of(SHEDDING),
+        lambda: "off",
+        SHEDDING,
+    ),
+    Key(
+        "shedding.budget",
+        "most that streams that RETAIN SIGNIFICANT may hold: objects, or a size",
+        _budget,
+        lambda: None,
+        ("100000", "'64 MB'"),
+    ),
+    Key(
+        "shedding.keep",
+        "the share of the budget to which shedding brings the load down",
+        _share,
+        lambda: 0.9,
+        ("0.9", "0.8", "0.5"),
+    ),
+    Key(
+        "cache.factor",
+        "how much of the cache area around regions that move or grow is kept, 0 to 1",
+        _share,
+        lambda: 1.0,
+        ("1", "0.5", "0.25", "0"),
     ),
     Key("session.home_root", "the folder of the session homes", _text, lambda: None),
 )

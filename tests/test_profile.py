@@ -32,6 +32,12 @@ def test_values_come_from_the_file_nested_or_dotted_then_from_the_environment(tm
     assert found["engine.slots"].origin == "STQSH_ENGINE_SLOTS"
 
 
+def test_shedding_is_a_setting_and_a_group_of_settings(tmp_path: Path) -> None:
+    found = profile(tmp_path, "shedding: off\nshedding.budget: 64 MB\ncache:\n  factor: 0.25\n")
+    assert (found.text("shedding"), found["shedding.budget"].value) == ("off", "64 MB")
+    assert (found.share("cache.factor"), found.share("shedding.keep")) == (0.25, 0.9)
+
+
 def test_an_unknown_key_is_named_with_its_line_and_a_near_one(tmp_path: Path) -> None:
     with pytest.raises(ProfileError) as caught:
         profile(tmp_path, "engine:\n  memory: 2g\n  slot: 4\n")
@@ -46,6 +52,13 @@ def test_an_unknown_key_is_named_with_its_line_and_a_near_one(tmp_path: Path) ->
         ("engine.slots: 0", ":1: engine.slots is '0', expected a whole number of at least 1"),
         ("engine:\n  memory: lots", ":2: engine.memory is 'lots', expected a size such as 512m or 2g"),
         ("shell.autoplay: perhaps", ":1: shell.autoplay is 'perhaps', expected true or false"),
+        ("shedding: some", ":1: shedding is 'some', expected one of off, object, query"),
+        (
+            "shedding.budget: lots",
+            ":1: shedding.budget is 'lots',"
+            " expected a number of objects of at least 1, or a size such as '64 MB'",
+        ),
+        ("shedding:\n  keep: 2", ":2: shedding.keep is '2', expected a number from 0 to 1"),
         ("shell.format: xml", f":1: shell.format is 'xml', expected one of {', '.join(FORMATS)}"),
         ("engine.slots: [1, 2]", ":1: engine.slots takes one value"),
         ("- a\n- b", ":1: expected `key: value` lines"),

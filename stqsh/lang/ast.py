@@ -45,7 +45,10 @@ ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY"]
 # ---------------------------------------------------------------------------------------- definitions
 @dataclass(frozen=True)
 class CreateStream(Statement):
-    """`CREATE MOVING|EVENT STREAM`. What was not said is None; a column list left out is empty."""
+    """`CREATE MOVING|EVENT STREAM`. What was not said is None; a column list left out is empty.
+
+    `retain` is the word ALL or SIGNIFICANT.
+    """
 
     kind: OneOf["moving", "event"]
     name: Name
@@ -64,7 +67,7 @@ class CreateStream(Statement):
     order_by: OneOf["TIME", "ARRIVAL"] | None = None
     pace: float | OneOf["MAX"] | None = None
     keep: Quantity | OneOf["NONE"] | None = None
-    retain: OneOf["ALL", "SIGNIFICANT"] | None = None
+    retain: Name | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import pytest
 
 from stqsh.lang.bind import Catalogue, bind
 from stqsh.lang.parse import parse
+from stqsh.profile import KEYS
 
 TAXIS = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, seen TIMESTAMP,
     status STRING, speed DOUBLE, n BIGINT, small INT, level FLOAT, active BOOLEAN)
@@ -38,4 +39,5 @@ def taxis() -> Catalogue:
     for number, query in enumerate(parse(QUERIES), start=7):
         spec = bind(query, known).spec
         queries[spec["name"]] = {**spec, "id": number}
-    return Catalogue(streams, queries, {"engine.slots": 2, "shell.format": "table"}, tables, areas)
+    settings = {key.name: key.default() for key in KEYS}
+    return Catalogue(streams, queries, settings, tables, areas)

@@ -94,12 +94,22 @@ def test_options_of_a_generator_are_plain_values() -> None:
         ("BOUNDS (0, 0, 0, 1)", "BOUNDS have no area"),
         ("BOUNDS (40, 116, 41, 117)", "BOUNDS reach beyond latitude 90"),
         ("KEEP NONE", "KEEP NONE is for EVENT streams"),
+        ("RETAIN SIGNIFICANT", "RETAIN SIGNIFICANT needs REPORT EVERY and MAX SPEED"),
+        ("RETAIN SIGNIFICANT REPORT EVERY 30 s", "RETAIN SIGNIFICANT needs MAX SPEED"),
+        ("MAX SPEED 60 km/h RETAIN SIGNIFICANT", "RETAIN SIGNIFICANT needs REPORT EVERY"),
     ],
 )
 def test_wrong_clauses(clauses: str, message: str) -> None:
     with pytest.raises(BindFault) as caught:
         created(clauses)
     assert caught.value.message == message
+
+
+def test_an_error_about_retention_points_at_the_word() -> None:
+    with pytest.raises(BindFault) as caught:
+        created("RETAIN significant")
+    [text] = [line for line in caught.value.text().splitlines() if "^" in line]
+    assert text.count("^") == len("significant")
 
 
 def test_two_columns_of_one_name() -> None:
@@ -180,6 +190,11 @@ def test_a_name_in_use_is_an_error(name: str, taxis: Catalogue) -> None:
 def event_stream(clauses: str) -> dict[str, Any]:
     spec: dict[str, Any] = bound(f"CREATE EVENT STREAM t {COLUMNS} FROM FILE 'f' {clauses}", Catalogue()).spec
     return spec
+
+
+def test_events_are_kept_by_time_and_not_by_significance() -> None:
+    with pytest.raises(BindFault, match="RETAIN SIGNIFICANT is for MOVING streams: KEEP says"):
+        event_stream("RETAIN SIGNIFICANT")
 
 
 def test_an_event_stream_is_kept_for_ever_unless_told_otherwise() -> None:

@@ -10,6 +10,8 @@ from stqsh.errors import NotSupported
 from stqsh.lang.bind import Catalogue
 from stqsh.lang.binding.scope import NO_CENTRE
 from stqsh.lang.errors import BindFault
+from stqsh.lang.parse import parse
+from stqsh.lang.printer import to_sql
 
 from .binding import bound
 
@@ -195,12 +197,24 @@ def test_options_of_a_query(taxis: Catalogue) -> None:
     assert (spec["kind"], spec["options"]) == ("fence", {"dwell_us": 5_000_000})
 
 
+@pytest.mark.parametrize(("given", "share"), [("0.9", 0.9), ("0", 0.0), ("1", 1.0)])
+def test_the_least_accuracy_of_a_query_is_a_share(given: str, share: float, taxis: Catalogue) -> None:
+    text = f"REGISTER QUERY q WITH (min_accuracy => {given}) AS SELECT * FROM taxis"
+    assert bound(text, taxis).spec["options"] == {"min_accuracy": share}
+    [statement] = parse(text)
+    assert to_sql(statement) == text
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("dwel => 5 s", "a query has no option 'dwel'"),
         ("dwell => 5", "dwell is a duration, such as 5 s"),
         ("dwell => 5 m", "dwell is a duration such as 30 s"),
+        ("min_accuracy => 1.1", "min_accuracy is a number from 0 to 1, such as 0.9"),
+        ("min_accuracy => '90 %'", "min_accuracy is a number from 0 to 1, such as 0.9"),
+        ("min_accuracy => 5 s", "min_accuracy is a number from 0 to 1, such as 0.9"),
+        ("min_accuracy => TRUE", "min_accuracy is a number from 0 to 1, such as 0.9"),
         ("kind => 5", "kind is the name of a kind of query, in quotes"),
         ("kind => 'nearest'", "this is a range query, and no nearest query"),
     ],

@@ -13,10 +13,10 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindFault, near
 from stqsh.lang.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.printing.values import constant
+from stqsh.lang.source import Span
+from stqsh.profile import KEYS
 
-SETTINGS_TO_COME = frozenset(
-    {"shedding", "shedding.budget", "shedding.keep", "cache.factor", "cache.views", "cache.objects"}
-)
+SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
 
 
@@ -83,13 +83,26 @@ def set_setting(statement: ast.SetSetting, catalogue: CatalogueView) -> Spec:
     """The setting's key and its value as a JSON value; a quantity as the user wrote it."""
     key = statement.key.text
     if key in catalogue.settings:
-        return {"key": key, "value": _plain(statement.value)}
+        value = _plain(statement.value)
+        _check_value(key, str(value), statement.value.span)
+        return {"key": key, "value": value}
     if key in SETTINGS_TO_COME:
         raise NotSupported(f"SET {key}")
     known = (*catalogue.settings, *SETTINGS_TO_COME)
     raise BindFault(
         f"unknown setting {key!r}", statement.key.span, near=near(key, known), hint="SHOW SETTINGS lists them"
     )
+
+
+def _check_value(key: str, text: str, span: Span) -> None:
+    """Raise `BindFault` for a value that the setting cannot have."""
+    for known in KEYS:
+        if known.name == key:
+            try:
+                known.read(text)
+            except ValueError as error:
+                close = near(text, known.choices) if text.isalpha() else None
+                raise BindFault(f"{key} is {text!r}, expected {error}", span, near=close) from None
 
 
 def _plain(value: Literal | Quantity | Column) -> Any:

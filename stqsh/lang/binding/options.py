@@ -28,8 +28,6 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
             raise BindFault(
                 f"a query has no option {name!r}", value.span, expected=OPTIONS, near=near(name, OPTIONS)
             )
-    if "min_accuracy" in given:
-        raise NotSupported("WITH (min_accuracy => …) on a query")
     if "kind" in given:
         kind = _kind(given["kind"], kind)
     options: dict[str, Any] = {}
@@ -37,6 +35,8 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
         if kind == "nearest":
             raise NotSupported("dwell on the nearest neighbours")
         options["dwell_us"] = _dwell(given["dwell"])
+    if "min_accuracy" in given:
+        options["min_accuracy"] = _share(given["min_accuracy"])
     return kind, options
 
 
@@ -53,3 +53,10 @@ def _dwell(value: Literal | Quantity) -> int:
     if not isinstance(value, Quantity):
         raise BindFault("dwell is a duration, such as 5 s", value.span)
     return duration_us(value, "dwell")
+
+
+def _share(value: Literal | Quantity) -> float:
+    number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
+    if number is None or not 0 <= float(number) <= 1:
+        raise BindFault("min_accuracy is a number from 0 to 1, such as 0.9", value.span)
+    return float(number)

@@ -29,6 +29,7 @@ def create_stream(
     `inferred` are the columns that the source was found to have, where the statement lists none.
     Raises `BindFault` and `NotSupported`.
     """
+    _check_retention(stream)
     check(STREAM_RULES, stream)
     check_free(stream.name, catalogue)
     _check_kind(stream)
@@ -55,7 +56,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) ->
         "max_speed": _speed(stream.max_speed),
         "bounds": _bounds(stream),
         "order": (stream.order_by or "TIME").lower(),
-        "retain": (stream.retain or "ALL").lower(),
+        "retain": "all" if stream.retain is None else stream.retain.text.lower(),
         "keep_us": _keep_us(stream),
         "pace": stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
         "source": source_spec(stream.source),
@@ -69,6 +70,24 @@ def _check_kind(stream: CreateStream) -> None:
     if stream.kind == "event" and given is not None:
         clause, value = given
         raise BindFault(f"{clause} is for MOVING streams: events do not report again", value.span)
+
+
+def _check_retention(stream: CreateStream) -> None:
+    """Raise `BindFault` where RETAIN SIGNIFICANT is about events, or cannot know how far objects get."""
+    if stream.retain is None or stream.retain.text != "SIGNIFICANT":
+        return
+    if stream.kind == "event":
+        raise BindFault(
+            "RETAIN SIGNIFICANT is for MOVING streams: KEEP says how long events stay", stream.retain.span
+        )
+    bounding = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
+    missing = [clause for clause, value in bounding.items() if value is None]
+    if missing:
+        raise BindFault(
+            f"RETAIN SIGNIFICANT needs {' and '.join(missing)}",
+            stream.retain.span,
+            hint="how far an object gets between two reports: REPORT EVERY 30 s MAX SPEED 60 km/h",
+        )
 
 
 def _with_types_of_roles(

@@ -17,9 +17,8 @@ _QUANTITY = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.+)", re.DOTA
 _MOST_DIGITS = 19
 _INT64_MAX = 2**63 - 1
 
-rule("stream_kind", "geometry", "stream_order", "retention", "none", "shown", "direction", "from_start")(
-    capitals
-)
+rule("stream_kind", "geometry", "stream_order", "none", "shown", "direction", "from_start")(capitals)
+rule("retention")(lambda parts: Name(parts[0].upper(), span=span_of(parts[0])))
 rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda parts: True)
 
 
