@@ -99,7 +99,7 @@ def _settings(node: CreateStream) -> tuple[str | None, ...]:
         node.order_by and f"ORDER BY {node.order_by}",
         None if node.pace is None else f"PACE {pace(node.pace)}",
         "KEEP NONE" if node.keep == "NONE" else quantity("KEEP", _quantity(node.keep)),
-        node.retain and f"RETAIN {node.retain.text}",
+        None if node.retain is None else f"RETAIN {node.retain.text}",
     )
 
 
