@@ -11,7 +11,7 @@ from stqsh.core.kernels.events import Events, RowArrays, StoredArrays, expiry
 from stqsh.core.kernels.jit import Array, kernel
 from stqsh.core.kernels.stationary import IS, WAS, Pairs
 
-LEFT, DISCONNECTED, GONE, DROPPED, ENDED = 1, 3, 4, 8, 9
+LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
 """Positions in `stqsh.core.chunks.WHY`."""
 
 

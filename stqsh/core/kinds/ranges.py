@@ -9,21 +9,25 @@ import numpy.typing as npt
 
 from stqsh.core.conditions.conditions import Conditions
 from stqsh.core.kernels.stationary import Lives
-from stqsh.core.kernels.telling import DROPPED, ENDED, reasons
+from stqsh.core.kernels.telling import DROPPED, ENDED
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import Members, RegionContext, context_of
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.following import follow
 from stqsh.core.matching.movers import CellStore
 from stqsh.core.matching.queries import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
+from stqsh.core.matching.scaling import scale, will_scale
 from stqsh.core.matching.sent import SentTable
 from stqsh.core.matching.still import StillRegions
 from stqsh.core.regions.districts import leave_areas, place_in_areas
+from stqsh.core.significance.settings import memory_of
 from stqsh.core.slot.state import SlotState
 from stqsh.core.telling.report import Report, Told, arrivals
 from stqsh.core.telling.teller import Teller
 
 Array = npt.NDArray[Any]
+Had = tuple[Array, Array]
+"""What queries had before a step: their positions and objects, (n,) each."""
 
 
 class RangeKind:
@@ -54,21 +58,25 @@ class RangeStep:
         self.changes: list[Told] = []
         self.still = StillRegions(batch, self.prefix)
         self.conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        memory = batch.commands.memory
+        self._area = memory_of(batch.state, batch.spec["id"]).area if memory is None else memory["area"]
 
     def run(self) -> None:
         """Report the whole batch."""
         changed = self._retire() + self._pause()
+        scaled, before = self._scale()
         resumed, frozen = self._resume()
         new = self._register()
-        if changed or len(resumed) or self.batch.commands.registered:
+        begun = [*scaled, *resumed, *new]
+        if changed or begun or self.batch.commands.registered:
             self.still.fill(self._context())
         since = np.full(len(self.queries), self.first - 1)
-        since[[*resumed, *new]] = self.first
+        since[begun] = self.first
         if len(self.queries):
             context = self._context()
             told = follow(context, self.still, Lives(since, self.queries["until"]))
             self._tell(context, Told(*told))
-            self._begin(context, [*resumed, *new], frozen)
+            self._begin(context, begun, _both(before, frozen))
             if self.changes or len(self.dwell):
                 Teller(context, self.report).tell(self.dwell.ripe(context, self.changes))
             self._end(context, since)
@@ -109,7 +117,19 @@ class RangeStep:
             self.queries["mode"][at] = PAUSED
         return len(at)
 
-    def _resume(self) -> tuple[Array, tuple[Array, Array]]:
+    def _scale(self) -> tuple[Array, Had]:
+        """Scale regions as the command "memory" says; which active queries' changed, and what they had."""
+        nothing = np.empty(0, np.int64), np.empty(0, np.int32)
+        if self.batch.commands.memory is None:
+            return nothing[0], nothing
+        queries, area = self.queries, self._area
+        at = will_scale(queries, area, np.flatnonzero(queries["until"] > self.first))
+        active = at[queries["mode"][at] == ACTIVE]
+        members = self._context().members(active, self.first - 1)
+        scale(queries, area, at)
+        return active, (members.query.astype(np.int64), members.obj)
+
+    def _resume(self) -> tuple[Array, Had]:
         """The positions of queries that go on, and what they had sent; one that ends at once stays paused."""
         at = self.queries.resume(self.batch.commands.resumed, self.first)
         ids, objects = self.sent.pop(self.queries["id"][at])
@@ -125,11 +145,12 @@ class RangeStep:
         place_in_areas(self.batch.state, columns, specs)
         at = self.queries.append(columns)
         self.conditions.add(at, self.still.take(specs))
+        scale(self.queries, self._area, at)
         begun: Array = at[self.queries["mode"][at] == ACTIVE]
         return begun
 
-    def _begin(self, context: RegionContext, positions: list[int], frozen: tuple[Array, Array]) -> None:
-        """First answers, and for queries that go on the difference to what they had sent."""
+    def _begin(self, context: RegionContext, positions: list[int], frozen: Had) -> None:
+        """First answers, and for queries that go on or are scaled the difference to what they had."""
         at = np.array(positions, np.int64)
         at = at[self.queries["until"][at] > self.first]
         if not len(at):
@@ -142,7 +163,7 @@ class RangeStep:
         query, obj = frozen[0][gone], frozen[1][gone].astype(np.int32)
         steps, objects = np.full(len(obj), self.first), self.batch.objects
         versions = objects.versions_after(obj, steps)
-        why, show = reasons(versions, obj, steps, objects.sources, self.batch.timing)
+        why, show = objects.reasons(versions, obj, steps)
         self._tell(context, Told(steps, query, np.full(len(obj), -1), why, show))
 
     def _end(self, context: RegionContext, since: Array) -> None:
@@ -171,5 +192,9 @@ class RangeStep:
         members = self._members(context, positions[~paused], step - 1)
         teller.end(step, members.query, why, members.version)
         ids, objects = self.sent.pop(self.queries["id"][positions[paused]])
-        versions = self.batch.objects.at(step - 1).versions[objects]
+        versions = self.batch.objects.shown(objects, step - 1)
         teller.end(step, np.searchsorted(self.queries["id"], ids), why, versions)
+
+
+def _both(some: Had, more: Had) -> Had:
+    return np.concatenate([some[0], more[0]]), np.concatenate([some[1], more[1]])

@@ -17,6 +17,7 @@ from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import IS, WAS, Pairs, join
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import AREA, CIRCLE, QueryTable
+from stqsh.core.matching.scaling import in_whole
 from stqsh.core.regions.grid import rect_lists
 from stqsh.core.texts.keyworded import keyword_pairs, keywords_of
 
@@ -79,7 +80,8 @@ class RegionContext:
         if not len(moving) and not round_.any():
             return boxes
         x, y = self.centres(positions, np.full(len(positions), step))
-        boxes[moving] = regions(x[moving], y[moving], boxes[moving, 0], boxes[moving, 1], self.planar)
+        sides = boxes[moving, 0], boxes[moving, 1]
+        boxes[moving] = regions(x[moving], y[moving], sides, boxes[moving, 2], self.planar)
         boxes[round_] = circle_boxes(x[round_], y[round_], radius[round_], self.planar)
         return boxes
 
@@ -109,19 +111,38 @@ class RegionContext:
         for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
             at = np.flatnonzero((row >= 0) & (flags & flag != 0))
             event = pairs.event[at]
-            outside = ~areas.contains(row[at], x[event], y[event])
+            places = in_whole(self.queries, pairs.query[at], x[event], y[event])
+            outside = ~areas.contains(row[at], *places)
             flags[at[outside]] &= ~np.uint8(flag)
         return flags
 
-    def members(self, positions: Array, step: int) -> Members:
-        """The members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3)."""
+    def members(self, positions: Array, step: int, among: Array | None = None) -> Members:
+        """The members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
+
+        among: int32, ascending: only these objects are looked at; all unless given.
+        """
         if not len(positions):
             return Members(*(np.empty(0, np.int32) for _ in range(3)))
-        arrivals = self.batch.objects.arrivals(step)
+        arrivals = self.batch.objects.arrivals(step, among)
         pairs = self._in_boxes(positions, arrivals, step)
         pairs = self.settle(self._in_circles(pairs, arrivals, step), arrivals)
         event = pairs.event[pairs.flags != 0]
         return Members(pairs.query[pairs.flags != 0], arrivals.obj[event], arrivals.new[event])
+
+    def held(self, positions: Array, events: Events, step: int) -> Array:
+        """Which queries have the object of an event in their answers after a step, event i for query i.
+
+        int64, ascending: the numbers of those that do. Of keyword queries terms are not looked at.
+        """
+        boxes = self.boxes(positions, step)
+        x, y = events.nx, events.ny
+        within = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
+        event = np.flatnonzero(within).astype(np.int32)
+        flags = np.full(len(event), IS, np.uint8)
+        pairs = Pairs(event, positions[event].astype(np.int32), flags)
+        pairs = self.settle(self._in_circles(pairs, events, step), events)
+        held: Array = pairs.event[pairs.flags != 0]
+        return held
 
     def _in_boxes(self, positions: Array, arrivals: Events, step: int) -> Pairs:
         """The pairs of queries and objects in their boxes, with the terms that keyword queries ask for."""

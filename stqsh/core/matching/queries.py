@@ -32,7 +32,7 @@ _FIELDS: dict[str, Any] = {
     "shape": np.uint8,  # RECT, CIRCLE or AREA
     "a": np.float64,  # x1; of a stationary circle x; of a moving rectangle its width
     "b": np.float64,  # y1; of a stationary circle y; of a moving rectangle its height
-    "c": np.float64,  # x2
+    "c": np.float64,  # x2; of a moving rectangle by how much more it reaches, NaN: not at all
     "d": np.float64,  # y2
     "radius": np.float64,  # of a circle; infinite where all places belong
     "area": np.int32,  # row among the slot's areas, -1 for none
@@ -42,17 +42,24 @@ _FIELDS: dict[str, Any] = {
     "params": np.int32,  # row of its constants among those of the template
     "far": np.uint8,  # whether its updates tell DISTANCE
     "dwell": np.int64,  # µs for which a member must stay in or out before it is told
+    "least": np.float64,  # its least accuracy, 0 .. 1: how much of it load shedding leaves
     "tested": np.int64,  # pairs of events and this query that were looked at so far
     "matched": np.int64,  # those of them after which the object was a member
     "told": np.int64,  # updates sent so far
 }
 
+REGION = ("a", "b", "c", "d", "radius")
+"""The columns that say where a region is; while some are scaled, see `stqsh.core.matching.scaling`."""
+
 
 class QueryTable:
-    """Queries in the order of their ids. Arrays beneath `prefix`: `_FIELDS`."""
+    """Queries in the order of their ids. Arrays beneath `prefix`: `_FIELDS`; while some query's region is
+    scaled, whole/share float64, the share of its area that is left, and whole/{name} for each of `REGION`,
+    the columns as they were registered.
+    """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
-        self._state, self._prefix = state, prefix
+        self.state, self.prefix = state, prefix
         if f"{prefix}/id" not in state:
             for name, dtype in _FIELDS.items():
                 state.create(f"{prefix}/{name}", dtype)
@@ -61,19 +68,43 @@ class QueryTable:
         return len(self["id"])
 
     def __getitem__(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
+        return self.state.array(f"{self.prefix}/{name}")
 
     def append(self, columns: dict[str, Any]) -> Array:
-        """Add queries, given as columns; their positions."""
-        before = len(self)
+        """Add queries, given as columns; their positions. Their regions are not scaled."""
+        before, scaled = len(self), self.shares is not None
         for name in _FIELDS:
-            self._state.append(f"{self._prefix}/{name}", columns[name])
+            self.state.append(f"{self.prefix}/{name}", columns[name])
+        if scaled:
+            for name in REGION:
+                self.state.append(f"{self.prefix}/whole/{name}", columns[name])
+            self.state.append(f"{self.prefix}/whole/share", np.ones(len(self) - before))
         return np.arange(before, len(self))
 
     def remove(self, positions: Array) -> None:
         """Forget the queries at these positions; the positions of others change."""
-        for name in _FIELDS:
-            self._state.replace(f"{self._prefix}/{name}", np.delete(self[name], positions))
+        scaled = () if self.shares is None else ("share", *REGION)
+        for name in (*_FIELDS, *(f"whole/{name}" for name in scaled)):
+            self.state.replace(f"{self.prefix}/{name}", np.delete(self[name], positions))
+
+    @property
+    def shares(self) -> Array | None:
+        """The share of each region's area that is left, float64 (n,); None while all of them are whole."""
+        return self["whole/share"] if f"{self.prefix}/whole/share" in self.state else None
+
+    def set_shares(self, shares: Array | None) -> None:
+        """Note shares; the columns of regions are for the caller to change. None: all are whole again."""
+        if shares is None:
+            self.state.release(f"{self.prefix}/whole/")
+            return
+        if self.shares is None:
+            for name in REGION:
+                self.state.replace(f"{self.prefix}/whole/{name}", self[name])
+        self.state.replace(f"{self.prefix}/whole/share", shares)
+
+    def whole(self, name: str) -> Array:
+        """A column of `REGION` as it was registered."""
+        return self[name] if self.shares is None else self[f"whole/{name}"]
 
     def positions(self, ids: Iterable[int]) -> Array:
         """Where the queries with these ids are; ids that are not there are left out."""
@@ -92,7 +123,8 @@ class Commands:
     """What a batch's commands come to, each query named once: the last word on it counts.
 
     registered: the specs of new queries, and whether each is paused at once. dropped, paused, resumed: ids
-    of queries that were there before, in the state in which they were.
+    of queries that were there before, in the state in which they were. memory: what load shedding and caches
+    are to do from the batch's first step on, before queries come: factor, k, cache and area; None: as before.
     """
 
     registered: list[Spec]
@@ -101,12 +133,13 @@ class Commands:
     paused: set[int]
     resumed: set[int]
     stream_dropped: bool = False
+    memory: Spec | None = None
 
     @property
     def any(self) -> bool:
         """Whether there is anything to do."""
         there = self.registered or self.dropped or self.paused or self.resumed or self.stream_dropped
-        return bool(there)
+        return bool(there) or self.memory is not None
 
     def of_kind(self, name: str) -> Commands:
         """The same, with the new queries of one kind only."""
@@ -129,11 +162,13 @@ def digest(commands: Iterable[Spec]) -> Commands:
     out = Commands([], set(), set(), set(), set())
     new: dict[int, Spec] = {}
     last: dict[int, str] = {}
-    stream_dropped = False
+    stream_dropped, memory = False, None
     for command in commands:
         op = command["op"]
         if op == "drop_stream":
             stream_dropped = True
+        elif op == "memory":
+            memory = {name: command[name] for name in ("factor", "k", "cache", "area")}
         elif op == "register":
             new[command["query"]["id"]] = command["query"]
         elif op == "drop" and command["id"] in new:
@@ -147,7 +182,7 @@ def digest(commands: Iterable[Spec]) -> Commands:
                 out.still.add(id_)
         else:
             {"drop": out.dropped, "pause": out.paused, "resume": out.resumed}[op].add(id_)
-    return Commands([*new.values()], out.still, out.dropped, out.paused, out.resumed, stream_dropped)
+    return Commands([*new.values()], out.still, out.dropped, out.paused, out.resumed, stream_dropped, memory)
 
 
 def columns_of(specs: list[Spec], still: set[int], timing: Timing) -> dict[str, Any]:
@@ -170,6 +205,7 @@ def columns_of(specs: list[Spec], still: set[int], timing: Timing) -> dict[str, 
         **{name: np.full(count, -1) for name in ("area", "focal", "template")},
         "far": [bool(parts([expr for _, expr in spec.get("select", ())], "distance")) for spec in specs],
         "dwell": [spec.get("options", {}).get("dwell_us", 0) for spec in specs],
+        "least": [spec.get("options", {}).get("min_accuracy", 0.0) for spec in specs],
     }
 
 

@@ -11,6 +11,7 @@ from stqsh.core.kernels.distance import distances_between
 from stqsh.core.kernels.gather import gather, tally
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.scaling import tell_shed
 from stqsh.core.telling.report import Report, Told
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,7 @@ class Teller:
         """
         if not len(told.step):
             return
+        told = tell_shed(self._context, told)
         # Kernels are compiled once for each mixture of types, so there is one.
         query, op, ids = told.query.astype(np.int32), told.op.astype(np.int8), self._queries["id"]
         show = told.show.astype(np.int64)

@@ -1,0 +1,61 @@
+"""Which objects load shedding drops, one after the other (SOLE sections 6.4 and 6.5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+
+
+class Standing(NamedTuple):
+    """How queries stand, (queries,) each: held and shed int64, objects in the extended region that are kept
+    and that were dropped; least float64, the share of both that has to be kept, 0 .. 1.
+    """
+
+    held: Array
+    shed: Array
+    least: Array
+
+
+@kernel
+def is_locked(held: Int, shed: Int, least: Float) -> Flag:
+    """Whether a query cannot lose one more object: its accuracy would fall under its minimum."""
+    return held - 1 < least * (held + shed)
+
+
+@kernel
+def shed_objects(start: Array, query: Array, standing: Standing) -> Array:
+    """Drop objects in their order, but those of interest to a locked query; bool (objects,).
+
+    start int64 (objects + 1,), query int32: object i is of interest to the queries at the positions
+    query[start[i]] .. query[start[i + 1]]. held and shed are changed with each drop, so that the next object
+    is judged by what the drops before it left (SOLE section 6.5).
+    """
+    held, shed, least = standing.held, standing.shed, standing.least
+    dropped = np.zeros(len(start) - 1, np.bool_)
+    for i in range(len(dropped)):
+        free = True
+        for k in range(start[i], start[i + 1]):
+            q = query[k]
+            if is_locked(held[q], shed[q], least[q]):
+                free = False
+                break
+        if not free:
+            continue
+        dropped[i] = True
+        for k in range(start[i], start[i + 1]):
+            held[query[k]] -= 1
+            shed[query[k]] += 1
+    return dropped
+
+
+@kernel
+def locked_queries(standing: Standing) -> Array:
+    """Which queries are locked; one without a minimum never is. bool (queries,)."""
+    held, shed, least = standing.held, standing.shed, standing.least
+    out = np.zeros(len(held), np.bool_)
+    for q in range(len(held)):
+        out[q] = least[q] > 0 and is_locked(held[q], shed[q], least[q])
+    return out

@@ -1,0 +1,153 @@
+"""Regions made smaller for a time: query load shedding (SOLE section 6.3).
+
+A query whose region has the share a of its area left is that of the region scaled by sqrt(a) in both
+directions about its centre: a rectangle's sides and a circle's radius, standing or moving, and polygons and
+areas about the centre of their box. So everything that looks at a table's regions sees the scaled ones; what
+they were when they were registered is beside them while some query of the table is scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.gather import gather
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.telling import LEFT, SHED
+from stqsh.core.matching.queries import CIRCLE, REGION, QueryTable
+
+if TYPE_CHECKING:
+    from stqsh.core.matching.answers import RegionContext
+    from stqsh.core.telling.report import Told
+
+Array = npt.NDArray[Any]
+
+
+class AsRegistered(QueryTable):
+    """The queries of a table of which some are scaled, with their regions as registered; only to be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        return super().__getitem__(f"whole/{name}" if name in REGION else name)
+
+    @property
+    def shares(self) -> Array | None:
+        """None: no region is scaled."""
+        return None
+
+
+def will_scale(queries: QueryTable, area: float, which: Array) -> Array:
+    """Which of the queries at these positions `scale` would change; int64, ascending."""
+    which = which[_scalable(queries, which)]
+    before = np.ones(len(which)) if queries.shares is None else queries.shares[which]
+    changing: Array = which[_shares(queries, area, which) != before]
+    return changing
+
+
+def scale(queries: QueryTable, area: float, which: Array) -> None:
+    """Scale regions to a share of their area, but none below its query's least accuracy.
+
+    Args:
+        area: the share, 0 .. 1; 1 brings the regions back, to the bit.
+        which: positions of the queries that are meant. Those without a region, and those for neighbours, have
+            nothing to scale.
+    """
+    at = will_scale(queries, area, which)
+    if not len(at):
+        return
+    shares = np.ones(len(queries)) if queries.shares is None else queries.shares.copy()
+    shares[at] = _shares(queries, area, at)
+    queries.set_shares(shares)
+    _set_regions(queries, at, shares[at])
+    if (shares == 1).all():
+        queries.set_shares(None)
+
+
+def _shares(queries: QueryTable, area: float, at: Array) -> Array:
+    shares: Array = np.clip(np.maximum(area, queries["least"][at]), 0.0, 1.0)
+    return shares
+
+
+def _scalable(queries: QueryTable, at: Array) -> Array:
+    """Whether queries have a region that ends somewhere; bool (n,)."""
+    whole = {name: queries.whole(name)[at] for name in ("a", "b", "radius")}
+    boxed = np.isfinite(whole["a"]) & np.isfinite(whole["b"])
+    ends = np.where(queries["shape"][at] == CIRCLE, np.isfinite(whole["radius"]), boxed)
+    scalable: Array = ends & (queries["k"][at] == 0)
+    return scalable
+
+
+def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
+    """Put the regions at these positions, scaled to shares of their areas, into the table's columns."""
+    factor = np.sqrt(shares)
+    for name in REGION:
+        queries[name][at] = queries.whole(name)[at]
+    for name in ("radius", "d"):  # where it is no corner, d is a radius too, see InterestTable
+        round_ = queries["shape"][at] == CIRCLE
+        queries[name][at[round_]] *= factor[round_]
+    moving = queries["focal"][at] >= 0
+    for name in "ab":
+        queries[name][at[moving]] *= factor[moving]
+    boxed = ~moving & (queries["shape"][at] != CIRCLE) & (shares < 1)
+    at, factor = at[boxed], factor[boxed]
+    for low, high in ("ac", "bd"):
+        first, last = queries[low][at], queries[high][at]
+        middle, reach = (first + last) / 2, (last - first) / 2 * factor
+        queries[low][at], queries[high][at] = middle - reach, middle + reach
+
+
+def in_whole(queries: QueryTable, query: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Where in their queries' regions as registered those places lie that are somewhere in the scaled ones.
+
+    query: positions, of queries whose regions have boxes that stand still; x, y float64. (n,) each.
+    """
+    shares = queries.shares
+    if shares is None or not (shares[query] < 1).any():
+        return x, y
+    factor = np.sqrt(shares[query])
+    out = []
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # of no area nothing is left: nowhere, as it should be
+        for places, low, high in ((x, "a", "c"), (y, "b", "d")):
+            middle = (queries.whole(low)[query] + queries.whole(high)[query]) / 2
+            out.append(np.where(factor < 1, middle + (places - middle) / factor, places))
+    return out[0], out[1]
+
+
+def tell_shed(context: RegionContext, told: Told) -> Told:
+    """The same updates, with the reason `shed` for what left scaled regions only.
+
+    Such an object satisfies the query as it was registered.
+    """
+    shares, objects = context.queries.shares, context.batch.objects
+    if shares is None or not len(told.step):
+        return told
+    left = (told.op < 0) & (told.why == LEFT) & (told.show < objects.versions)
+    at = np.flatnonzero(left & (shares[told.query] < 1))
+    if not len(at):
+        return told
+    why = told.why.copy()
+    for step in np.unique(told.step[at]).tolist():
+        some = at[told.step[at] == step]
+        why[some[_holds_still(context, told.query[some], told.show[some], step)]] = SHED
+    return told._replace(why=why)
+
+
+def _holds_still(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
+    """Which of the versions queries would hold after a step, were their regions not scaled; positions."""
+    objects = context.batch.objects
+    rows, stored = objects.sources
+    versions = versions.astype(np.int32)
+    x, y = (
+        gather(frozen(old), frozen(new), versions.astype(np.int64))
+        for old, new in ((stored.x, rows.x), (stored.y, rows.y))
+    )
+    nowhere = np.full(len(versions), np.nan)
+    steps, none = np.full(len(versions), step, np.int64), np.full(len(versions), -1, np.int32)
+    events = Events(steps, objects.objects_of(versions), none, versions, nowhere, nowhere, x, y)
+    queries = AsRegistered(context.queries.state, context.queries.prefix)
+    return replace(context, queries=queries).held(query, events, step)
