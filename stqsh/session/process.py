@@ -24,6 +24,7 @@ from stqsh.errors import EngineDead
 from stqsh.session import procfs
 from stqsh.session.control import wall_clock_us
 from stqsh.session.home import SessionHome, kept_log
+from stqsh.session.lastwords import last_words
 
 EngineState = Literal["starting", "ready", "stopping", "failed"]
 OnProgress = Callable[[str], None]
@@ -34,7 +35,6 @@ SILENT_US = 60_000_000
 """An engine whose heart has not beaten for so long hangs, though its process may be there."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
-_LOG_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,13 @@ def check_alive(home: SessionHome) -> EngineInfo:
     if info is None:
         raise EngineDead("no engine has been started for this session")
     if info.state == "failed" or not is_alive(info):
-        raise EngineDead(_last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
+        raise EngineDead(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
     if wall_clock_us() - info.heartbeat_us > SILENT_US:
         silent = (wall_clock_us() - info.heartbeat_us) // 1_000_000
-        raise EngineDead(f"the engine (pid {info.pid}) has not answered for {silent} s")
+        raise EngineDead(
+            f"the engine (pid {info.pid}) has not answered for {silent} s",
+            hint=f"stqsh stop {home.name} ends it; the next statement starts it again, where it was",
+        )
     return info
 
 
@@ -193,23 +196,3 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return  # nobody is left in it, or it is not ours any more
-
-
-def _last_words(home: SessionHome, info: EngineInfo) -> str:
-    if info.state == "failed" and info.message:
-        return f"the engine failed: {info.message}"
-    lines = _telling_lines(home.engine_log)
-    return "\n  ".join([f"the engine (pid {info.pid}) is not running any more", *lines])
-
-
-def _telling_lines(log: Path) -> list[str]:
-    """The last lines of a log that name an error, else its last lines; no stack frames."""
-    try:
-        text = log.read_bytes()[-65536:].decode(errors="replace")
-    except OSError:
-        return []
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    frames = ("\tat ", "    at ", "  File ", "    ", "\t...")
-    telling = [line for line in lines if not line.startswith(frames)]
-    errors = [line for line in telling if "Error" in line or "Exception" in line or "rror:" in line]
-    return [line[:300] for line in (errors or telling)[-_LOG_LINES:]]

@@ -12,7 +12,9 @@ from stqsh.shell.backstage import Backstage
 from stqsh.shell.commands import Leave, run_command
 from stqsh.shell.completion import StqlCompleter
 from stqsh.shell.console import Console, Stopwatch
-from stqsh.shell.guard import coloured, error_text, init_file, state_folder, write_traceback
+from stqsh.shell.guard import coloured, error_text, init_file, painted, state_folder, write_traceback
+from stqsh.shell.interrupts import Interrupted, forcible
+from stqsh.shell.obituary import death_text
 from stqsh.shell.prompt import Terminal, make_prompt, open_history
 from stqsh.shell.scripts import Block, is_command, read_scripts, script_text
 from stqsh.shell.showing import Showing
@@ -133,17 +135,23 @@ class Shell:
         session = self._backstage.session()
         self._settle(session)
         watch, numbers = Stopwatch(self.console), [1]
+        interrupted = Interrupted(session)
 
         def begins(number: int) -> None:
             watch.begin()
             numbers.append(number)
+            interrupted.begin(block.statements, number)
 
         goes_on = True
-        for outcome in session.execute(block.statements, file=block.file, on_statement=begins):
-            asked = block.statements[numbers[-1] - 1].format
-            if not self.showing.outcome(session, outcome, numbers[-1], asked):
-                goes_on = False
-                break
+        try:
+            for outcome in session.execute(block.statements, file=block.file, on_statement=begins):
+                asked = block.statements[numbers[-1] - 1].format
+                goes_on = self.showing.outcome(session, outcome, numbers[-1], asked)
+                if not goes_on:
+                    break
+        except KeyboardInterrupt:
+            self.showing.text(interrupted.text())
+            goes_on = False
         watch.done()
         self._backstage.look()
         return goes_on
@@ -170,14 +178,18 @@ class Shell:
         self._guarded(lambda: self._dispatch(text.strip()))
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something; errors are shown and the shell goes on."""
+        """Do something; errors are shown and the shell goes on. A second Ctrl-C always gets out of it."""
+        farewell = f"left by force; session {self._backstage.glance.session}, its queries and streams go on"
         try:
-            action()
+            with forcible(farewell):
+                action()
+        except EngineDead as error:
+            self._is_death_told = True
+            self.showing.text(painted(death_text(error), colour=coloured(sys.stdout)))
         except StqshError as error:
             self.showing.text(error_text(error, colour=coloured(sys.stdout)))
-            self._is_death_told = self._is_death_told or isinstance(error, EngineDead)
         except KeyboardInterrupt:
-            self.showing.text("interrupted; what was begun before goes on")
+            self.showing.text("interrupted; queries and streams go on")
         except Leave:
             raise
         except Exception as error:

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from stqsh.errors import StqshError
+from stqsh.shell.interrupts import undisturbed
 from stqsh.shell.scripts import script_text
 
 _USUAL = ("nano", "vim", "vi", "emacs")
@@ -43,6 +44,7 @@ def _edit(path: Path) -> None:
     import shlex
 
     command = editor()
-    code = subprocess.call(f"{command} {shlex.quote(str(path))}", shell=True)
+    with undisturbed():
+        code = subprocess.call(f"{command} {shlex.quote(str(path))}", shell=True)
     if code:
         raise StqshError(f"the editor {command} ended with {code}; nothing is taken over")

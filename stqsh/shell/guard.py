@@ -57,7 +57,11 @@ def coloured(stream: object) -> bool:
 
 def error_text(error: StqshError, *, colour: bool) -> str:
     """The error's text; in colour the first line is red and carets and hints stand out."""
-    text = error.text()
+    return painted(error.text(), colour=colour)
+
+
+def painted(text: str, *, colour: bool) -> str:
+    """An error's text as `error_text` shows it."""
     if not colour:
         return text
     first, *rest = text.split("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stqsh.errors import EngineDead
     from stqsh.session.home import SessionHome
 
 AGAIN = r"\restart starts it again, as the next statement does; streams and queries go on where they were"
@@ -24,5 +25,10 @@ def obituary(home: SessionHome) -> str:
     try:
         check_alive(home)
     except EngineDead as error:
-        return f"{error}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {AGAIN}"
+        return death_text(error)
     return ""
+
+
+def death_text(error: EngineDead) -> str:
+    """The same for the error that a statement met."""
+    return f"{error.message}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {AGAIN}"

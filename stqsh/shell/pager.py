@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+
+from stqsh.shell.interrupts import undisturbed
 
 _LESS = "FRSX"
 _NONE = ("", "cat")
@@ -48,13 +49,9 @@ def show(render: Callable[[int], bytes], *, paged: bool) -> None:
 def _through(command: str, data: bytes) -> None:
     """Run the pager on the data; Ctrl-C is for the pager while it runs."""
     sys.stdout.flush()
-    # A handler, and not SIG_IGN, which the pager would inherit.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
+    with undisturbed():
         environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
         with suppress(BrokenPipeError):  # the reader has seen enough
             pager.communicate(data)
         pager.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -22,27 +22,33 @@ _STOP_WAIT_S = 10.0
 def run_with_progress(session: Session, running: Running, screen: Screen) -> tuple[str, bool]:
     """Wait for a RUN; words about what it did, and whether it came to its end.
 
-    Raises `EngineDead`, `SourceError`.
+    The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
+    `EngineDead`, `SourceError`.
     """
     view = RunView(session, running, screen)
     try:
         end = running.wait(view.show)
     except KeyboardInterrupt:
-        screen.status("RUN  stops after the batch under way…", now=True)
-        running.cancel()
-        end = _stopped(session, running)
-        return f"RUN is stopped after {view.summary(end)}", False
+        return _stopped(view), False
     finally:
         screen.close()
     return f"ran {view.summary(end)}", True
 
 
-def _stopped(session: Session, running: Running) -> Progress:
-    """The progress once the batch under way is out; not waited for without end."""
-    deadline = time.monotonic() + _STOP_WAIT_S
-    while not running.finished and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return session.progress()
+def _stopped(view: RunView) -> str:
+    """Stop a RUN after the batch under way, which is waited for, unless Ctrl-C comes again; what to say."""
+    view.screen.status("RUN  stops after the batch under way…  Ctrl-C again leaves at once", now=True)
+    running, deadline = view.running, time.monotonic() + _STOP_WAIT_S
+    running.cancel()
+    try:
+        while not running.finished and time.monotonic() < deadline:
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        deadline = 0.0
+    done = view.summary(view.session.progress())
+    if not running.finished:
+        return f"left RUN, which stops after the batch under way; so far: {done}"
+    return f"RUN is stopped after {done}"
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from prompt_toolkit.output import DummyOutput
 from stqsh.errors import HomeError, StqshError
 from stqsh.lang.ast import Statement
 from stqsh.profile import load_profile
+from stqsh.session.control import ControlDb
 from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress
 from stqsh.session.results import Message, Rows, Script
@@ -32,6 +34,7 @@ class Session:
 
     def __init__(self, folder: Path, answers: dict[str, Any]) -> None:
         self.home = SessionHome(folder / "mine")
+        self.link = SimpleNamespace(db=ControlDb(folder))
         self.answers = answers
         self.asked: list[str] = []
         self.closed = False

@@ -1,0 +1,128 @@
+"""Ctrl-C while a statement is at work: the first asks it to end and says what goes on, the second forces.
+
+Python tells its main thread of a signal between two steps of its own; code below it (a database that is
+locked, a great file) may keep it waiting. A thread of this module then ends the shell by itself: the session
+and its engine are other processes, and go on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from stqsh.shell.guard import INTERRUPTED, say
+
+if TYPE_CHECKING:
+    from stqsh.lang.ast import Statement
+    from stqsh.session.client import Session
+
+GRACE_S = 1.0
+"""So long Python may take to answer a second Ctrl-C itself."""
+_WORDS = 4
+
+
+@contextmanager
+def forcible(farewell: str) -> Iterator[None]:
+    """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
+
+    Does nothing outside the main thread, which alone may handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch = _Watch(farewell)
+    before = signal.signal(signal.SIGINT, watch.answered)
+    try:
+        yield
+    finally:
+        watch.close()
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave Ctrl-C to another program on the terminal (a pager, an editor) while it runs."""
+    # A handler, and not SIG_IGN, which the program would inherit.
+    before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, before)
+
+
+class _Watch:
+    """Counts the interrupts that came and those that Python answered."""
+
+    def __init__(self, farewell: str) -> None:
+        self._farewell = farewell
+        self._came = self._answered = 0
+        self._over = threading.Event()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._look, name="interrupts", daemon=True)
+        self._thread.start()
+
+    def answered(self, number: int, frame: FrameType | None) -> None:
+        """Python's own handler: the first is an exception in the main thread, as ever."""
+        self._answered += 1
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        self._over.set()
+        os.close(self._write)
+        self._thread.join()
+        os.close(self._read)
+
+    def _look(self) -> None:
+        """Read a byte for each signal until the pipe is closed."""
+        while numbers := os.read(self._read, 64):
+            self._came += numbers.count(signal.SIGINT)
+            if self._came - self._answered >= 2:
+                self._force(self._answered)
+
+    def _force(self, answered: int) -> None:
+        if self._over.wait(GRACE_S) or self._answered > answered:
+            self._came = self._answered
+            return
+        say(f"\n{self._farewell}")
+        os._exit(INTERRUPTED)
+
+
+class Interrupted:
+    """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._statements: list[Statement] = []
+        self._number = self._logged = 0
+
+    def begin(self, statements: list[Statement], number: int) -> None:
+        """The statement of that number, from 1, begins."""
+        from stqsh.session.control import last_seq
+
+        self._statements, self._number = statements, number
+        self._logged = last_seq(self._session.link.db)
+
+    def text(self) -> str:
+        """Whether the statement is done, and what becomes of those behind it."""
+        name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
+        rest = len(self._statements) - self._number
+        parts = [f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"]
+        if rest:
+            parts.append(f"the {rest} statements after it are not run" if rest > 1 else "the next is not run")
+        return "; ".join([*parts, "queries and streams go on"])
+
+    def _is_logged(self) -> bool:
+        """Whether the session was asked for anything that changes it since the statement began."""
+        rows = self._session.link.db.query(
+            "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
+        )
+        return bool(rows)

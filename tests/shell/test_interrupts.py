@@ -1,0 +1,84 @@
+"""Ctrl-C while a statement is at work: what it says, and the second one, which forces."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pexpect
+import pytest
+
+from stqsh.lang.parse import parse
+from stqsh.session.control import ControlDb, append
+from stqsh.shell.interrupts import Interrupted, forcible, undisturbed
+
+STUCK = """
+import sqlite3, sys
+from stqsh.shell.interrupts import forcible
+database = sqlite3.connect(sys.argv[1], timeout=120)
+with forcible("left by force; the session goes on"):
+    print("asking", flush=True)
+    database.execute("BEGIN EXCLUSIVE")
+"""
+"""Waits in a library's code for a lock that somebody else holds: Python hears no signal there."""
+
+
+def interrupted(tmp_path: Path, text: str, begun: int) -> tuple[Interrupted, ControlDb]:
+    db = ControlDb(tmp_path)
+    session: Any = SimpleNamespace(link=SimpleNamespace(db=db))
+    told = Interrupted(session)
+    told.begin(list(parse(text)), begun)
+    return told, db
+
+
+def test_it_says_of_a_statement_that_nothing_was_done_and_what_is_not_run(tmp_path: Path) -> None:
+    told, db = interrupted(tmp_path, "SELECT COUNT(*) FROM a; RUN; SHOW STATUS;", 1)
+    append(db, "ask", "", {"spec": {}})  # a question that went by way of the log changes nothing
+    assert told.text() == (
+        "interrupted: SELECT COUNT(*) FROM a … is not done; the 2 statements after it are not run; "
+        "queries and streams go on"
+    )
+
+
+def test_it_says_of_a_statement_that_it_is_done(tmp_path: Path) -> None:
+    told, db = interrupted(tmp_path, "SHOW STATUS; PAUSE taxis;", 2)
+    append(db, "pause", "PAUSE taxis;", {"id": 1})
+    assert told.text() == "interrupted: PAUSE taxis … is done; queries and streams go on"
+
+
+def test_one_that_is_heard_is_an_interrupt_as_ever_however_many_there_were_before() -> None:
+    with forcible("left by force"):
+        for _ in range(4):
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+        with undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "interrupts" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_second_gets_out_of_what_hears_none(tmp_path: Path) -> None:
+    path = tmp_path / "locked.db"
+    with sqlite3.connect(path, isolation_level=None) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN EXCLUSIVE")
+        child = pexpect.spawn(sys.executable, ["-c", STUCK, str(path)], timeout=30)
+        child.expect("asking")
+        time.sleep(0.3)  # until it waits for the lock; too early an interrupt ends it at once
+        child.sendintr()
+        time.sleep(0.3)  # a terminal forgets what is typed behind an interrupt that it has not passed on yet
+        child.sendintr()
+        child.expect("left by force; the session goes on")
+        child.expect(pexpect.EOF)
+        child.close()
+    assert child.exitstatus == 130
+    database.close()
