@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from stqsh.core.chunks import CHUNK, Chunk, from_table, pack, unpack, unpack_json
+from stqsh.engine.oversight import Oversight
 from stqsh.engine.schema import TIMING
 from stqsh.session.answers import write_answer
 from stqsh.session.control import ControlDb, wall_clock_us
 from stqsh.session.delivery import BatchEffects, Found, record_batch
 from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress, Spec
+from stqsh.session.settings import session_settings
 from stqsh.session.updates import write_batch
 
 
@@ -54,6 +56,7 @@ class Deliver:
         clock: Callable[[], int] = wall_clock_us,
     ) -> None:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
+        self._oversight = Oversight(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
 
@@ -69,11 +72,20 @@ class Deliver:
         progress = self._progress(number, delivered, split)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
-        effects = BatchEffects(delivered.ended, delivered.sizes, delivered.found, delivered.asks)
-        record_batch(self._control, progress, effects)
+        self._record(progress, delivered)
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
+
+    def _record(self, progress: Progress, delivered: Delivered) -> None:
+        """Write progress and effects; no SET gets between the settings and the order that follows."""
+        with self._control.transaction():
+            order = self._oversight.decision(delivered.stats, delivered.clock)
+            memory = None if order is None else asdict(order)
+            effects = BatchEffects(
+                delivered.ended, delivered.sizes, delivered.found, delivered.asks, memory=memory
+            )
+            record_batch(self._control, progress, effects)
 
     def _progress(self, number: int, delivered: Delivered, split: dict[str, int]) -> Progress:
         clock = delivered.clock
@@ -110,6 +122,7 @@ class Deliver:
             "playing": clock.get("playing", False),
             "rows": clock.get("rows", {}),
             "slots": by_slot(delivered.stats),
+            "memory": self._oversight.told(delivered.stats, clock["seq"]),
             "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
             "time": split,
         }

@@ -23,12 +23,14 @@ class Ledger:
 
     `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
     every slot (object routing, architecture section 4). A query that ended by its `FOR` keeps its count until
-    its stream is dropped, which costs a broadcast and changes no answer.
+    its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
+    memory of significant streams, None before the first.
     """
 
     seq: int = 0
     streams: dict[int, Spec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
+    memory: Spec | None = None
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -39,6 +41,8 @@ class Ledger:
         elif row.kind == "drop_stream":
             self.streams.pop(row.spec["id"], None)
             self.focal.pop(row.spec["id"], None)
+        elif row.kind == "memory":
+            self.memory = row.spec
         elif row.kind == "register" and (key := focal_key(row.spec)) is not None:
             stream_id = row.spec["stream_id"]
             self._focal_of_query[row.spec["id"]] = (stream_id, key)
@@ -57,7 +61,7 @@ class Ledger:
     def copy(self) -> Ledger:
         """Give a ledger that can be folded on without touching this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
-        return Ledger(self.seq, dict(self.streams), focal, dict(self._focal_of_query))
+        return Ledger(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)

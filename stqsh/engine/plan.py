@@ -64,8 +64,9 @@ class Planner:
         clock = clock_content(first, last, self._feeds.of(self._log.streams(), last))
         clock["asks"] = [question(row) for row in self._log.asks(first.answered, last.answered)]
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
-        head = Head(clock, (first.seq, last.seq), defined, lookups)
-        return cut_into_tasks(self.home, self.slots, head, (first, last), self._log.ledger_at(last.seq))
+        ledger = self._log.ledger_at(last.seq)
+        head = Head(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
+        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger)
 
     def _read(self, offset: Offset) -> None:
         """Read the log around an offset, as far as it can be taken in now."""

@@ -43,12 +43,14 @@ _OPERATIONS = {
     "resume_query": "resume",
     "drop_stream": "drop_stream",
 }
+#: What a command "memory" says to a significant stream.
+_MEMORY = ("factor", "k", "cache", "area")
 _DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
 @dataclass(frozen=True)
 class Head:
-    """What slots get before the records: clock, rows of the log, keys to look up.
+    """What slots get before the records: clock, rows of the log, keys to look up, the order about memory.
 
     `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
     `first < seq <= last` define become known, which may be earlier.
@@ -58,6 +60,7 @@ class Head:
     commands: tuple[int, int]
     defined: tuple[int, int]
     lookups: dict[int, tuple[Key, ...]]
+    memory: Spec | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def _head_chunks(task: Task, head: Head) -> Iterator[Chunk]:
             yield from _to_all(task, row.spec["id"], "define", PART_DEFINE, pack_json(row.spec))
         elif row.kind in _DROPS:
             yield from _to_all(task, row.spec["id"], _DROPS[row.kind], PART_COMMANDS, pack_json({}))
-    for stream_id, commands in sorted(_commands(rows).items()):
+    for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
         yield from _command_chunks(task, stream_id, commands)
     yield from _seed_chunks(task, rows)
 
@@ -167,6 +170,20 @@ def _commands(rows: list[LogRow]) -> dict[int, list[Spec]]:
             stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
             content = {"query": row.spec} if row.kind == "register" else {"id": row.spec["id"]}
             commands.setdefault(stream_id, []).append({"op": _OPERATIONS[row.kind], **content})
+    return commands
+
+
+def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[Spec]]:
+    """The commands of log rows per stream, before them the standing order about memory where it is new."""
+    commands = _commands(rows)
+    if head.memory is None:
+        return commands
+    told_to_all = any(row.kind == "memory" for row in rows)
+    new = {row.spec["id"] for row in rows if row.kind == "create_stream"}
+    order = {"op": "memory", **{name: head.memory[name] for name in _MEMORY}}
+    for stream_id, stream in task.streams.items():
+        if stream.get("retain") == "significant" and (told_to_all or stream_id in new):
+            commands[stream_id] = [order, *commands.get(stream_id, [])]
     return commands
 
 

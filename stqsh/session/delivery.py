@@ -30,13 +30,15 @@ class Found:
 class BatchEffects:
     """What a batch changes: query ids that ended, query id -> answer size, look-ups, further questions.
 
-    `asks` are specs for the log: snapshots that moved on to their second question.
+    `asks` are specs for the log: snapshots that moved on to their second question. `memory`: the spec of an
+    order to the slots about their memory.
     """
 
     ended: Iterable[int] = ()
     sizes: Mapping[int, int] = field(default_factory=dict)
     found: Iterable[Found] = ()
     asks: Iterable[Spec] = ()
+    memory: Spec | None = None
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
@@ -51,6 +53,8 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
             append_found(control, found)
         for ask in effects.asks:
             append(control, "ask", "", ask)
+        if effects.memory is not None:
+            append(control, "memory", "", effects.memory)
         record_progress(control, progress)
     return True
 

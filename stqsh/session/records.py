@@ -28,6 +28,7 @@ LogKind = Literal[
     "set",
     "found",
     "ask",
+    "memory",
 ]
 QueryState = Literal["active", "paused", "dropped", "ended"]
 StreamState = Literal["new", "reading", "ready", "failed", "endless"]
@@ -42,7 +43,8 @@ class LogRow:
     {"id", "name"}; register: QuerySpec; drop, pause_query, resume_query: {"id", "name", "stream_id"}; play:
     {"id", "name", "pace"} of the stream, with pace null, "max" or a factor; pause: {"id", "name"}; run:
     {"mode", …}; stop_run: {"run": its seq}; set: {"key", "value"}; found: {"stream_id", "up_to"} with the
-    packed record batch in `payload`; ask: {"spec": of a snapshot SELECT}.
+    packed record batch in `payload`; ask: {"spec": of a snapshot SELECT}; memory: the fields of a
+    `stqsh.session.memory.Order`.
     """
 
     seq: int
@@ -138,7 +140,8 @@ class Progress:
     JSON that the engine fills as it can; SHOW knows "records" (of the batch), "records_total",
     "records_per_s", "updates", "stale", "lag_s", "backlog", "time" {part of a batch: µs} and "slots"
     [{"slot", "records", "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us",
-    "decode_us"}].
+    "decode_us", "memory"}], and, while a stream keeps significant objects only, "memory" {"factor", "k",
+    "cache", "area" (the order in force), "objects", "shadow", "bytes", "approximate", "least"}.
     """
 
     batch: int = -1
