@@ -36,8 +36,8 @@ from stqsh.session.manual import help_text
 from stqsh.session.records import QueryRow, Spec, StreamRow
 from stqsh.session.results import Answer, Message, Outcome
 from stqsh.session.running import Running
-from stqsh.session.settings import check_setting
 from stqsh.session.show import SUBJECTS
+from stqsh.session.tuning import set_setting
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[Desk, Any], Iterator[Outcome]]
@@ -140,6 +140,17 @@ def tail(desk: Desk, statement: ast.Tail) -> Iterator[Outcome]:
     yield Following(query, options, desk.link, until_idle=not desk.autoplay)
 
 
+def draw_map(desk: Desk, statement: ast.Map) -> Iterator[Outcome]:
+    """MAP."""
+    from stqsh.session.maps.feed import MapFeed  # numpy and pyarrow: not before they are needed
+
+    spec = bind(statement, desk.view).spec
+    stream = _stream(desk, spec["stream"])
+    names = None if spec["queries"] is None else tuple(spec["queries"])
+    desk.link.wake()
+    yield MapFeed(stream, names, spec["file"], desk.link, desk.snapshots, once=not desk.autoplay)
+
+
 def show(desk: Desk, statement: ast.Show) -> Iterator[Outcome]:
     """SHOW."""
     subject = SUBJECTS.get(statement.what)
@@ -196,16 +207,6 @@ def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
     return None if x is None or y is None else (x, y)
 
 
-def set_setting(desk: Desk, statement: ast.SetSetting) -> Iterator[Outcome]:
-    """SET key = value."""
-    bound = bind(statement, desk.view)
-    key = bound.spec["key"]
-    value = check_setting(key, str(bound.spec["value"]))
-    changes.set_value(desk.link.db, _text(statement), key, value)
-    late = key.startswith(("engine.", "spark."))
-    yield Message(f"{key} is {value}" + (", once the engine starts again" if late else ""))
-
-
 def help_(desk: Desk, statement: ast.Help) -> Iterator[Outcome]:
     """HELP."""
     del desk
@@ -233,6 +234,7 @@ ACTIONS: dict[type[ast.Statement], Action] = {
     ast.PauseQuery: pause_query,
     ast.ResumeQuery: resume_query,
     ast.Tail: tail,
+    ast.Map: draw_map,
     ast.Show: show,
     ast.ShowQuery: show_one,
     ast.Explain: explain_statement,

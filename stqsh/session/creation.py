@@ -12,10 +12,12 @@ from stqsh.lang.binding.times import duration_us
 from stqsh.lang.errors import BindFault, locating
 from stqsh.lang.expressions import Quantity
 from stqsh.lang.printer import to_sql
-from stqsh.session import changes
+from stqsh.session import changes, memory
 from stqsh.session.catalogue import live_streams
 from stqsh.session.desk import Desk
+from stqsh.session.records import Spec, StreamRow
 from stqsh.session.results import Message, Outcome
+from stqsh.session.settings import session_settings
 from stqsh.session.sourcing import with_absolute_files
 from stqsh.session.units import duration
 
@@ -31,7 +33,7 @@ def create_stream(desk: Desk, statement: ast.CreateStream) -> Iterator[Outcome]:
         statement = _with_session_tick(desk, statement)
     statement = with_absolute_files(statement, desk.script)
     bound = _bound(desk, statement)
-    stream = changes.create_stream(desk.link.db, f"{to_sql(statement)};", bound.spec)
+    stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     desk.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *bound.notes]))
     if desk.autoplay:
@@ -48,6 +50,17 @@ def create_table(desk: Desk, statement: ast.CreateTable) -> Iterator[Outcome]:
     table = changes.create_table(desk.link.db, f"{to_sql(statement)};", bound.spec)
     desk.link.wake()
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
+
+
+def _entered(desk: Desk, text: str, spec: Spec) -> StreamRow:
+    """Enter a stream; one that keeps significant objects only is told how much with its first step."""
+    db = desk.link.db
+    with db.transaction():
+        first = not memory.has_significant_streams(db)
+        stream = changes.create_stream(db, text, spec)
+        if memory.is_significant(stream):
+            memory.follow_settings(db, session_settings(db, desk.profile), anew=first)
+    return stream
 
 
 def there_already(desk: Desk, statement: ast.Statement) -> Message:

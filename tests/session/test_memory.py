@@ -1,0 +1,114 @@
+"""SET and CREATE: what slots are told about their memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stqsh.profile import load_profile
+from stqsh.session import changes
+from stqsh.session.client import Session
+from stqsh.session.control import read_log
+from stqsh.session.link import Link
+from stqsh.session.memory import MemorySettings, Order, append_order, memory_settings, standing_order
+from stqsh.session.results import Message
+from tests.session.conftest import STREAM
+
+SIGNIFICANT = {**STREAM, "retain": "significant"}
+
+
+@pytest.fixture
+def say(link: Link) -> Callable[[str], list[str]]:
+    session = Session(link.home, load_profile(None, {}), autoplay=False, link=link)
+
+    def said(text: str) -> list[str]:
+        return [outcome.text for outcome in session.execute(text) if isinstance(outcome, Message)]
+
+    return said
+
+
+def orders(link: Link) -> list[Order]:
+    return [Order(**row.spec) for row in read_log(link.db) if row.kind == "memory"]
+
+
+def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Link, say: Any) -> None:
+    changes.create_stream(link.db, "", SIGNIFICANT)
+    say("SET cache.factor = 0.25; SET cache.factor = 0.25; SET shell.scheme = light;")
+    assert orders(link) == [Order(factor=0.25)]
+    assert [row.kind for row in read_log(link.db)] == ["create_stream", "set", "memory", "set", "set"]
+
+
+def test_shedding_that_is_switched_off_ends_at_once(link: Link, say: Any) -> None:
+    changes.create_stream(link.db, "", SIGNIFICANT)
+    say("SET shedding.budget = 100; SET shedding = object;")
+    append_order(link.db, Order(k=4))
+    say("SET shedding.keep = 0.5")
+    assert standing_order(link.db) == Order(k=4)
+    say("SET shedding = off")
+    assert standing_order(link.db) == Order()
+
+
+def test_another_mode_ends_what_the_first_one_shed(link: Link, say: Any) -> None:
+    changes.create_stream(link.db, "", SIGNIFICANT)
+    say("SET shedding.budget = 100; SET shedding = query;")
+    append_order(link.db, Order(cache=0.0, area=0.5))
+    say("SET shedding = object")
+    assert standing_order(link.db) == Order()
+
+
+def test_nothing_is_said_where_no_stream_is_significant(link: Link, stream: Any, say: Any) -> None:
+    say("SET cache.factor = 0.25")
+    assert orders(link) == []
+
+
+def test_the_first_significant_stream_is_told_what_was_set_before(
+    link: Link, say: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stqsh.lang.binding import streams
+
+    monkeypatch.setattr(streams, "STREAM_RULES", ())
+    (tmp_path / "a.csv").write_text("oid,lon,lat,ts\n")
+    create = (
+        "CREATE MOVING STREAM {} (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)"
+        f" FROM FILE '{tmp_path}/a.csv' REPORT EVERY 5 s MAX SPEED 60 km/h RETAIN SIGNIFICANT;"
+    )
+    say("SET cache.factor = 0.5; SET shedding = object; SET shedding.budget = '1 MB';")
+    say(create.format("a"))
+    assert [row.kind for row in read_log(link.db)][-2:] == ["create_stream", "memory"]
+    assert orders(link) == [Order(factor=0.5)]
+    append_order(link.db, Order(0.5, 7))
+    say(create.format("b"))
+    assert standing_order(link.db) == Order(0.5, 7)
+    say("DROP STREAM a; DROP STREAM b;" + create.format("c"))
+    assert standing_order(link.db) == Order(0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("SET shedding = object", "shedding is object; nothing is shed before there is a budget"),
+        (
+            "SET shedding.budget = '64 MB'",
+            "shedding.budget is 64 MB; nothing is shed yet: SET shedding = object;",
+        ),
+        (
+            "SET cache.factor = 0.5",
+            "cache.factor is 0.5; it takes hold with the first stream that is to RETAIN",
+        ),
+        ("SET engine.slots = 3", "engine.slots is 3, once the engine starts again"),
+        ("SET shell.scheme = dark", "shell.scheme is dark"),
+    ],
+)
+def test_a_setting_that_does_nothing_yet_says_so(text: str, remark: str, say: Any) -> None:
+    assert say(text)[0].startswith(remark)
+
+
+def test_a_budget_is_in_objects_or_in_bytes() -> None:
+    objects = load_profile(None, {"STQSH_SHEDDING": "query", "STQSH_SHEDDING_BUDGET": "2000"})
+    assert memory_settings(objects) == MemorySettings("query", 2000)
+    size = load_profile(None, {"STQSH_SHEDDING_BUDGET": "2 MB", "STQSH_SHEDDING_KEEP": "0.5"})
+    assert memory_settings(size) == MemorySettings("off", 2 << 20, in_bytes=True, keep=0.5)
+    assert memory_settings(size).target == 1 << 20
+    assert not memory_settings(size).sheds
