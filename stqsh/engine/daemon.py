@@ -31,8 +31,8 @@ def main() -> None:
     if sys.argv[1:2] == [_WORKER]:
         for name in _NEEDED:
             import_module(name)
-        # Spark has a worker collect garbage after each task. To look through all that was imported took half of
-        # the workers' time: 9.4 s of processor time a million records with it, 4.7 s without (bench range).
+        # Spark has a worker collect garbage after each task. To look through all that was imported took half
+        # of the engine's processor time: 9.4 s a million records with it, 4.7 s without (bench range).
         gc.collect()
         gc.freeze()
     import_module("pyspark.daemon").manager()
