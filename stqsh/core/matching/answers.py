@@ -124,25 +124,27 @@ class RegionContext:
         if not len(positions):
             return Members(*(np.empty(0, np.int32) for _ in range(3)))
         arrivals = self.batch.objects.arrivals(step, among)
+        pairs = self.holders(positions, arrivals, step)
+        return Members(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
+
+    def holders(self, positions: Array, arrivals: Events, step: int) -> Pairs:
+        """The pairs of arrivals and queries at these positions whose answers have them after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
         pairs = self.settle(self._in_circles(pairs, arrivals, step), arrivals)
-        event = pairs.event[pairs.flags != 0]
-        return Members(pairs.query[pairs.flags != 0], arrivals.obj[event], arrivals.new[event])
+        held = pairs.flags != 0
+        return Pairs(*(column[held] for column in pairs))
 
-    def held(self, positions: Array, events: Events, step: int) -> Array:
-        """Which queries have the object of an event in their answers after a step, event i for query i.
-
-        int64, ascending: the numbers of those that do. Of keyword queries terms are not looked at.
-        """
-        boxes = self.boxes(positions, step)
-        x, y = events.nx, events.ny
-        within = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
-        event = np.flatnonzero(within).astype(np.int32)
-        flags = np.full(len(event), IS, np.uint8)
-        pairs = Pairs(event, positions[event].astype(np.int32), flags)
-        pairs = self.settle(self._in_circles(pairs, events, step), events)
-        held: Array = pairs.event[pairs.flags != 0]
-        return held
+    def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
+        """Whether each place lies in the region of its query after a step; (n,) each, bool."""
+        boxes, count = self.boxes(positions, step), len(positions)
+        inside = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
+        nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
+        events = Events(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
+        flags = np.where(inside, np.uint8(IS), np.uint8(0))
+        pairs = Pairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
+        pairs = self._in_shape(self._in_circles(pairs, events, step), events)
+        within: Array = pairs.flags != 0
+        return within
 
     def _in_boxes(self, positions: Array, arrivals: Events, step: int) -> Pairs:
         """The pairs of queries and objects in their boxes, with the terms that keyword queries ask for."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.gather import gather
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.telling import LEFT, SHED
@@ -39,21 +38,22 @@ class AsRegistered(QueryTable):
         return None
 
 
-def will_scale(queries: QueryTable, area: float, which: Array) -> Array:
-    """Which of the queries at these positions `scale` would change; int64, ascending."""
+def will_scale(queries: QueryTable, area: float, which: Array | None = None) -> Array:
+    """Which of the queries at these positions, or of all, `scale` would change; int64, ascending."""
+    which = np.arange(len(queries)) if which is None else which
     which = which[_scalable(queries, which)]
     before = np.ones(len(which)) if queries.shares is None else queries.shares[which]
     changing: Array = which[_shares(queries, area, which) != before]
     return changing
 
 
-def scale(queries: QueryTable, area: float, which: Array) -> None:
+def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
     """Scale regions to a share of their area, but none below its query's least accuracy.
 
     Args:
         area: the share, 0 .. 1; 1 brings the regions back, to the bit.
-        which: positions of the queries that are meant. Those without a region, and those for neighbours, have
-            nothing to scale.
+        which: positions of the queries that are meant, all unless given. Those without a region, and those
+            for neighbours, have nothing to scale.
     """
     at = will_scale(queries, area, which)
     if not len(at):
@@ -85,18 +85,18 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
     factor = np.sqrt(shares)
     for name in REGION:
         queries[name][at] = queries.whole(name)[at]
-    for name in ("radius", "d"):  # where it is no corner, d is a radius too, see InterestTable
-        round_ = queries["shape"][at] == CIRCLE
-        queries[name][at[round_]] *= factor[round_]
+    rounds = queries["shape"][at] == CIRCLE
+    queries["radius"][at[rounds]] *= factor[rounds]
     moving = queries["focal"][at] >= 0
     for name in "ab":
         queries[name][at[moving]] *= factor[moving]
-    boxed = ~moving & (queries["shape"][at] != CIRCLE) & (shares < 1)
+    boxed = ~moving & ~rounds & (shares < 1)
     at, factor = at[boxed], factor[boxed]
     for low, high in ("ac", "bd"):
         first, last = queries[low][at], queries[high][at]
-        middle, reach = (first + last) / 2, (last - first) / 2 * factor
-        queries[low][at], queries[high][at] = middle - reach, middle + reach
+        middle = (first + last) / 2
+        queries[low][at] = middle + (first - middle) * factor
+        queries[high][at] = middle + (last - middle) * factor
 
 
 def in_whole(queries: QueryTable, query: Array, x: Array, y: Array) -> tuple[Array, Array]:
@@ -121,7 +121,7 @@ def in_whole(queries: QueryTable, query: Array, x: Array, y: Array) -> tuple[Arr
 def tell_shed(context: RegionContext, told: Told) -> Told:
     """The same updates, with the reason `shed` for what left scaled regions only.
 
-    Such an object satisfies the query as it was registered.
+    Such an object is in the region as it was registered.
     """
     shares, objects = context.queries.shares, context.batch.objects
     if shares is None or not len(told.step):
@@ -133,21 +133,21 @@ def tell_shed(context: RegionContext, told: Told) -> Told:
     why = told.why.copy()
     for step in np.unique(told.step[at]).tolist():
         some = at[told.step[at] == step]
-        why[some[_holds_still(context, told.query[some], told.show[some], step)]] = SHED
+        why[some[_is_cut_off(context, told.query[some], told.show[some], step)]] = SHED
     return told._replace(why=why)
 
 
-def _holds_still(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
-    """Which of the versions queries would hold after a step, were their regions not scaled; positions."""
+def _is_cut_off(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
+    """Whether versions lie in the regions of queries after a step, but not in what is left of them.
+
+    bool (n,); their own places count, also those of objects that have been forgotten in the step.
+    """
     objects = context.batch.objects
     rows, stored = objects.sources
-    versions = versions.astype(np.int32)
     x, y = (
         gather(frozen(old), frozen(new), versions.astype(np.int64))
         for old, new in ((stored.x, rows.x), (stored.y, rows.y))
     )
-    nowhere = np.full(len(versions), np.nan)
-    steps, none = np.full(len(versions), step, np.int64), np.full(len(versions), -1, np.int32)
-    events = Events(steps, objects.objects_of(versions), none, versions, nowhere, nowhere, x, y)
-    queries = AsRegistered(context.queries.state, context.queries.prefix)
-    return replace(context, queries=queries).held(query, events, step)
+    whole = replace(context, queries=AsRegistered(context.queries.state, context.queries.prefix))
+    cut_off: Array = whole.within(query, x, y, step) & ~context.within(query, x, y, step)
+    return cut_off
