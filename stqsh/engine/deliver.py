@@ -122,7 +122,7 @@ class Deliver:
             "playing": clock.get("playing", False),
             "rows": clock.get("rows", {}),
             "slots": by_slot(delivered.stats),
-            "memory": self._oversight.told(delivered.stats, clock["seq"]),
+            "memory": self._oversight.told(delivered.stats, clock),
             "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
             "time": split,
         }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from stqsh.engine.settling import Batch, Settling, grows
 from stqsh.engine.shedding import decide, load_of
 from stqsh.profile import Profile
 from stqsh.session.catalogue import stream_by_id
 from stqsh.session.control import ControlDb
+from stqsh.session.delivery import read_progress
 from stqsh.session.memory import MemorySettings, Order, memory_settings, orders_after
 from stqsh.session.records import Spec
 from stqsh.session.settings import session_settings
@@ -20,26 +22,27 @@ class Oversight:
         self._control, self._profile = control, profile
         self._orders: list[tuple[int, Order]] = [(0, Order())]
         self._report_steps: dict[int, int] = {}
+        progress = read_progress(control)
+        self._seq = progress.seq
+        self._settling = Settling.from_json((progress.stats.get("memory") or {}).get("settling"))
 
-    def told(self, stats: list[Spec], seq: int) -> Spec | None:
-        """What a status line says of a batch: the order in force and the sums; None: nothing is significant.
+    def told(self, stats: list[Spec], clock: Spec) -> Spec | None:
+        """What status lines say of a batch: the order in force, sums, and which queries are not settled yet.
 
-        stats: of the slots' Evaluate. seq: the last row of the log that the batch took in.
+        None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
         """
         streams = _by_slot_and_stream(stats)
         if not streams:
+            self._seq = clock["seq"]
             return None
-        self._follow(seq)
-        order = self._orders[0][1]
+        in_force = self._take(streams, clock)
         sums = {name: sum(int(told[name]) for _, told in streams) for name in _SUMS}
         return {
-            "factor": order.factor,
-            "k": order.k,
-            "cache": order.cache,
-            "area": order.area,
+            **{name: getattr(in_force, name) for name in ("factor", "k", "cache", "area")},
             **sums,
             "approximate": max(int(told["approximate"]) for _, told in streams),
             "least": min(float(told["least"]) for _, told in streams),
+            "settling": self._settling.to_json(),
         }
 
     def decision(self, stats: list[Spec], clock: Spec) -> Order | None:
@@ -54,10 +57,24 @@ class Oversight:
         seq, standing = self._orders[-1]
         if seq > clock["seq"]:
             return None
-        report_steps = max(self._steps_of(stream, clock) for stream, _ in streams)
-        load = load_of((told for _, told in streams), clock["last_step"], report_steps)
+        load = load_of((told for _, told in streams), clock["last_step"], self._steps_of(streams, clock))
         order = decide(self._settings(), load, standing)
         return None if order is standing else order
+
+    def _take(self, streams: list[tuple[int, Spec]], clock: Spec) -> Order:
+        """Note what the batch brought; the order in force in it."""
+        self._follow(self._seq)
+        orders = [order for number, order in self._orders if number <= max(clock["seq"], self._orders[0][0])]
+        batch = Batch(
+            clock["first_step"],
+            clock["last_step"],
+            self._seq,
+            clock["seq"],
+            self._steps_of(streams, clock),
+            grows(orders),
+        )
+        self._settling, self._seq = self._settling.after(batch), clock["seq"]
+        return orders[-1]
 
     def _follow(self, seq: int) -> None:
         """Read what is new; the first order is then the one in force once the log's row `seq` is taken in."""
@@ -68,12 +85,12 @@ class Oversight:
     def _settings(self) -> MemorySettings:
         return memory_settings(session_settings(self._control, self._profile))
 
-    def _steps_of(self, stream: int, clock: Spec) -> int:
-        """How many steps it takes until every object of a stream has reported."""
-        if stream not in self._report_steps:
+    def _steps_of(self, streams: list[tuple[int, Spec]], clock: Spec) -> int:
+        """After how many steps every object of these streams has reported."""
+        for stream in {stream for stream, _ in streams} - self._report_steps.keys():
             report_us = stream_by_id(self._control, stream).spec["report_every_us"]
             self._report_steps[stream] = -(-report_us // (clock["tick_us"] or 1)) + 1
-        return self._report_steps[stream]
+        return max(self._report_steps[stream] for stream, _ in streams)
 
 
 def _by_slot_and_stream(stats: list[Spec]) -> list[tuple[int, Spec]]:

@@ -141,7 +141,7 @@ class Progress:
     "records_per_s", "updates", "stale", "lag_s", "backlog", "time" {part of a batch: µs} and "slots"
     [{"slot", "records", "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us",
     "decode_us", "memory"}], and, while a stream keeps significant objects only, "memory" {"factor", "k",
-    "cache", "area" (the order in force), "objects", "shadow", "bytes", "approximate", "least"}.
+    "cache", "area" (the order in force), "objects", "shadow", "bytes", "approximate", "least", "settling"}.
     """
 
     batch: int = -1

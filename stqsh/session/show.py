@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stqsh.profile import Profile
+from stqsh.session.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.session.catalogue import (
     live_areas,
     live_queries,
@@ -20,6 +21,7 @@ from stqsh.session.catalogue import (
 from stqsh.session.costs import update_rates, work_shares
 from stqsh.session.delivery import stream_statuses
 from stqsh.session.link import Link
+from stqsh.session.loads import show_cache, show_load
 from stqsh.session.process import is_alive, read_engine
 from stqsh.session.records import AreaRow, Progress, StreamRow, StreamStatus, TableRow
 from stqsh.session.results import Rows
@@ -45,6 +47,8 @@ def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
         ("step", progress.step),
         ("clock", iso(progress.at_us())),
         ("streams", _activity(link, progress)),
+        ("answers", summary(link).text()),
+        ("shedding", shedding_text(progress.stats.get("memory")) or None),
         *_load(progress.stats),
         ("dead letters", sum(status.dead for status in _statuses(link))),
         ("duplicates", sum(status.duplicates for status in _statuses(link))),
@@ -74,15 +78,17 @@ def show_queries(link: Link, profile: Profile) -> Iterator[Rows]:
     now, queries = link.db.clock(), live_queries(link.db)
     rates = update_rates(link) if queries else {}
     shares = work_shares(link) if queries else {}
+    accurate = accuracies(link, queries)
     rows = tuple(
         (
             *(q.name, q.spec["kind"], q.spec["stream"], q.state, age(now - q.since_us), q.size),
             *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec["text"]),
+            accuracy_shown(accurate[q.id]),
         )
         for q in queries
     )
-    columns = ("name", "kind", "stream", "state", "age", "answer", "updates/s", "share of work", "text")
-    yield Rows("queries", columns, rows)
+    figures = ("answer", "updates/s", "share of work", "text", "accuracy")
+    yield Rows("queries", ("name", "kind", "stream", "state", "age", *figures), rows)
 
 
 def _percent(share: float | None) -> str | None:
@@ -170,6 +176,8 @@ SUBJECTS: dict[str, Subject] = {
     "TABLES": show_tables,
     "REGIONS": show_regions,
     "SLOTS": show_slots,
+    "CACHE": show_cache,
+    "LOAD": show_load,
     "DEAD LETTERS": show_dead_letters,
     "SETTINGS": show_settings,
 }

@@ -47,8 +47,8 @@ def test_streams_and_queries_are_listed(link, deliver, query):
     (streams,) = SUBJECTS["STREAMS"](link, PROFILE)
     assert streams.rows == (("taxis", "moving", "reading 25%", 5, 1, 1, "/data/*.csv", "reading 2 files"),)
     (queries,) = SUBJECTS["QUERIES"](link, PROFILE)
-    name, kind, stream, state, _, size, rate, share, text = queries.rows[0]
-    assert (rate, share) == (0.0, None)
+    name, kind, stream, state, _, size, rate, share, text, accuracy = queries.rows[0]
+    assert (rate, share, accuracy) == (0.0, None, 1.0)
     assert (name, kind, stream, state, size) == ("q", "range", "taxis", "active", 3) and "INSIDE" in text
 
 

@@ -92,7 +92,7 @@ SOURCE_RULES: tuple[Rule, ...] = (_live_sources, _generated)
 """What a CREATE TABLE and a CREATE REGIONS may not have yet."""
 
 
-_SHOWN = frozenset({"ROUTING", "CACHE", "LOAD"})
+_SHOWN = frozenset({"ROUTING"})
 _STATEMENTS: dict[type[ast.Statement], str] = {
     ast.Repartition: "REPARTITION",
     ast.Rebalance: "REBALANCE",
