@@ -8,7 +8,7 @@ delivers them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,22 +18,24 @@ from stqsh.errors import EngineDead
 from stqsh.shell.commands import Leave
 from stqsh.shell.console import Console, Stopwatch
 from stqsh.shell.guard import INTERRUPTED, coloured, say
+from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.outlet import open_outlet
 from stqsh.shell.output import Target, check_format, open_writer
-from stqsh.shell.scripts import Block, Call, read_scripts
+from stqsh.shell.scripts import Block, Call, read_scripts, script_text
 from stqsh.shell.variables import given_variables
 
 if TYPE_CHECKING:
     from stqsh.lang.ast import Statement
     from stqsh.session.client import Session
-    from stqsh.session.following import Following
+    from stqsh.session.following import Following, OnIdle
     from stqsh.session.home import SessionHome
     from stqsh.session.records import Progress
-    from stqsh.session.results import Outcome, SnapshotMark, Updates
+    from stqsh.session.results import Outcome, Updates
     from stqsh.session.running import Running
+    from stqsh.shell.feed import Source
     from stqsh.shell.output import Writer
     from stqsh.shell.screen import Screen
-    from stqsh.shell.tail import LiveUpdates
+    from stqsh.shell.tail import LiveView
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +59,26 @@ def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
     console.variables.update(given_variables(options.variables))
     steps = read_scripts(sources, console.variables)
     _check_formats(steps)
+    path = profile_script(options.profile)
+    opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
     if options.output is not None:
         console.outlet = open_outlet(str(options.output), options.format)
     try:
-        return _run(steps, console, options)
+        return _run(steps, opening, console, options)
     finally:
         console.close()
 
 
-def _run(steps: list[Block | Call], console: Console, options: BatchOptions) -> int:
+def _run(
+    steps: list[Block | Call], opening: list[Block | Call], console: Console, options: BatchOptions
+) -> int:
     from stqsh.session.client import connect
 
     temporary = options.session is None
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
         batch = Batch(session, steps, Place(sys.stdout.buffer, console))
         try:
-            batch.run()
+            batch.run(opening if is_new(session) else [])
         except KeyboardInterrupt:
             batch.interrupted()
             return INTERRUPTED
@@ -162,10 +168,10 @@ class Batch:
         self._asked: str | None = None
         self._running: Running | None = None
 
-    def run(self) -> None:
-        """Execute the statements and commands, then what the end of a script implies."""
+    def run(self, opening: Sequence[Block | Call] = ()) -> None:
+        """Execute `opening`, the statements and commands, then what the end of a script implies."""
         with suppress(Leave):
-            for step in self._steps:
+            for step in (*opening, *self._steps):
                 if isinstance(step, Block):
                     self._execute(step)
                 else:
@@ -220,32 +226,38 @@ class Batch:
 
     def _follow(self, following: Following) -> None:
         """Show what a TAIL or SUBSCRIBE brings."""
-        following.on_idle = self._status
+        from stqsh.shell.tail import source_of
+
         try:
-            for item in following:
-                self._show(item, self._asked)
+            self._show(source_of(following), self._asked)
         finally:
             following.close()
 
     def _follow_run(self, running: Running) -> None:
         """Show the updates of all registered queries until the RUN is done."""
         self._running = running
-        for updates in self._session.updates(until=running, on_idle=self._status):
-            self._show(_registered(updates), None)
+
+        def source(on_idle: OnIdle) -> Iterator[Updates]:
+            return map(_registered, self._session.updates(until=running, on_idle=on_idle))
+
+        self._show(source, None)
         self.screen.close()
 
     def _writer(self, asked: str | None) -> Writer:
         return self._place.writer(self._session, one_query=self._one_query, asked=asked)
 
-    def _show(self, item: Updates | SnapshotMark, asked: str | None) -> None:
+    def _show(self, source: Source, asked: str | None) -> None:
+        """Show what a source brings: in the live view, where there is one and no format was asked for."""
         from stqsh.session.results import SnapshotMark
 
         if self._view is not None and asked is None and self.console.outlet is None:
-            self._view.show(item)
-        elif isinstance(item, SnapshotMark):
-            self._writer(asked).mark(item)
-        else:
-            self._writer(asked).updates(item)
+            self._view.follow(source)
+            return
+        for item in source(self._status):
+            if isinstance(item, SnapshotMark):
+                self._writer(asked).mark(item)
+            else:
+                self._writer(asked).updates(item)
 
     def _status(self, progress: Progress) -> None:
         from stqsh.shell.status import alive_text
@@ -253,10 +265,10 @@ class Batch:
         self.screen.status(alive_text(self._session.home, progress))
 
 
-def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveUpdates:
-    from stqsh.shell.tail import LiveUpdates
+def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
+    from stqsh.shell.tail import LiveView
 
-    return LiveUpdates(screen, "", session.home, one_query=one_query)
+    return LiveView(screen, "", session.home, one_query, scheme=session.settings().text("shell.scheme"))
 
 
 def _registered(updates: Updates) -> Updates:

@@ -68,7 +68,7 @@ def steps_at(table: pa.Table) -> list[str]:
 
 def json_fragments(column: Column) -> list[bytes]:
     """Each value of the column as a JSON text."""
-    array = _whole(column)
+    array = whole(column)
     if pa.types.is_timestamp(array.type):
         texts = instants(array.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()))
         return [NULL if text is None else b'"%b"' % text.encode() for text in texts]
@@ -88,7 +88,7 @@ def rounded(column: Column) -> Column:
 
 def texts(column: Column) -> list[str]:
     """Each value of the column as plain text; nulls and NaN are empty."""
-    array = _whole(column)
+    array = whole(column)
     if pa.types.is_timestamp(array.type):
         return [text or "" for text in instants(array.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()))]
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
@@ -98,7 +98,7 @@ def texts(column: Column) -> list[str]:
 
 def instants(column: Column) -> list[str | None]:
     """Microseconds since the epoch (int64, shape (n,)) as ISO 8601 texts; `None` for nulls."""
-    array = _whole(column)
+    array = whole(column)
     values = array.fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[us]")
     distinct, places = np.unique(values, return_inverse=True)
     named: list[str | None] = [_trim(text) for text in np.datetime_as_string(distinct, unit="us").tolist()]
@@ -143,8 +143,9 @@ def _nulls(array: pa.Array[Any]) -> list[int]:
     return places
 
 
-def _whole(column: Column) -> pa.Array[Any]:
-    whole: Any = column
+def whole(column: Column) -> pa.Array[Any]:
+    """The column in one piece."""
+    one: Any = column
     if isinstance(column, pa.ChunkedArray):
-        whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return cast("pa.Array[Any]", whole)
+        one = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return cast("pa.Array[Any]", one)

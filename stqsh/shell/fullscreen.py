@@ -24,6 +24,7 @@ from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
+from stqsh.shell.interrupts import undisturbed
 from stqsh.shell.plain import drawn_text
 from stqsh.shell.prompt import Terminal, colour_depth
 from stqsh.shell.scheme import scheme_name
@@ -88,7 +89,8 @@ class Entry:
 
 @dataclass
 class Fullscreen:
-    """A view on the whole terminal until the user leaves it with `q` or Ctrl-C (or `leave` is called).
+    """A view on the whole terminal until the user leaves it with `q` or Ctrl-C (or a key of its own calls
+    `leave`).
 
     `keys` are the view's own; while `entry` is open they rest. The view is drawn after each key and every
     `every_s` seconds. `scheme` is the setting shell.scheme.
@@ -117,16 +119,11 @@ class Fullscreen:
             output=output,
         )
         app.ttimeoutlen = app.timeoutlen = 0.05  # Escape acts at once
-        app.run()
+        with undisturbed():
+            app.run()
         if self._error is not None:
             raise self._error
         _leave_frame(self.view, style, output)
-
-    def leave(self) -> None:
-        """Close the view; for its own keys."""
-        app = get_app()
-        if app.is_running and not app.is_done:
-            app.exit()
 
     @property
     def _is_typing(self) -> bool:
@@ -138,7 +135,7 @@ class Fullscreen:
             lines = self.view.draw(size.columns, size.rows)
         except Exception as error:  # handed over to `run`, which raises it with the terminal as it was
             self._error = error
-            self.leave()
+            leave()
             return FormattedText([])
         return joined(lines, size.columns, size.rows)
 
@@ -151,7 +148,7 @@ class Fullscreen:
         @keys.add("c-d", filter=free)
         @keys.add("<sigint>")
         def _(event: KeyPressEvent) -> None:
-            self.leave()
+            leave()
 
         @keys.add("<any>", filter=~free, eager=True)
         @keys.add("escape", filter=~free, eager=True)
@@ -171,6 +168,13 @@ class Fullscreen:
         for binding in self.keys.bindings:
             keys.add(*binding.keys, filter=free & binding.filter)(binding.handler)
         return keys
+
+
+def leave() -> None:
+    """Close the view that is up; for its own keys."""
+    app = get_app()
+    if app.is_running and not app.is_done:
+        app.exit()
 
 
 def cut(line: Line, width: int) -> Line:

@@ -2,23 +2,29 @@
 
 Nothing is drawn on an alternate screen: what was shown stays. What comes faster than a terminal (and a
 reader) can take is sampled, and the screen says how much was left out.
+
+While a status line stands, the hidden cursor waits at its beginning: a terminal that is made narrower wraps
+the line, and all of it is cleared from there.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO
+
+from rich.cells import cell_len, set_cell_size
 
 from stqsh.shell.output import Target
 from stqsh.shell.plain import drawn_bytes
 from stqsh.shell.status import grouped
 
-CLEAR = "\r\x1b[K"
+CLEAR = "\r\x1b[J"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 BURST = 300
-LINES_A_SECOND = 300
+LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
 
 
@@ -76,6 +82,11 @@ class Screen:
         """The terminal's width in characters, as it is now."""
         return shutil.get_terminal_size().columns
 
+    @property
+    def height(self) -> int:
+        """The terminal's height in lines, as it is now."""
+        return shutil.get_terminal_size().lines
+
     def target(self, *, one_query: bool) -> Target:
         """What tables need to know of this screen."""
         return Target(self._stream, one_query, self.colour, self.width - 1)
@@ -103,11 +114,17 @@ class Screen:
         """Clear the status line and say what was left out last."""
         if not self._visible:
             return
-        self._status = ""
-        self._write(CLEAR + self._dim(self.sample.omission()))
+        cursor, self._status = SHOW if self._status else "", ""
+        self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
+
+    def pause(self) -> None:
+        """Clear the status line while something else has the terminal; what was left out is not said yet."""
+        cursor, self._status = SHOW if self._status else "", ""
+        self._write(CLEAR + cursor)
 
     def _status_text(self) -> str:
-        return self._dim(self._status[: self.width - 1])
+        shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""
+        return f"{HIDE}{self._dim(shown)}\r" if shown else ""
 
     def _dim(self, text: str) -> str:
         return f"{DIM}{text}{PLAIN}" if self.colour and text else text
@@ -115,3 +132,14 @@ class Screen:
     def _write(self, text: str) -> None:
         self._stream.write(drawn_bytes(text))
         self._stream.flush()
+
+
+def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
+    """The parts of a status line that have room, in order: those that weigh least go first.
+
+    Each is (weight, text); an empty text is no part. Two spaces stand between them.
+    """
+    kept = [part for part in parts if part[1]]
+    while len(kept) > 1 and cell_len("  ".join(text for _, text in kept)) > width:
+        kept.remove(min(kept, key=lambda part: part[0]))
+    return "  ".join(text for _, text in kept)

@@ -26,6 +26,7 @@ from stqsh.shell.columns import (
 from stqsh.shell.shapes import holds_numbers
 
 if TYPE_CHECKING:
+    from stqsh.session.records import QueryRow
     from stqsh.session.results import Answer, Rows, SnapshotMark, Updates
     from stqsh.shell.output import Target
 
@@ -73,31 +74,39 @@ class Tables:
 
 
 class UpdateLines:
-    """Turns updates into lines; remembers the shape and the widths, so that the columns stay in place."""
+    """Turns updates into lines; remembers the shape and the widths, so that the columns stay in place.
 
-    def __init__(self, target: Target) -> None:
+    `is_narrow`: dates are left out, and a key that is selected as well; by default as the width tells.
+    """
+
+    def __init__(self, target: Target, *, is_narrow: bool | None = None) -> None:
         self._target = target
+        narrow = target.width is not None and target.width < _ROOMY
+        self.is_narrow = narrow if is_narrow is None else is_narrow
         self._header: tuple[str, ...] = ()
         self._widths: list[int] = []
+        self.heading = ""
 
     def lines(self, updates: Updates) -> list[str]:
         """The lines for these updates, with a header first where the shape is new."""
+        before = self._header
+        rows = self.rows(updates)
+        lines = [] if self._header == before else [self._painted(self.heading, BOLD)]
+        paint = {1: GREEN, -1: RED}
+        signs = integers(updates.table, "op")
+        return lines + [self._painted(row, paint[sign]) for row, sign in zip(rows, signs, strict=True)]
+
+    def rows(self, updates: Updates) -> list[str]:
+        """The same without colours; the header stands in `heading`."""
         header, columns, right = self._columns(updates)
-        lines: list[str] = []
-        new = header != self._header
-        if new:
+        if header != self._header:
             self._header, self._widths = header, [_LEAST.get(name, len(name)) for name in header]
         self._widths = [
             max(width, min(_WIDEST, max(map(len, column), default=0)))
             for width, column in zip(self._widths, columns, strict=True)
         ]
-        plain = [self._cut(line) for line in _aligned(header, columns, self._widths, right)]
-        if new:
-            lines.append(self._painted(plain[0], BOLD))
-        paint = {1: GREEN, -1: RED}
-        signs = integers(updates.table, "op")
-        lines += [self._painted(line, paint[sign]) for line, sign in zip(plain[1:], signs, strict=True)]
-        return lines
+        self.heading, *rows = map(self._cut, _aligned(header, columns, self._widths, right))
+        return rows
 
     def answer(self, answer: Answer) -> list[str]:
         """The lines of a snapshot's rows, with header and footer."""
@@ -122,6 +131,10 @@ class UpdateLines:
             text += f" ({at})" if at else ""
         else:
             text = "-- the changes since then"
+        return self.remark(text)
+
+    def remark(self, text: str) -> str:
+        """A line that is no data."""
         return self._painted(self._cut(text), DIM)
 
     def _columns(self, updates: Updates) -> tuple[tuple[str, ...], list[list[str]], list[bool]]:
@@ -142,6 +155,8 @@ class UpdateLines:
             right.insert(2, False)
         if self._target.one_query and len(queries) == 1:
             shown = selected(updates, queries[0])
+            if self.is_narrow and _selects_key(updates, queries[0]):
+                del header[3], columns[3], right[3]  # it would stand there twice
             columns += [texts(rounded(column)) for column in shown]
             right += map(is_numeric, shown)
             return (*header, *outputs(queries[0])), columns, right
@@ -149,8 +164,7 @@ class UpdateLines:
 
     def _times(self, instants: list[str]) -> list[str]:
         """Steps' times; a narrow terminal gets no date."""
-        narrow = self._target.width is not None and self._target.width < _ROOMY
-        return [text[11:].rstrip("Z") for text in instants] if narrow else instants
+        return [text[11:].rstrip("Z") for text in instants] if self.is_narrow else instants
 
     def _cut(self, line: str) -> str:
         width = self._target.width
@@ -162,6 +176,12 @@ class UpdateLines:
 
     def _painted(self, line: str, style: str) -> str:
         return f"{style}{line}{PLAIN}" if self._target.colour else line
+
+
+def _selects_key(updates: Updates, query: QueryRow) -> bool:
+    """Whether a query's select list has the key under its own name."""
+    key = updates.stream.spec["key"]
+    return [key, ["col", key]] in [list(one) for one in query.spec["select"]]
 
 
 def _aligned(

@@ -1,0 +1,111 @@
+"""The keys that are pressed while a live view scrolls: read without waiting, and not echoed.
+
+Ctrl-C stays a signal, so that it is felt whatever the program does. prompt_toolkit's parser makes keys of
+what the terminal sends.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import IO, Any, NamedTuple, Self
+
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyPress
+
+_ESCAPE_S = 0.05
+"""So long after an Escape more of a key's sequence may come."""
+
+
+class Press(NamedTuple):
+    """A key as prompt_toolkit names it (`a`, `up`, `c-m`), and the text that came with it."""
+
+    key: str
+    data: str
+
+
+class Keys:
+    """The keys of a terminal, from `with keys:` on. Where `stream` is none of ours there are no keys.
+
+    A job in the background leaves the terminal alone.
+    """
+
+    def __init__(self, stream: IO[Any] | None = None) -> None:
+        self._stream = sys.stdin if stream is None else stream
+        self._found: list[Press] = []
+        self._parser = Vt100Parser(self._take)
+        self._before: list[Any] | None = None
+        self._signal: Any = None
+
+    def __enter__(self) -> Self:
+        if not self.there:
+            return self
+        self._before = termios.tcgetattr(self._stream)
+        self._silence()
+        if threading.current_thread() is threading.main_thread():
+            self._signal = signal.signal(signal.SIGCONT, self._continued)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is None:
+            return
+        if self._signal is not None:
+            signal.signal(signal.SIGCONT, self._signal)
+        if _in_foreground(self._stream):
+            termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
+        self._before = self._signal = None
+
+    @property
+    def there(self) -> bool:
+        """Whether keys can be had."""
+        return _in_foreground(self._stream)
+
+    def pressed(self, wait_s: float) -> list[Press]:
+        """The keys pressed since the last call, waiting up to `wait_s` seconds for one."""
+        if self._before is None:
+            time.sleep(wait_s)
+            return []
+        if self._ready(wait_s):
+            self._read()
+            while not self._found and self._ready(_ESCAPE_S):
+                self._read()
+            self._parser.flush()  # a lone Escape is not the beginning of anything
+        found, self._found = self._found, []
+        return found
+
+    def _take(self, press: KeyPress) -> None:
+        self._found.append(Press(str(getattr(press.key, "value", press.key)), press.data))
+
+    def _ready(self, wait_s: float) -> bool:
+        return bool(select.select([self._stream], [], [], wait_s)[0]) and _in_foreground(self._stream)
+
+    def _read(self) -> None:
+        data = os.read(self._stream.fileno(), 4096)
+        if not data:
+            raise KeyboardInterrupt  # the terminal has gone, and the user with it
+        self._parser.feed(data.decode(errors="ignore"))
+
+    def _silence(self) -> None:
+        """Keys come at once and are not shown."""
+        if _in_foreground(self._stream):
+            wanted = termios.tcgetattr(self._stream)
+            wanted[3] &= ~(termios.ICANON | termios.ECHO)
+            termios.tcsetattr(self._stream, termios.TCSADRAIN, wanted)
+
+    def _continued(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._silence()
+
+
+def _in_foreground(stream: IO[Any]) -> bool:
+    """Whether a stream is a terminal that this program may read from and set."""
+    with suppress(OSError, ValueError):
+        return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    return False
