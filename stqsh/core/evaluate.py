@@ -20,7 +20,10 @@ from stqsh.core.matching.queries import Commands, digest
 from stqsh.core.objects.events import forget_expired, forget_notes, is_event
 from stqsh.core.objects.movement import Movement
 from stqsh.core.objects.table import ObjectTable
-from stqsh.core.pieces import Piece, pieces
+from stqsh.core.pieces import Piece, pieces, single_steps
+from stqsh.core.significance.settings import forget_memory, is_significant, remember
+from stqsh.core.significance.step import close, take_out
+from stqsh.core.significance.tally import figures
 from stqsh.core.slot.pool import vacuum
 from stqsh.core.slot.state import SlotState
 from stqsh.core.telling.report import Report, chunks_of, known_rows
@@ -71,6 +74,7 @@ class _Evaluation:
         for chunk in chunks:
             if chunk.kind != "clock":
                 self.by_stream.setdefault(chunk.stream, []).append(chunk)
+        self.memory: Spec = {}
         self.totals = dict.fromkeys(
             ("objects", "records", "stale", "updates", "decode_us", "kernel_us", "state_us"), 0
         )
@@ -95,13 +99,24 @@ class _Evaluation:
     def _stream(self, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
         out = self._lookups(spec, chunks) + self._answers(spec, chunks)
         whole = self._whole(spec, chunks)
-        cut = self._merges(spec, whole.commands) and not whole.commands.stream_dropped
+        if whole.commands.memory is not None:
+            remember(self.state, spec["id"], whole.commands.memory)
         there = 0
-        for number, piece in enumerate(pieces(whole, partial(self._known, spec)) if cut else [whole]):
+        for number, piece in enumerate(self._pieces(spec, whole)):
             told, there = self._piece(spec, piece)
             out += [self._renumbered(chunk, number) for chunk in told]
         self._add(objects=there)
+        if is_significant(spec) and not whole.commands.stream_dropped:
+            self.memory[str(spec["id"])] = figures(self.state, spec)
         return out
+
+    def _pieces(self, spec: Spec, whole: Piece) -> Iterable[Piece]:
+        merges = self._merges(spec, whole.commands)
+        if whole.commands.stream_dropped:
+            return [whole]
+        if is_significant(spec):
+            return single_steps(whole, every=merges)
+        return pieces(whole, partial(self._known, spec)) if merges else [whole]
 
     def _whole(self, spec: Spec, chunks: list[Chunk]) -> Piece:
         """All that came for a stream."""
@@ -129,6 +144,7 @@ class _Evaluation:
         """Take a piece in: what it tells, and how many objects there are then."""
         report, begun = Report(), perf_counter_ns()
         batch = self._batch(spec, piece)
+        verdict = take_out(batch)
         decoded = perf_counter_ns()
         for name, kind in KINDS.items():
             kind.step(replace(batch, commands=batch.commands.of_kind(name)), report)
@@ -136,6 +152,7 @@ class _Evaluation:
         kernel = perf_counter_ns()
         batch.objects.finish()
         batch.focal.finish()
+        close(batch, verdict)
         there = self._forget(spec["id"]) if batch.commands.stream_dropped else self._tidy(batch)
         self._add(
             records=len(batch.objects.rows),
@@ -202,7 +219,7 @@ class _Evaluation:
             there = forget_expired(self.state, stream, batch.timing)
         else:
             there = int(np.count_nonzero(table.stored.known))
-        if vacuum(self.state, stream, now=len(table) < stored):
+        if vacuum(self.state, stream, now=len(table) < stored and is_event(batch.spec)):
             tidy(self.state, stream)
         return there
 
@@ -212,6 +229,7 @@ class _Evaluation:
         for arrays in ("codes", "by_code"):
             self.state.header.get(arrays, {}).pop(str(stream), None)
         forget_notes(self.state, stream)
+        forget_memory(self.state, stream)
         templates = self.state.header.get("templates", {})
         self.state.header["templates"] = {
             prefix: shapes for prefix, shapes in templates.items() if not prefix.startswith(f"s{stream}/")
@@ -236,6 +254,7 @@ class _Evaluation:
             "queries": sum(kind.count(self.state, spec["id"]) for kind in KINDS.values() for spec in specs),
             "bytes": self.state.nbytes,
             "total_us": took_ns // 1000,
+            "memory": self.memory,
         }
 
 

@@ -55,6 +55,28 @@ def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
         yield whole
 
 
+def single_steps(whole: Piece, *, every: bool) -> Iterator[Piece]:
+    """Cut a batch into its steps, each a piece; a run of steps in which nothing comes is one piece.
+
+    every: each step for itself, whether anything comes or not.
+    """
+    first, last = whole.timing.first, whole.timing.last
+    if last < first:
+        yield whole
+        return
+    busy = np.unique(_steps([*whole.records, *whole.focal]))
+    busy = busy[busy >= first]
+    if whole.commands.any:
+        busy = np.union1d(busy, [first])
+    for step in range(first, last + 1) if every else busy.tolist():
+        if first < step:
+            yield _between(whole, first, step - 1)
+        yield _between(whole, step, step)
+        first = step + 1
+    if first <= last:
+        yield _between(whole, first, last)
+
+
 def _steps(batches: list[pa.RecordBatch]) -> Array:
     return np.concatenate([np.empty(0, np.int64), *(batch.column("_step").to_numpy() for batch in batches)])
 
@@ -78,5 +100,10 @@ def _between(whole: Piece, first: int, last: int) -> Piece:
 
 def _rows(batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:
     steps = batch.column("_step").to_numpy()
+    begin, end = np.searchsorted(steps, [first, last + 1]).tolist()
+    if (steps[:begin] < first).all() and (steps[end:] > last).all():
+        inside = steps[begin:end]
+        if ((inside >= first) & (inside <= last)).all():
+            return batch.slice(begin, end - begin)
     mask: Any = pa.array((steps >= first) & (steps <= last))
     return batch.filter(mask)

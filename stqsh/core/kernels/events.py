@@ -212,6 +212,23 @@ def _expiring(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing:
 
 
 @kernel
+def without(events: Events, why: Array, last: int) -> tuple[Array, Array, Array]:
+    """Events that lead nowhere: those of the last step whose objects are taken out.
+
+    why: int8 (objects,), not 0 for those that are. Returns nx and ny as they are then, and which objects that
+    are taken out did something in the last step, bool (objects,).
+    """
+    nx, ny = events.nx.copy(), events.ny.copy()
+    acted = np.zeros(len(why), np.bool_)
+    for k in range(len(events.step)):
+        o = events.obj[k]
+        if events.step[k] == last and why[o] != 0:
+            acted[o] = True
+            nx[k] = ny[k] = np.nan
+    return nx, ny, acted
+
+
+@kernel
 def versions_at(events: Events, known: Array, step: int) -> Array:
     """The version of each object after a step; known: bool (n,). int32 (n,), -1 for none."""
     current = np.full(len(known), -1, np.int32)

@@ -30,17 +30,45 @@ def region(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> tupl
 
 
 @kernel
-def regions(x: Array, y: Array, xdist: Array, ydist: Array, planar: Flag) -> Array:
-    """`region` of many: float64 (n,) each; returns float64 (n, 4)."""
+def extended(
+    x: Float, y: Float, sides: tuple[Float, Float], reach: Float, planar: Flag
+) -> tuple[Float, Float, Float, Float]:
+    """`region` with sides (xdist, ydist), and what it can become while its centre moves by up to `reach`.
+
+    On the sphere the region is widest at the latitude farthest from the equator that is within reach; it
+    takes in all longitudes where that is a pole, or where it reaches across the line of 180 degrees. A reach
+    of NaN is none.
+    """
+    if not reach > 0:
+        return region(x, y, sides[0], sides[1], planar)
+    dx, dy = sides[0] / 2 + reach, sides[1] / 2 + reach
+    if planar:
+        return x - dx, y - dy, x + dx, y + dy
+    dy = math.degrees(dy / EARTH_M)
+    farthest = abs(y) + math.degrees(reach / EARTH_M)
+    if farthest >= 90:
+        return x - np.inf, y - dy, x + np.inf, y + dy
+    dx = math.degrees(dx / (EARTH_M * math.cos(math.radians(farthest))))
+    if x - dx <= -180 or x + dx >= 180:
+        dx = np.inf
+    return x - dx, y - dy, x + dx, y + dy
+
+
+@kernel
+def regions(x: Array, y: Array, sides: tuple[Array, Array], reach: Array, planar: Flag) -> Array:
+    """`extended` of many: float64 (n,) each; returns float64 (n, 4)."""
     out = np.empty((len(x), 4), np.float64)
     for i in range(len(x)):
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = region(x[i], y[i], xdist[i], ydist[i], planar)
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = extended(
+            x[i], y[i], (sides[0][i], sides[1][i]), reach[i], planar
+        )
     return out
 
 
 class Movers(NamedTuple):
-    """Moving queries, (m,) each: query int32 (position), xdist, ydist float64 of rectangles, radius float64
-    of circles, -1 for rectangles; checked: pairs where an object stays inside are wanted too.
+    """Moving queries, (m,) each: query int32 (position), xdist, ydist float64 of rectangles, and by how much
+    more they reach, as in `extended`; radius float64 of circles, -1 for rectangles; checked: pairs where an
+    object stays inside are wanted too.
 
     now float64 (m, 6): the box x1, y1, x2, y2 and the focal object's x, y; past: the same before the step;
     NaN while the focal object is not present. start int32 (focal objects + 1,) and member int32 (m,): the
@@ -50,6 +78,7 @@ class Movers(NamedTuple):
     query: Array
     xdist: Array
     ydist: Array
+    reach: Array
     radius: Array
     checked: Array
     now: Array
@@ -147,8 +176,9 @@ def _turn(turns: Events, span: tuple[Int, Int], movers: Movers, field: Field, ch
             if movers.radius[m] >= 0:
                 now[m, 0], now[m, 1], now[m, 2], now[m, 3] = circle_box(x, y, movers.radius[m], field.planar)
             else:
-                now[m, 0], now[m, 1], now[m, 2], now[m, 3] = region(
-                    x, y, movers.xdist[m], movers.ydist[m], field.planar
+                sides = movers.xdist[m], movers.ydist[m]
+                now[m, 0], now[m, 1], now[m, 2], now[m, 3] = extended(
+                    x, y, sides, movers.reach[m], field.planar
                 )
             now[m, 4], now[m, 5] = x, y
             changed[count] = m

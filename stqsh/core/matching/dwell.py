@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.dwell import Toggles, ripen
-from stqsh.core.kernels.telling import reasons
 from stqsh.core.matching.answers import Members, RegionContext
 from stqsh.core.objects.events import holds_objects
 from stqsh.core.slot.state import SlotState
@@ -66,7 +65,7 @@ class DwellTable:
         have = members.query.astype(np.int64) * count + members.obj
         known = ~np.isin(have, (query.astype(np.int64) * count + obj)[came])
         gone = obj[~came]
-        versions = objects.versions_after(gone, np.full(len(gone), step))
+        versions = objects.keyed(objects.versions_after(gone, np.full(len(gone), step)), gone)
         more = (query[~came], gone, versions)
         kept = (column[known] for column in members)
         return Members(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
@@ -107,7 +106,7 @@ def _as_of(context: RegionContext, toggles: Toggles) -> Told:
     """Changes as they are told at the steps given: rows and reasons are those of the object's state then."""
     objects = context.batch.objects
     versions = objects.versions_after(toggles.obj, toggles.step)
-    why, show = reasons(versions, toggles.obj, toggles.step, objects.sources, context.batch.timing)
+    why, show = objects.reasons(versions, toggles.obj, toggles.step)
     came = toggles.op > 0
     why, show = np.where(came, 0, why), np.where(came, versions, show)
     return Told(toggles.step, toggles.query, toggles.op, why, show)

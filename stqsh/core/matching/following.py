@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from stqsh.core.kernels.stationary import Lives
-from stqsh.core.kernels.telling import Updates, count_pairs, reasons, tell
+from stqsh.core.kernels.telling import Updates, count_pairs, tell
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.match import Index, match
 
 
 def follow(context: RegionContext, index: Index, lives: Lives) -> Updates:
     """The updates that a batch's events bring to the queries that live then; their pairs are counted."""
-    batch = context.batch
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries["tested"], context.queries["matched"])
-    why, show = reasons(events.new, events.obj, events.step, batch.objects.sources, batch.timing)
+    why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
     return tell(pairs, events, why, show)

@@ -62,6 +62,7 @@ def _movers(context: RegionContext, at: Array) -> Movers:
         query=at,
         xdist=queries["a"][at],
         ydist=queries["b"][at],
+        reach=queries["c"][at],
         radius=np.where(queries["shape"][at] == CIRCLE, queries["radius"][at], -1.0),
         checked=(queries["template"][at] >= 0) | context.staying,
         now=now,

@@ -12,7 +12,7 @@ from stqsh.core.kernels.events import Events, places_after
 from stqsh.core.kernels.merging import OVERTAKEN
 from stqsh.core.kernels.ranking import Offers
 from stqsh.core.kernels.stationary import IS, Pairs
-from stqsh.core.kernels.telling import GONE, LEFT, reasons
+from stqsh.core.kernels.telling import GONE, LEFT
 from stqsh.core.matching.answers import RegionContext
 
 Array = npt.NDArray[Any]
@@ -51,7 +51,7 @@ def settled(context: RegionContext, offers: Offers, query: Array, events: Events
 def _own_reasons(context: RegionContext, offers: Offers, at: Array) -> tuple[Array, Array]:
     batch = context.batch
     versions, objects, steps = offers.version[at], offers.obj[at], offers.step[at]
-    return reasons(versions, objects, steps, batch.objects.sources, batch.timing)
+    return batch.objects.reasons(versions, objects, steps)
 
 
 def _if_satisfying(context: RegionContext, query: Array, event: Array, events: Events) -> Array:
@@ -65,10 +65,10 @@ def fallen(context: RegionContext, query: Array, obj: Array, step: int) -> Offer
     """What became, by a step, of objects that queries had sent and that are no candidates any more."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
-    why, show = reasons(versions, obj, steps, objects.sources, context.batch.timing)
+    why, show = objects.reasons(versions, obj, steps)
     x, _ = context.centres(query, steps)
-    still = np.flatnonzero((why == LEFT) & ~np.isnan(x))
     present = objects.arrivals(step)
+    still = np.flatnonzero((why == LEFT) & ~np.isnan(x) & np.isin(obj, present.obj))
     event = np.searchsorted(present.obj, obj[still])
     why[still] = _if_satisfying(context, query[still], event, present)
     lost = show != versions
@@ -87,7 +87,7 @@ def farewell(context: RegionContext, query: Array, obj: Array, step: int, why: i
         query,
         np.full(count, -1, np.int8),
         np.full(count, why, np.int8),
-        versions.astype(np.int64),
+        context.batch.objects.keyed(versions, obj).astype(np.int64),
         distance,
         obj,
     )

@@ -124,27 +124,40 @@ def forget_expired(state: SlotState, stream: int, timing: Timing) -> int:
     stay = ts >= timing.at(timing.last) - timing.report
     there = int(np.count_nonzero(stay))
     if _is_worth_it(len(stay), there):
-        holders = [name for name in noted(state, "object_arrays", stream) if name in state]
-        for name in holders:
-            objects = state.array(name)
-            stay[objects[objects >= 0]] = True
+        stay |= held_by_arrays(state, stream, len(stay))
         if _is_worth_it(len(stay), int(np.count_nonzero(stay))):
-            _make_room(state, stream, holders, stay)
+            make_room(state, stream, stay)
     return there
+
+
+def held_by_arrays(state: SlotState, stream: int, count: int) -> Array:
+    """Which of so many objects are named by arrays that hold objects; bool (count,)."""
+    held = np.zeros(count, np.bool_)
+    for name in _holders(state, stream):
+        objects = state.array(name)
+        held[objects[objects >= 0]] = True
+    return held
+
+
+def _holders(state: SlotState, stream: int) -> list[str]:
+    return [name for name in noted(state, "object_arrays", stream) if name in state]
 
 
 def _is_worth_it(count: int, left: int) -> bool:
     return count - left > max(count // 2, _SPARE)
 
 
-def _make_room(state: SlotState, stream: int, holders: list[str], stay: Array) -> None:
-    """Forget all events but those that stay, bool (n,), and let arrays with their indices follow."""
+def make_room(state: SlotState, stream: int, stay: Array) -> None:
+    """Forget all objects but those that stay, bool (n,), and let arrays with their indices follow."""
     index = np.where(stay, np.cumsum(stay) - 1, -1).astype(np.int32)
-    for name in holders:
+    for name in _holders(state, stream):
         objects = state.array(name)
         objects[:] = np.where(objects >= 0, index[objects], -1)
-    own = f"s{stream}/objects/"
+    own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
+    if f"{keys}/table" in state:
+        Interner(state, keys).keep(np.flatnonzero(stay))
     for name in [name for name in state.header["lengths"] if name.startswith(own)]:
-        state.replace(name, state.array(name)[stay])
+        if not name.startswith(f"{keys}/"):
+            state.shrink(name, state.array(name)[stay])
     for folder in noted(state, "object_folders", stream):
         state.release(f"{folder}/")

@@ -20,8 +20,11 @@ from stqsh.core.kernels.events import (
     places_after,
     places_at,
     versions_at,
+    without,
 )
+from stqsh.core.kernels.telling import LEFT, reasons
 from stqsh.core.objects.table import ObjectTable, Rows
+from stqsh.core.significance.settings import is_significant
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +38,11 @@ class Places(NamedTuple):
 
 
 class Movement:
-    """A batch's rows over a table that still holds the state before the batch; `finish` moves it on."""
+    """A batch's rows over a table that still holds the state before the batch; `finish` moves it on.
+
+    Objects may be taken out of the batch (`take_out`): after its last step they are not present, whatever
+    their rows say.
+    """
 
     def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: Timing) -> None:
         self.table, self.timing = table, timing
@@ -43,6 +50,7 @@ class Movement:
         self.stored = table.stored
         self.accepted: Accepted = accept(self.rows.arrays, self.stored)
         self._places: dict[int, Places] = {}
+        self._out: Array | None = None
 
     @property
     def sources(self) -> tuple[RowArrays, Any]:
@@ -64,11 +72,61 @@ class Movement:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.stored, self.timing)
 
+    def take_out(self, why: Array) -> None:
+        """Let objects go in the last step, from where they are then.
+
+        why: int8 (objects,), a position in `stqsh.core.chunks.WHY` for those that go, all of them present
+        after the last step, 0 for the others.
+        """
+        out = np.flatnonzero(why).astype(np.int32)
+        if not len(out):
+            return
+        last = self.timing.last
+        nx, ny, acted = without(self.events, why, last)
+        idle = out[~acted[out]]  # where they are they have been before the step
+        versions, x, y = (column[idle] for column in self.at(last))
+        nowhere = np.full(len(idle), np.nan)
+        lone = Events(np.full(len(idle), last), idle, versions, versions, x, y, nowhere, nowhere)
+        self.events, self._out = joined(self.events._replace(nx=nx, ny=ny), lone), why
+        self._places.clear()
+
+    def is_out(self, objects: Array, steps: Array) -> Array:
+        """Whether objects have been taken out at steps of their own. bool (n,)."""
+        if self._out is None:
+            return np.zeros(len(objects), np.bool_)
+        taken: Array = (self._out[objects] != 0) & (steps == self.timing.last)
+        return taken
+
+    def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
+        """`stqsh.core.kernels.telling.reasons`, with the reasons of objects that have been taken out.
+
+        An object without a record (version -1) has been forgotten: it left, and its key is all there is.
+        """
+        if not is_significant(self.table.spec):
+            return reasons(versions, objects, steps, self.sources, self.timing)
+        forgotten = versions < 0
+        why, show = reasons(np.where(forgotten, 0, versions), objects, steps, self.sources, self.timing)
+        why[forgotten], show[forgotten] = LEFT, self.versions + objects[forgotten]
+        if self._out is not None:
+            taken = self.is_out(objects, steps) & (why == LEFT)
+            why[taken] = self._out[objects[taken]]
+        return why, show
+
+    def shown(self, objects: Array, step: int) -> Array:
+        """What to show of objects after a step, int64 as `Told.show`: versions, of forgotten ones the key."""
+        return self.keyed(self.at(step).versions[objects], objects)
+
+    def keyed(self, versions: Array, objects: Array) -> Array:
+        """Versions as `Told.show` has them, int64 (n,): for -1, no record, the key of the object."""
+        return np.where(versions < 0, np.int64(self.versions) + objects, versions)
+
     def at(self, step: int) -> Places:
         """All objects after a step, first - 1 .. last."""
         if step not in self._places:
             versions = versions_at(self.events, self.stored.known, step)
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
+            if self._out is not None and step == self.timing.last:
+                x[self._out != 0] = y[self._out != 0] = np.nan
             self._places = {step: Places(versions, x, y)}  # one is enough: callers ask step by step
         return self._places[step]
 
@@ -103,12 +161,19 @@ class Movement:
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Where each object is after a step of its own; NaN where it is not present. float64 (n,) each."""
         versions = self.versions_after(objects, steps)
-        return places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
+        x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
+        if self._out is not None:
+            taken = self.is_out(objects, steps)
+            x[taken] = y[taken] = np.nan
+        return x, y
 
-    def arrivals(self, step: int) -> Events:
-        """All objects that are present after a step, as events of that step that brought them in."""
+    def arrivals(self, step: int, among: Array | None = None) -> Events:
+        """All objects that are present after a step, as events of that step that brought them in.
+
+        among: int32, ascending: only those of these objects; all unless given.
+        """
         versions, x, y = self.at(step)
-        there = np.flatnonzero(~np.isnan(x)).astype(np.int32)
+        there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
         nowhere = np.full(len(there), np.nan)
         return Events(
             step=np.full(len(there), step, np.int64),

@@ -108,6 +108,12 @@ class Areas:
         """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,)."""
         return inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
 
+    def edges(self, row: int) -> Array:
+        """The edges of the area in a row, float64 (n, 4), an edge once for each band that it crosses."""
+        own = self._arrays
+        first = int(own.at[row])
+        return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
+
     def _put(self, rows: Array, laid: AreaArrays, use: int) -> None:
         """Store areas in free or new rows."""
         if not len(rows):

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.conditions.conditions import Conditions
+from stqsh.core.kernels.significance import count_references, take_away
+from stqsh.core.kernels.stationary import Lives
 from stqsh.core.kinds.protocol import StreamBatch
-from stqsh.core.matching.answers import Members
+from stqsh.core.matching.answers import Members, RegionContext, context_of
+from stqsh.core.matching.match import match
+from stqsh.core.matching.movers import CellStore
+from stqsh.core.matching.queries import ACTIVE, PAUSED
+from stqsh.core.matching.still import StillRegions
+from stqsh.core.significance.near import Near
+from stqsh.core.significance.reach import reach
 from stqsh.core.significance.settings import Memory
-from stqsh.core.significance.table import InterestTable
+from stqsh.core.significance.table import CIRCLING, FOCAL, LOCKED, InterestTable
+from stqsh.core.significance.tally import locked
 
 Array = npt.NDArray[Any]
 
@@ -17,28 +28,147 @@ Array = npt.NDArray[Any]
 class Interest:
     """One piece of a batch of a significant stream: extended regions follow, and counts with them.
 
-    Arrays beneath `s{id}/interest/`: those of `InterestTable`, of a grid and of cells; `s{id}/objects/refs`
-    int32, for each object the number of active queries in whose extended regions it is, its own as a focal
-    object left out; 0 for objects that are not present.
+    Arrays beneath `s{id}/interest/`: those of `InterestTable`, of a grid and of cells. By object:
+    `s{id}/objects/refs` int32, the number of active queries in whose extended regions it is, but not of those
+    whose focal object it is; 0 for objects that are not present. `s{id}/objects/near` int32: how many of
+    these are kNN queries. `s{id}/objects/role` uint8: FOCAL and LOCKED, as after the last step.
+
+    queries: all queries of the stream, kNN queries too; positions among them are meant by "query" here.
+    reach: the distance D by which moving regions are extended.
     """
 
-    queries: InterestTable
-    """All queries of the stream, kNN queries too; positions are meant by "query" here."""
-
     def __init__(self, batch: StreamBatch, memory: Memory) -> None:
-        raise NotImplementedError
+        self.batch, self._memory, self.first = batch, memory, batch.timing.first
+        self.queries = InterestTable(batch.state, batch.spec["id"])
+        self.prefix = self.queries.prefix
+        self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
+        self._conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._still = StillRegions(batch, self.prefix)
+        self._near = Near(batch, self.reach)
+        self._by_object = f"s{batch.spec['id']}/objects"
+        self._fit()
+
+    def _fit(self) -> None:
+        """One element an object."""
+        state, count = self.batch.state, len(self.batch.objects.table)
+        for name, kind in (("refs", np.int32), ("near", np.int32), ("role", np.uint8)):
+            if f"{self._by_object}/{name}" not in state:
+                state.create(f"{self._by_object}/{name}", kind)
+            state.resize(f"{self._by_object}/{name}", count)
+
+    @property
+    def refs(self) -> Array:
+        """The reference counts, int32 (objects,); a view to be changed."""
+        return self.batch.state.array(f"{self._by_object}/refs")
+
+    @property
+    def context(self) -> RegionContext:
+        """The extended regions of the queries that there are now, over the stream's objects."""
+        return context_of(self.batch, self.queries, self._conditions, self.prefix)
 
     def follow(self) -> None:
         """Take the piece's commands and events in: `refs` and `held` are those after its last step."""
-        raise NotImplementedError
+        begun = self._command()
+        since = np.full(len(self.queries), self.first - 1)
+        since[begun] = self.first
+        context = self.context
+        lives = Lives(since, self.queries["until"])
+        if len(self.queries):
+            pairs, events = match(context, self._still, lives)
+            count_references(pairs, events, self.refs, self.queries["held"])
+            ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
+            self._count(context.members(ranges, self.first), 1)
+        self._end(context, since)
+        self._judge_near()
 
-    def refs(self) -> Array:
-        """The reference counts, int32 (objects,); a view to be changed."""
-        raise NotImplementedError
+    def focals(self) -> Array:
+        """Which objects are focal objects of active queries; bool (objects,)."""
+        out = np.zeros(len(self.batch.objects.table), np.bool_)
+        own = self.context.focals[self.queries.active]
+        out[own[own >= 0]] = True
+        return out
 
     def pairs_of(self, objects: Array) -> Members:
         """The active queries that are interested in each of these objects after the last step; kNN too.
 
         objects: int32, ascending, present ones. Ascending by object, then query.
         """
-        raise NotImplementedError
+        last, context = self.batch.timing.last, self.context
+        still = context.members(np.flatnonzero(self.queries["mode"] == ACTIVE), last, objects)
+        query, obj = self._near.pairs(context, objects)
+        query, obj = np.concatenate([still.query, query]), np.concatenate([still.obj, obj])
+        order = np.lexsort((query, obj))
+        query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
+        return Members(query, obj, self.batch.objects.at(last).versions[obj])
+
+    def mark(self, focal: Array) -> None:
+        """Note the roles of objects after the last step. focal: bool (objects,)."""
+        role = self.batch.state.array(f"{self._by_object}/role")
+        role[:] = np.where(focal, FOCAL, 0)
+        at = self.queries.active
+        at = at[locked(self.queries, at)]
+        if len(at):
+            present = self.batch.objects.arrivals(self.batch.timing.last).obj
+            pairs = self.pairs_of(present)
+            role[pairs.obj[np.isin(pairs.query, at)]] |= np.uint8(LOCKED)
+
+    def leave(self, objects: Array) -> None:
+        """Let the cells follow when objects are taken out after the last step; int32."""
+        if len(objects) and f"{self.prefix}/cells/lattice" in self.batch.state:
+            lattice, cells = CellStore(self.batch, self.prefix).open(self.batch.objects.events)
+            take_away(cells, objects, lattice)
+
+    def _command(self) -> Array:
+        """Take commands in; the positions of queries whose objects have to be counted anew."""
+        commands, queries = self.batch.commands, self.queries
+        gone = queries.positions(commands.dropped)
+        self._discount(self.context, np.union1d(gone, queries.positions(commands.paused)), self.first - 1)
+        queries["mode"][queries.positions(commands.paused)] = PAUSED
+        queries.remove(gone)
+        resumed = queries.resume(commands.resumed, self.first)
+        queries.circle(resumed)
+        new = queries.register(self.batch) if commands.registered else np.empty(0, np.int64)
+        if len(new) or commands.memory is not None:
+            queries.extend(self.reach, self._memory.area)
+        if len(new) or len(gone) or len(resumed) or commands.paused or commands.memory is not None:
+            self._still.fill(self.context)
+        begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
+        if commands.memory is not None:
+            self.refs[:] = self.batch.state.array(f"{self._by_object}/near")
+            begun = queries.active
+            queries["held"][queries["mode"] == ACTIVE] = 0
+        return begun
+
+    def _discount(self, context: RegionContext, positions: Array, step: int) -> None:
+        """Take those who are in the regions of queries that go out of the counts."""
+        mode = self.queries["mode"][positions]
+        self._count(context.members(positions[mode == ACTIVE], step), -1)
+        for name in ("held", "shed"):
+            self.queries[name][positions] = 0
+
+    def _count(self, members: Members, sign: int) -> None:
+        if len(members.query):
+            self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
+            self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))
+
+    def _end(self, context: RegionContext, since: Array) -> None:
+        """Forget queries whose FOR has passed, each at its own step."""
+        until = self.queries["until"]
+        over = np.flatnonzero(until <= self.batch.timing.last)
+        for step in np.unique(until[over]).tolist():
+            at = over[(until[over] == step) & (since[over] < step)]
+            self._discount(context, at, step - 1)
+        if len(over):
+            self.queries.remove(over)
+            self._still.fill(self.context)
+
+    def _judge_near(self) -> None:
+        """Count anew who is near to the kNN queries, whose circles are others after each step."""
+        near = self.batch.state.array(f"{self._by_object}/near")
+        circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
+        if not len(circling) and not near.any():
+            return
+        counts, held = self._near.counts(self.context, circling)
+        self.refs[:] += counts - near
+        near[:] = counts
+        self.queries["held"][circling] = held

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.significance.interest import Interest
-from stqsh.core.significance.keeping import Verdict
-from stqsh.core.significance.settings import Memory
+from stqsh.core.significance.keeping import Verdict, forget, judge
+from stqsh.core.significance.settings import is_significant, memory_of
+from stqsh.core.significance.shedding import shed
 
 
-def take_out(batch: StreamBatch) -> None:
+def take_out(batch: StreamBatch) -> Verdict | None:
     """Count references, and take the objects that do not stay out of the batch, before the kinds see it.
 
-    In order: the command "memory", `Interest.follow`, the judgement by reference counts, `shed`, and
-    `Movement.take_out` of all whose `Verdict.why` is not 0.
+    In order: `Interest.follow`, the judgement by reference counts, `shed`, and `Movement.take_out`. None, and
+    nothing happens, for a stream that keeps all, or is dropped; and where there are no steps.
     """
-    raise NotImplementedError
-
-
-def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memory) -> Verdict:
-    """Where object load shedding plugs in: the verdict with further objects to drop, for the reason SHED.
-
-    Called for each piece, also while k is 1. Whoever drops an object that has references takes it out of
-    `Interest.refs` and `held` too, and notes it in the shadow table.
-    """
-    del batch, interest, memory
+    timing = batch.timing
+    if not is_significant(batch.spec) or batch.commands.stream_dropped or timing.last < timing.first:
+        return None
+    memory = memory_of(batch.state, batch.spec["id"])
+    interest = Interest(batch, memory)
+    interest.follow()
+    verdict = shed(batch, interest, judge(batch, interest), memory)
+    interest.mark(verdict.focal)
+    interest.leave(np.flatnonzero(verdict.why).astype(np.int32))
+    batch.objects.take_out(verdict.why)
     return verdict
 
 
-def close(batch: StreamBatch) -> None:
+def close(batch: StreamBatch, verdict: Verdict | None) -> None:
     """Forget whoever did not stay, when tables hold the state after the piece; make room where it is due."""
-    raise NotImplementedError
+    if verdict is not None:
+        forget(batch, verdict.kept)

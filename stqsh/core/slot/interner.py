@@ -96,6 +96,20 @@ class Interner:
         offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
         self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
 
+    def keep(self, kept: npt.NDArray[Any]) -> None:
+        """Forget all keys but those with these indices, ascending; they get the indices 0, 1, 2, …."""
+        state, prefix, count = self._state, self._prefix, len(kept)
+        chosen: Any = pa.array(kept)
+        starts, text = key_bytes(self.strings().take(chosen))  # whole numbers are taken for texts of 8 bytes
+        hashes = np.concatenate([np.array([count], np.uint64), self._array("hashes")[1:][kept]])
+        size = 64
+        while 2 * count > size:
+            size *= 2
+        state.shrink(f"{prefix}/hashes", hashes)
+        state.shrink(f"{prefix}/offsets", starts)
+        state.shrink(f"{prefix}/data", text[: starts[-1]])
+        kernels.rebuild(state.create(f"{prefix}/table", np.uint64, size), hashes, count)
+
     def strings(self) -> pa.Array[Any]:
         """All texts in the order of their indices; points into the state: use it before the next change."""
         offsets, data = self._keys()

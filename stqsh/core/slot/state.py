@@ -19,6 +19,8 @@ PIECE_BYTES = 4 << 20
 """The greatest size of a snapshot's piece."""
 
 _SMALLEST = 16
+_ROOMY = 8
+"""An array that shrinks keeps at most so many times the room that it needs."""
 
 
 class Allocator(Protocol):
@@ -107,6 +109,13 @@ class SlotState:
         view = self.resize(name, len(values))
         view[:] = values
         return view
+
+    def shrink(self, name: str, values: Array) -> Array:
+        """`replace` by fewer values, which gives spare capacity back once it is most of the array."""
+        if len(self.buffers[name]) > _ROOMY * len(values) + _SMALLEST:
+            values = values.copy()
+            self.create(name, values.dtype, len(values))
+        return self.replace(name, values)
 
     def release(self, prefix: str) -> None:
         """Forget all arrays whose names begin with `prefix`."""

@@ -1,0 +1,153 @@
+"""Whom kNN queries are interested in: those near enough to become neighbours (SOLE section 4.4, example 2).
+
+SOLE takes a kNN query for a range query whose region is the circle of its k neighbours. With R the distance
+of the k-th of the slot's own after the step before, those are kept who are within R + 3 D of a focal object
+now, or within R + D of a place that stands still, and the k themselves: a neighbour that moves out stays, and
+the circle grows (section 3.2). While there are fewer than k, or the query is new, everybody is kept.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.circles import Circles, settle_circles
+from stqsh.core.kernels.distance import circle_boxes, distances_between
+from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.significance import kth_distances
+from stqsh.core.kernels.stationary import join
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.queries import ACTIVE, QueryTable
+from stqsh.core.nearest.roster import RosterTable
+from stqsh.core.regions.grid import rect_lists
+from stqsh.core.significance.table import CIRCLING
+
+Array = npt.NDArray[Any]
+
+
+class Past(NamedTuple):
+    """kNN queries after the step before: ids int64 ascending, radius float64, (n,) each, that of the k-th
+    neighbour; and the neighbours, pairs of id and object, (m,) each.
+    """
+
+    id: Array
+    radius: Array
+    owner: Array
+    neighbour: Array
+
+
+class Near:
+    """The kNN queries of a stream in one piece of a batch; to be asked before the kind has taken it in."""
+
+    def __init__(self, batch: StreamBatch, reach: float) -> None:
+        self._batch, self._reach = batch, reach
+
+    def counts(self, context: RegionContext, circling: Array) -> tuple[Array, Array]:
+        """How many kNN queries are interested in each object after the last step, and how many objects each.
+
+        context: of the interest table, in which `circling` are the positions of the active kNN queries.
+        Returns int32 (objects,) and int64 (circling,).
+        """
+        size = len(self._batch.objects.table)
+        present = self._batch.objects.arrivals(self._batch.timing.last)
+        everybody = self._holders_of_all(context, circling)
+        query, obj = self._pairs(context, circling[~np.isin(circling, everybody)], present)
+        counts = np.bincount(obj, minlength=size)
+        counts[present.obj] += len(everybody)
+        held = np.bincount(query, minlength=len(context.queries))
+        held[everybody] = len(present.obj)
+        own = context.focals[everybody]
+        itself = own >= 0
+        itself[itself] = np.isin(own[itself], present.obj)
+        np.subtract.at(counts, own[itself], 1)
+        held[everybody[itself]] -= 1
+        return counts.astype(np.int32), held[circling]
+
+    def pairs(self, context: RegionContext, objects: Array) -> tuple[Array, Array]:
+        """The kNN queries that are interested in some present objects, int32: positions and objects."""
+        circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
+        present = self._batch.objects.arrivals(self._batch.timing.last, objects)
+        everybody = self._holders_of_all(context, circling)
+        query, obj = self._pairs(context, circling[~np.isin(circling, everybody)], present)
+        all_, of_all = np.repeat(everybody, len(present.obj)), np.tile(present.obj, len(everybody))
+        others = context.focals[all_] != of_all
+        return np.concatenate([query, all_[others]]), np.concatenate([obj, of_all[others]])
+
+    @cached_property
+    def _past(self) -> Past:
+        batch = self._batch
+        queries = QueryTable(batch.state, f"s{batch.spec['id']}/nearest")
+        roster = RosterTable(batch.state, queries.prefix)
+        at = np.flatnonzero(queries["mode"] == ACTIVE)
+        start, obj = roster.of(at)
+        owner = np.repeat(np.arange(len(at)), np.diff(start))
+        x, y = self._centres(queries, at)
+        stored = batch.objects.stored
+        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], bool(batch.spec["planar"]))
+        radius = kth_distances(start, far, queries["k"][at])
+        mine = far <= radius[owner]
+        ids = queries["id"][at]
+        return Past(ids, radius, ids[owner[mine]], obj[mine])
+
+    def _centres(self, queries: QueryTable, at: Array) -> tuple[Array, Array]:
+        """Where kNN queries had their centres before the first step."""
+        x, y, focal = queries["a"][at].copy(), queries["b"][at].copy(), queries["focal"][at]
+        moving = np.flatnonzero(focal >= 0)
+        before = np.full(len(moving), self._batch.timing.first - 1)
+        x[moving], y[moving] = self._batch.focal.places(focal[moving], before)
+        return x, y
+
+    def neighbours(self, queries: QueryTable) -> Array:
+        """How many neighbours each query has before the first step; int64 (queries,)."""
+        at = np.searchsorted(queries["id"], self._past.owner)
+        return np.bincount(at, minlength=len(queries))
+
+    def _looks(self, context: RegionContext, circling: Array) -> Array:
+        """How far queries look: float64 (circling,), infinite where everybody counts."""
+        moves = context.queries["focal"][circling] >= 0
+        return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
+
+    def radii(self, context: RegionContext, circling: Array) -> Array:
+        """How far the k-th neighbour was before the first step: float64 (circling,), infinite for none."""
+        queries, past, commands = context.queries, self._past, self._batch.commands
+        ids = queries["id"][circling]
+        radius = np.full(len(circling), np.inf)
+        if len(past.id):
+            place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
+            known = (past.id[place] == ids) & ~np.isin(ids, list(commands.resumed))
+            radius[known] = past.radius[place[known]]
+        return radius
+
+    def _holders_of_all(self, context: RegionContext, circling: Array) -> Array:
+        """The positions of the queries that everybody counts for, as far as they have a centre."""
+        last = np.full(len(circling), self._batch.timing.last)
+        x, _ = context.centres(circling, last)
+        held: Array = circling[np.isinf(self.radii(context, circling)) & ~np.isnan(x)]
+        return held
+
+    def _pairs(self, context: RegionContext, circling: Array, present: Events) -> tuple[Array, Array]:
+        """Pairs of queries with circles that end somewhere, and present objects within; each comes once."""
+        if not len(circling) or not len(present.obj):
+            return np.empty(0, np.int64), np.empty(0, np.int32)
+        planar = bool(self._batch.spec["planar"])
+        x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
+        radius = self._looks(context, circling)
+        radius[np.isinf(radius)] = np.nan  # without a centre
+        tag = 2 * np.arange(len(circling), dtype=np.int32) + 1
+        pairs = join(present, *rect_lists(circle_boxes(x, y, radius, planar), tag))
+        flags = settle_circles(pairs, present, Circles(x, y, radius), planar)
+        within = flags != 0
+        query, obj = pairs.query[within].astype(np.int64), present.obj[pairs.event[within]]
+        past = self._past
+        ids = context.queries["id"][circling]
+        old = np.flatnonzero(np.isin(past.owner, ids[~np.isnan(x)]) & np.isin(past.neighbour, present.obj))
+        size = np.int64(len(self._batch.objects.table))
+        both = np.concatenate([query, np.searchsorted(ids, past.owner[old])]) * size
+        codes = np.unique(both + np.concatenate([obj, past.neighbour[old]]))
+        query, obj = circling[codes // size], (codes % size).astype(np.int32)
+        others = context.focals[query] != obj
+        return query[others], obj[others]

@@ -1,0 +1,111 @@
+"""Queries as they stand between two batches: their regions proper, who is in them, and how large they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.clock import Timing
+from stqsh.core.conditions.conditions import Conditions
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.answers import RegionContext, context_of
+from stqsh.core.matching.queries import ACTIVE, AREA, CIRCLE, digest
+from stqsh.core.objects.movement import Movement
+from stqsh.core.objects.table import ObjectTable
+from stqsh.core.significance import sizes
+from stqsh.core.significance.near import Near
+from stqsh.core.significance.reach import reach
+from stqsh.core.significance.settings import memory_of
+from stqsh.core.significance.table import CIRCLING, InterestTable
+from stqsh.core.slot.state import SlotState
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+class Proper(InterestTable):
+    """The queries of an `InterestTable` with their regions proper, without cache areas; only to be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        values = super().__getitem__(name)
+        if name not in ("c", "radius"):
+            return values
+        moving = (super().__getitem__("focal") >= 0) & (super().__getitem__("k") == 0)
+        rounds = moving & (super().__getitem__("shape") == CIRCLE)
+        extension = super().__getitem__("c")
+        if name == "c":
+            return np.where(moving, np.nan, extension)
+        return np.where(rounds, values - extension, values)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of queries, (n,) each: inside int64, kept objects in the region proper; area and extended float64, how
+    large the region proper and the extended one are.
+    """
+
+    inside: Array
+    area: Array
+    extended: Array
+
+
+def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
+    """A batch without steps on top of what a slot has taken in: everything is as after its last step."""
+    clock, prefix = state.header["clock"], f"s{spec['id']}"
+    last = clock["step"]
+    report = -1 if spec["report_every_us"] is None else spec["report_every_us"]
+    timing = Timing(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
+    objects = ObjectTable(state, f"{prefix}/objects", spec)
+    focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
+    return StreamBatch(
+        state, spec, timing, Movement(objects, [], timing), Movement(focal, [], timing), digest([])
+    )
+
+
+def sizes_of(state: SlotState, spec: Spec, at: Array) -> Sizes:
+    """How large the regions at these positions of the interest table are, and who is in them."""
+    batch = at_rest(state, spec)
+    table = InterestTable(state, spec["id"])
+    last, memory = batch.timing.last, memory_of(state, spec["id"])
+    distance = reach(spec, batch.timing.tick, memory.factor * memory.cache)
+    near = Near(batch, distance)
+    extended = _context(batch, table)
+    proper = replace(extended, queries=Proper(state, spec["id"]))
+    mode = table["mode"][at]
+    inside = np.zeros(len(table), np.int64)
+    members = proper.members(at[mode == ACTIVE], last)
+    inside += np.bincount(members.query, minlength=len(table))
+    inside += near.neighbours(table)
+    radius = near.radii(extended, at[mode == CIRCLING])
+    areas = []
+    for context, more in ((proper, 0.0), (extended, distance)):
+        area = _areas(context, at, last)
+        looks = np.where(table["focal"][at[mode == CIRCLING]] >= 0, 3.0, 1.0) * more
+        own = sizes.circles(radius + looks, context.planar)
+        own[np.isnan(context.centres(at[mode == CIRCLING], np.full(len(radius), last))[0])] = np.nan
+        area[mode == CIRCLING] = own
+        areas.append(area)
+    return Sizes(inside[at], *areas)
+
+
+def _context(batch: StreamBatch, table: InterestTable) -> RegionContext:
+    conditions = Conditions(batch.state, table.prefix, table, batch.objects)
+    return context_of(batch, table, conditions, table.prefix)
+
+
+def _areas(context: RegionContext, at: Array, step: int) -> Array:
+    """How large regions are after a step; NaN while a focal object is not present. float64 (n,)."""
+    queries, planar = context.queries, context.planar
+    out = sizes.boxes(context.boxes(at, step), planar)
+    x, _ = context.centres(at, np.full(len(at), step))
+    rounds = queries["shape"][at] == CIRCLE
+    out[rounds] = np.where(np.isnan(x[rounds]), np.nan, sizes.circles(queries["radius"][at[rounds]], planar))
+    shaped = np.flatnonzero(queries["shape"][at] == AREA)
+    if len(shaped):
+        shares = queries.shares
+        left = 1.0 if shares is None else shares[at[shaped]]
+        out[shaped] = left * sizes.polygons(context.batch.state, queries["area"][at[shaped]], planar)
+    return out
