@@ -91,6 +91,15 @@ class Profile(Mapping[str, Value]):
         """The value of a setting from 0 to 1."""
         return float(self.values_[key].value or 0)
 
+    @property
+    def script(self) -> Path | None:
+        """The script that a new session begins with; a profile names it relative to its own place."""
+        text = self.text("session.script")
+        if not text:
+            return None
+        is_own = self.path is not None and self["session.script"].origin.startswith(f"{self.path}:")
+        return (self.path.parent if self.path and is_own else Path()) / Path(text).expanduser()
+
     def flag(self, key: str) -> bool:
         """The value of a yes/no setting."""
         return bool(self.values_[key].value)
@@ -208,6 +217,12 @@ KEYS: tuple[Key, ...] = (
         ("1", "0.5", "0.25", "0"),
     ),
     Key("session.home_root", "the folder of the session homes", _text, lambda: None),
+    Key(
+        "session.script",
+        "a script that the shell runs first in a new session; beside the profile that names it",
+        _text,
+        lambda: None,
+    ),
 )
 """Every setting there is: the only place that names them all."""
 

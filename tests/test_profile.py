@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.errors import ProfileError
+from stqsh.lang.parse import parse
 from stqsh.profile import FORMATS, KEYS, cores, load_profile, profile_folders
 
 
@@ -115,3 +116,25 @@ def test_each_profile_that_comes_along_can_be_read() -> None:
     assert "local" in names
     for name in names:
         assert load_profile(name, {}).path is not None
+
+
+@pytest.mark.parametrize("path", sorted(profile_folders()[0].glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_profile_that_comes_along_reads_and_its_script_parses(path: Path) -> None:
+    found = load_profile(path.stem, {})
+    assert found.path == path
+    if found.script is not None:
+        assert parse(found.script.read_text(encoding="utf-8"), str(found.script))
+
+
+def test_a_script_lies_beside_the_profile_that_names_it_else_where_the_user_is(tmp_path: Path) -> None:
+    assert load_profile("local", {}).script is None
+    assert profile(tmp_path, "session.script: mine.stq").script == tmp_path / "mine.stq"
+    found = profile(tmp_path, "session.script: a.stq", {"STQSH_SESSION_SCRIPT": "mine.stq"})
+    assert found.script == Path("mine.stq")
+
+
+def test_the_profile_of_soles_experiments() -> None:
+    found = load_profile("lafayette", {})
+    assert found["cache.factor"].value == 0.25
+    assert found["cache.factor"].origin.endswith("lafayette.yaml:13")
+    assert found.flag("shell.autoplay") is False

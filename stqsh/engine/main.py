@@ -96,14 +96,17 @@ class Engine:
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
+        from stqsh.engine.failing import check_master, not_started
         from stqsh.engine.spark import start_spark
 
+        check_master(settings)
         try:
             return start_spark(settings)
         except StqshError:
             raise
         except Exception as error:
-            raise StqshError(f"Spark does not start: {error}") from error
+            log.exception("Spark does not start")
+            raise not_started(settings, error) from error
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.deliver import Deliver

@@ -80,7 +80,10 @@ class Link:
             for row in made:
                 status = statuses.get(row.id)
                 if status is not None and status.state == "failed":
-                    raise SourceError(f"{word} {row.name}: {status.message}")
+                    raise SourceError(
+                        f"{word} {row.name}: {status.message}",
+                        hint=f"DROP {word.upper()} {row.name}; and make it again, as it should be",
+                    )
 
     def _look(self) -> None:
         now = time.monotonic()

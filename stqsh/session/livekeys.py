@@ -27,6 +27,13 @@ PATIENCE_S = 0.2
 """So long the slots may be busy."""
 
 
+def warm_up() -> None:
+    """Import what looking keys up takes: a second or so, which nobody should wait for at a key."""
+    import stqsh.core.snapshots.select
+    import stqsh.lang.parse
+    import stqsh.session.published  # noqa: F401
+
+
 class LiveKeys:
     """The keys of one session's objects; for any thread."""
 

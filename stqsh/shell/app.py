@@ -15,18 +15,23 @@ from stqsh.shell.console import Console, Stopwatch
 from stqsh.shell.guard import coloured, error_text, init_file, painted, state_folder, write_traceback
 from stqsh.shell.interrupts import Interrupted, forcible
 from stqsh.shell.obituary import death_text
+from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.prompt import Terminal, make_prompt, open_history
 from stqsh.shell.scripts import Block, is_command, read_scripts, script_text
 from stqsh.shell.showing import Showing
 from stqsh.shell.variables import given_variables
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prompt_toolkit import PromptSession
     from prompt_toolkit.application import Application
 
     from stqsh.session.client import Session
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
+SWITCH_S = 0.001
+"""So long a key may have to wait for a thread behind the prompt; Python's own 5 ms add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,14 @@ def run_shell(options: ShellOptions) -> int:
 
         return connect(options.session, profile=options.profile)
 
+    sys.setswitchinterval(SWITCH_S)
     shell = Shell(options.session or "default", opened, options.format, quiet=options.quiet)
     if options.format is not None:
         shell.console.set_format(options.format)
     shell.console.variables.update(given_variables(options.variables))
     if options.output is not None:
         shell.console.direct(options.output)
-    return shell.run(init=options.init)
+    return shell.run(init=options.init, opening=profile_script(options.profile))
 
 
 class Shell:
@@ -81,13 +87,18 @@ class Shell:
         self._prompt: PromptSession[str] | None = None
         self._is_death_told = False
 
-    def run(self, *, init: bool = False) -> int:
-        """The loop: until `\\q` or Ctrl-D. Raises what opening the session raised."""
+    def run(self, *, init: bool = False, opening: Path | None = None) -> int:
+        """The loop: until `\\q` or Ctrl-D; in a session that is new, `opening` is run first.
+
+        Raises what opening the session raised.
+        """
         self._greet(WELCOME)
         prompt = self._prompt = self._made_prompt()
         try:
-            if init:
-                self._read_init()
+            if opening is not None and is_new(self._backstage.session()):
+                self._read(opening)
+            if init and init_file().is_file():
+                self._read(init_file())
             while True:
                 try:
                     text = prompt.prompt(default=self._taken_draft())
@@ -164,12 +175,10 @@ class Shell:
         draft, self._draft = self._draft, ""
         return draft
 
-    def _read_init(self) -> None:
-        """Run the init file, if there is one; an error in it is shown, and the shell goes on."""
-        path = init_file()
-        if path.is_file():
-            self._greet(f"reading {path}")
-            self._guarded(lambda: self.include(str(path)))
+    def _read(self, path: Path) -> None:
+        """Run a script before the first prompt; an error in it is shown, and the shell goes on."""
+        self._greet(f"reading {path}")
+        self._guarded(lambda: self.include(str(path)))
 
     def _handle(self, text: str) -> None:
         """Run what was typed."""
@@ -233,6 +242,7 @@ class Shell:
         )
         # Behind the first drawing: the imports of the session would hold the prompt back.
         prompt.app.after_render += lambda _: self._backstage.start()
+        prompt.app.key_processor.after_key_press += lambda _: self._backstage.typed()
         return prompt
 
     def _redraw(self) -> None:

@@ -7,16 +7,19 @@ the session for the toolbar and for completion.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stqsh.session.client import Session
     from stqsh.session.livekeys import LiveKeys
-    from stqsh.session.records import Progress
+    from stqsh.session.records import Progress, Spec
 
 LOOK_EVERY_S = 0.4
+IDLE_S = 1.0
+"""So long nobody has typed before something is done that would make a keystroke wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Glance:
     """The session as it was at the last look.
 
     `columns` has the columns of each stream and table, with their types; `keys` the key column of each
-    stream; `members` the names in each set of regions. `failed`: an engine that was there is not any more;
+    stream; `members` the names in each set of regions; `selected` what each query selects, and the streams
+    and tables that it is over. `failed`: an engine that was there is not any more;
     `death` says why; `ready`: it takes batches.
     """
 
@@ -39,6 +43,7 @@ class Glance:
     tables: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""
     ready: bool = False
@@ -54,6 +59,8 @@ class Backstage:
         self._session: Session | None = None
         self._keys: LiveKeys | None = None
         self._error: BaseException | None = None
+        self._catalogue: tuple[tuple[int, int], Catalogue] | None = None
+        self._typed_at, self._is_warm = float("-inf"), False
         self._opened = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="backstage", daemon=True)
@@ -92,6 +99,10 @@ class Backstage:
             self._keys = LiveKeys(self._session.link)
         return self._keys.starting(stream, prefix)
 
+    def typed(self) -> None:
+        """Note that a key was pressed just now."""
+        self._typed_at = time.monotonic()
+
     def close(self) -> None:
         """Stop watching and leave the session."""
         self._over.set()
@@ -105,7 +116,7 @@ class Backstage:
         session = self._session
         if session is None:
             return
-        new = _glance(session)
+        new = self._glance(session)
         if new.failed:
             from stqsh.shell.obituary import obituary
 
@@ -123,29 +134,81 @@ class Backstage:
         self._opened.set()
         self._changed()
         while self._session is not None and not self._over.wait(LOOK_EVERY_S):
+            self._watch()
+
+    def _watch(self) -> None:
+        try:
             self.look()
+            self._warm_up()
+        except Exception as error:  # a home that is gone, a disk that is full: the toolbar says so
+            reason = str(error).partition("\n")[0]
+            self.glance = replace(self.glance, engine=f"the session cannot be read: {reason}", failed=True)
+            self._changed()
+
+    def _warm_up(self) -> None:
+        """Import what looking up live keys and snapshots take, once there are any and nobody is typing."""
+        idle = time.monotonic() - self._typed_at > IDLE_S
+        if not self._is_warm and self.glance.ready and self.glance.streams and idle:
+            from stqsh.session.livekeys import warm_up
+
+            self._is_warm = True
+            warm_up()
+
+    def _glance(self, session: Session) -> Glance:
+        from stqsh.session.process import is_alive, read_engine
+        from stqsh.shell.status import engine_text
+
+        engine = read_engine(session.home)
+        return replace(
+            Glance(session.home.name, engine_text(session.home), session.progress()),
+            **self._known(session),
+            failed=engine is not None and (engine.state == "failed" or not is_alive(engine)),
+            ready=engine is not None and engine.state == "ready" and is_alive(engine),
+        )
+
+    def _known(self, session: Session) -> Catalogue:
+        """What the catalogue holds; read again only where it has changed, for it may hold very much."""
+        mark = _mark(session)
+        if self._catalogue is None or self._catalogue[0] != mark:
+            self._catalogue = mark, _catalogue(session)
+        return self._catalogue[1]
 
 
-def _glance(session: Session) -> Glance:
-    from stqsh.session.process import is_alive, read_engine
-    from stqsh.shell.status import engine_text
-
-    engine, streams = read_engine(session.home), session.streams()
-    tables, areas = session.tables(), session.areas()
-    listed = [(one.name, one.spec["columns"]) for one in streams]
-    listed += [(one.name, one.spec["columns"]) for one in tables]
-    return Glance(
-        session=session.home.name,
-        engine=engine_text(session.home),
-        progress=session.progress(),
-        streams=tuple(stream.name for stream in streams),
-        columns=tuple((name, tuple((column, kind) for column, kind in columns)) for name, columns in listed),
-        keys=tuple((one.name, one.spec["key"]) for one in streams),
-        members=tuple((area.name, tuple(area.spec["members"])) for area in areas),
-        scheme=session.settings().text("shell.scheme"),
-        tables=tuple(table.name for table in tables),
-        regions=tuple(area.name for area in areas),
-        queries=tuple(query.name for query in session.queries()),
-        failed=engine is not None and (engine.state == "failed" or not is_alive(engine)),
-        ready=engine is not None and engine.state == "ready" and is_alive(engine),
+def _mark(session: Session) -> tuple[int, int]:
+    """What changes with the catalogue: the log's last row, and how many queries live (some just end)."""
+    rows = session.link.db.query(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
+        " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
     )
+    return rows[0][0], rows[0][1]
+
+
+Catalogue = dict[str, Any]
+"""The fields of a `Glance` that come from the session's catalogue, by name."""
+
+
+def _catalogue(session: Session) -> Catalogue:
+    streams, tables = session.streams(), session.tables()
+    areas, queries = session.areas(), session.queries()
+    listed = [(stream.name, stream.spec["columns"]) for stream in streams]
+    listed += [(table.name, table.spec["columns"]) for table in tables]
+    return {
+        "streams": tuple(stream.name for stream in streams),
+        "columns": tuple(
+            (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
+        ),
+        "keys": tuple((one.name, one.spec["key"]) for one in streams),
+        "members": tuple((area.name, tuple(area.spec["members"])) for area in areas),
+        "scheme": session.settings().text("shell.scheme"),
+        "tables": tuple(table.name for table in tables),
+        "regions": tuple(area.name for area in areas),
+        "queries": tuple(query.name for query in queries),
+        "selected": tuple(_selected(query.name, query.spec) for query in queries),
+    }
+
+
+def _selected(name: str, spec: Spec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """A query's name, the names that it selects, and the stream and table that it is over."""
+    join = spec.get("join")
+    over = (spec["stream"],) if join is None else (spec["stream"], join["table"])
+    return name, tuple(out for out, _ in spec["select"]), over

@@ -110,6 +110,9 @@ class Words:
 
     def _columns(self, cursor: Cursor) -> Iterator[Word]:
         """Columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
+        if cursor.first == "TAIL":
+            yield from self._followed(cursor)
+            return
         fitting = column_types(cursor)
         own = declared(cursor)
         held = dict(self.glance.columns)
@@ -127,6 +130,16 @@ class Words:
         places = {"CIRCLE", "NEAREST", "KNN"} & {word.upper() for word in (*cursor.words, *cursor.after)}
         if places and not qualifier:
             yield "DISTANCE", "metres from the centre"
+
+    def _followed(self, cursor: Cursor) -> Iterator[Word]:
+        """What the condition of a TAIL may be about: what its query selects, then the columns it is over."""
+        query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
+        for name, outputs, over in self.glance.selected:
+            if name == query:
+                held = dict(self.glance.columns)
+                yield from ((output, f"selected by {query}") for output in outputs)
+                columns = [(column, kind, one) for one in over for column, kind in held.get(one, ())]
+                yield from ((c, f"{kind} of {one}") for c, kind, one in columns if c not in outputs)
 
 
 @cache

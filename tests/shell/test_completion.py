@@ -29,6 +29,7 @@ GLANCE = Glance(
     tables=("cars",),
     regions=("campus", "zones"),
     queries=("q1",),
+    selected=(("q1", ("oid", "far"), ("taxis", "cars")),),
     columns=(
         ("taxis", TAXIS),
         ("posts", (("id", "BIGINT"), ("body", "STRING"))),
@@ -155,3 +156,9 @@ def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "lon" in completions(text)
         took.append(time.perf_counter() - began)
     assert min(took) < 0.05
+
+
+def test_the_condition_of_a_tail_is_about_what_its_query_selects_and_is_over() -> None:
+    assert completions("TAIL q1 WHERE ")[:7] == ["oid", "far", "lon", "lat", "ts", "status", "plate"]
+    assert "body" not in completions("TAIL q1 WHERE oid = 'a' AND ")
+    assert completions("TAIL q1 FROM START WHERE f")[0] == "far"

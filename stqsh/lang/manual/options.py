@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "speed": "the factor on all speeds",
         "duration": "how long they drive; for ever unless said",
         "start": "the time of the first report",
-        "bounds": "where the town lies: 'x1 y1 x2 y2'",
+        "bounds": "where the town lies: 'x1, y1, x2, y2'",
         "nodes": "how many crossings the town has",
         "kinds": "the mix of them: 'taxi:4 car:4 bus:1 bike:1 ambulance:1'",
         "leave": "whether objects leave at the end of a trip",

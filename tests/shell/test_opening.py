@@ -1,0 +1,30 @@
+"""The script that a profile lets a new session begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stqsh.session.control import ControlDb, append
+from stqsh.shell.opening import is_new, profile_script
+
+
+def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STQSH_PROFILE", raising=False)
+    monkeypatch.delenv("STQSH_SESSION_SCRIPT", raising=False)
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("session:\n  script: begin.stq\n")
+    assert profile_script(None) is None
+    assert profile_script(str(profile)) == tmp_path / "begin.stq"
+    monkeypatch.setenv("STQSH_PROFILE", str(profile))
+    assert profile_script(None) == tmp_path / "begin.stq"
+
+
+def test_a_session_is_new_until_it_is_asked_for_something(tmp_path: Path) -> None:
+    session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path)))
+    assert is_new(session)
+    append(session.link.db, "set", "SET shell.scheme = dark;", {})
+    assert not is_new(session)
