@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.session.following import Following
+    from stqsh.session.maps.feed import MapFeed
     from stqsh.session.projection import Lookups
     from stqsh.session.running import Running
 
@@ -90,5 +91,5 @@ class SnapshotMark:
     edge: Literal["begin", "end"]
 
 
-Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following"
+Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following | MapFeed"
 """Anything that `Session.execute` yields."""

@@ -1,0 +1,176 @@
+"""Where the objects of a stream are after one step, in columns, straight from the slots' published arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.session.records import Progress, Spec
+
+if TYPE_CHECKING:
+    from stqsh.core.slot.state import SlotState
+    from stqsh.session.snapshots import Snapshots
+
+Array = NDArray[Any]
+
+UNKNOWN_SLOT = -1
+_LOW = np.uint64(0xFFFFFFFF)
+_EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted of a stream's objects.
+
+    most: no more than about so many, always the same ones as long as they are there; keys: those that are
+    wanted in any case (an array of the key's type). records: all declared columns too.
+    """
+
+    most: int
+    keys: pa.Array[Any] | None = None
+    records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Objects that are present after a step, n of them.
+
+    keys: (n,) of the key's type. x, y: float64 (n,). slot: int32 (n,), `UNKNOWN_SLOT` where the answer came
+    by way of the log. records: the declared columns, n rows, where they were asked for. there: how many are
+    present, of which these are a sample where n is less. at_us: None before the first step.
+    """
+
+    step: int
+    at_us: int | None
+    keys: pa.Array[Any]
+    x: Array
+    y: Array
+    slot: Array
+    there: int
+    records: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def find(self, keys: pa.Array[Any]) -> Array:
+        """The positions of keys among these objects, those that are here; int64 ascending."""
+        if not len(keys) or not len(self.keys):
+            return np.empty(0, np.int64)
+        import pyarrow.compute as pc
+
+        wanted: Any = pc.is_in(self.keys, value_set=keys.cast(self.keys.type))
+        return np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+
+
+def places(snapshots: Snapshots, stream: Spec, wish: Wish, least: int) -> Places:
+    """The objects of a stream (its StreamSpec) after one step, the step `least` or a later one.
+
+    Where the published state cannot be had, the question goes by way of the control log, and nothing is
+    known of slots. Raises as `Snapshots.ask` does.
+    """
+    if least == 0:
+        return _nothing(stream)
+    found = snapshots.read(lambda states: _of_states(states, stream, wish), least)
+    return _by_log(snapshots, stream, wish) if found is None else found
+
+
+def _nothing(stream: Spec) -> Places:
+    from stqsh.core.chunks import columns_schema
+
+    schema, none = columns_schema(stream["columns"]), np.empty(0)
+    keys = pa.array([], schema.field(stream["key"]).type)
+    return Places(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
+
+
+def _of_states(states: list[SlotState], stream: Spec, wish: Wish) -> Places:
+    """The objects of all slots; the states are at one step."""
+    clock = states[0].header["clock"]
+    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    shares = [share for state in states if (share := _share(state, stream, wish, len(states))) is not None]
+    return _joined(shares, stream, progress)
+
+
+def _share(state: SlotState, stream: Spec, wish: Wish, slots: int) -> Places | None:
+    """One slot's objects; None where it has not heard of the stream."""
+    from stqsh.core.kernels.scan import in_box
+    from stqsh.core.snapshots.rows import Present
+
+    present = Present.of(state, stream["id"])
+    if present is None:
+        return None
+    objects = in_box(present.stored, present.since, np.array(_EVERYWHERE))
+    keys, there = present.table.show_keys(objects), len(objects)
+    chosen = _chosen(keys, wish, wish.most // slots)
+    if chosen is not None:
+        objects, keys = objects[chosen], keys.take(chosen)
+    records = None
+    if wish.records:
+        names = [name for name, _ in stream["columns"]]
+        columns = [present.table.show(name, present.no_rows, objects, objects) for name in names]
+        records = pa.Table.from_arrays(columns, names=names)
+    x, y = present.places(objects)
+    slot = np.full(len(objects), state.header["slot"], np.int32)
+    return Places(0, None, keys, x, y, slot, there, records)
+
+
+def _chosen(keys: pa.Array[Any], wish: Wish, most: int) -> Array | None:
+    """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
+    if len(keys) <= most:
+        return None
+    import pyarrow.compute as pc
+
+    from stqsh.core.kernels.hashing import hash_keys
+
+    # The low bits: which slot an object is on depends on the high ones.
+    chosen: Array = (hash_keys(keys) & _LOW) < np.uint64(most * 2**32 // len(keys))
+    if wish.keys is not None and len(wish.keys):
+        wanted: Any = pc.is_in(keys, value_set=wish.keys.cast(keys.type))
+        chosen |= wanted.to_numpy(zero_copy_only=False)
+    return np.flatnonzero(chosen)
+
+
+def _joined(shares: list[Places], stream: Spec, progress: Progress) -> Places:
+    if not shares:
+        shares = [_nothing(stream)]
+    records = [share.records for share in shares if share.records is not None]
+    return Places(
+        progress.step,
+        progress.at_us(),
+        pa.concat_arrays([share.keys for share in shares]),
+        np.concatenate([share.x for share in shares]),
+        np.concatenate([share.y for share in shares]),
+        np.concatenate([share.slot for share in shares]),
+        sum(share.there for share in shares),
+        pa.concat_tables(records) if records else None,
+    )
+
+
+def _by_log(snapshots: Snapshots, stream: Spec, wish: Wish) -> Places:
+    """The same as a SELECT * answers it by way of the control log."""
+    from stqsh.lang.bind import bind
+    from stqsh.lang.catalogue import Catalogue
+    from stqsh.lang.parse import parse
+
+    [statement] = parse('SELECT * FROM "' + stream["name"].replace('"', '""') + '"')
+    spec = bind(statement, Catalogue({stream["name"]: stream})).spec
+    found = snapshots.ask(spec, stream)
+    table = found.table.combine_chunks()
+    placed = ~np.isnan(_column(table, stream["x"])) & ~np.isnan(_column(table, stream["y"]))
+    table = table.filter(pa.array(placed))
+    keys = pa.concat_arrays(table.column(stream["key"]).chunks or [_nothing(stream).keys])
+    there = len(keys)
+    chosen = _chosen(keys, wish, wish.most)
+    if chosen is not None:
+        table, keys = table.take(chosen), keys.take(chosen)
+    slot = np.full(len(keys), UNKNOWN_SLOT, np.int32)
+    x, y = _column(table, stream["x"]), _column(table, stream["y"])
+    return Places(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
+
+
+def _column(table: pa.Table, name: str) -> Array:
+    values: Array = table.column(name).to_numpy().astype(np.float64)
+    return values

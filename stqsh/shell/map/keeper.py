@@ -1,0 +1,69 @@
+"""Keeps a map's scene up to date behind the screen, so that a key never waits for the engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from stqsh.shell.status import alive_text
+
+if TYPE_CHECKING:
+    from stqsh.session.maps.feed import MapFeed, Scene
+
+MOST_DRAWN = 200_000
+"""So many objects are drawn on a terminal at the most, a sample beyond."""
+REST = 3.0
+"""After each look the map rests for so many times as long: it takes a quarter of a core at the most."""
+POLL_S = 0.05
+
+
+class Keeper:
+    """Looks at the feed in a thread of its own. What it holds is replaced as a whole, to be read any time."""
+
+    def __init__(self, feed: MapFeed) -> None:
+        self._feed = feed
+        self.scene: Scene | None = None
+        self.alive = ""
+        self.record: tuple[Any, dict[str, Any] | None] = (None, None)
+        self.error: Exception | None = None
+        self._picked: Any = None
+        self._is_new_pick = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="map", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; waited for, as the session may be closed then."""
+        self._over.set()
+        self._is_new_pick.set()
+        self._thread.join(timeout=10)
+
+    def pick(self, key: Any) -> None:
+        """From now on keep the record of an object too; None for none."""
+        self._picked = key
+        self._is_new_pick.set()
+
+    def _work(self) -> None:
+        try:
+            while not self._over.is_set():
+                spent = self._look()
+                self._is_new_pick.wait(max(POLL_S, spent * REST))
+                self._is_new_pick.clear()
+        except Exception as error:  # shown, or raised, by whoever draws
+            self.error = error
+
+    def _look(self) -> float:
+        """Look once; the seconds that it took."""
+        began, feed = time.monotonic(), self._feed
+        self.alive = alive_text(feed.link.home, feed.link.progress())
+        scene = feed.look(MOST_DRAWN)
+        key = self._picked
+        if key is not None and (scene is not None or self.record[0] != key):
+            self.record = (key, feed.record(key))
+        if scene is not None:
+            self.scene = scene
+        return time.monotonic() - began

@@ -1,0 +1,67 @@
+"""Which object is picked: the next one in view, the one in the middle, or the one whose key is typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stqsh.shell.map.camera import in_view
+from stqsh.shell.map.canvas import Array
+from stqsh.shell.map.projection import Projection
+
+if TYPE_CHECKING:
+    from stqsh.session.maps.feed import Scene
+
+
+def in_the_middle(scene: Scene, projection: Projection) -> int | None:
+    """The position of the object nearest to the centre of what is shown; None where none is in view."""
+    return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
+
+
+def next_one(
+    scene: Scene, projection: Projection, hidden: set[int], picked: int | None, step: int
+) -> int | None:
+    """The position of the object that follows (step 1), or comes before (-1), the one that is picked.
+
+    The members of answers that are shown go in turn, else all objects in view; the first is the one that is
+    nearest to the centre. None where none is in view.
+    """
+    seen = _seen(scene, projection)
+    shown = [drawn for number, drawn in enumerate(scene.drawn) if number not in hidden]
+    telling = [drawn.members for drawn in shown] + [
+        np.array([drawn.focal]) for drawn in shown if drawn.focal is not None
+    ]
+    marked = np.unique(np.concatenate([*telling, np.empty(0, np.int64)])).astype(np.int64)
+    choice = marked[seen[marked]] if seen[marked].any() else np.flatnonzero(seen)
+    if picked is None or not len(choice):
+        return _nearest(scene, projection, choice)
+    here = int(np.searchsorted(choice, picked))
+    is_here = here < len(choice) and choice[here] == picked
+    return int(choice[(here + (step if is_here or step < 0 else 0)) % len(choice)])
+
+
+def with_key(scene: Scene, text: str) -> int | None:
+    """The position of the object with a key, else of the first whose key begins so; None for none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    keys = scene.places.keys.cast(pa.string())
+    exact = pc.index(keys, text).as_py()
+    if exact >= 0:
+        return int(exact)
+    begins: Any = pc.starts_with(keys, text)
+    found = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
+    return min(found.tolist(), key=lambda at: str(keys[at].as_py()), default=None) if text else None
+
+
+def _seen(scene: Scene, projection: Projection) -> Array:
+    return in_view(projection, scene.places.x, scene.places.y)
+
+
+def _nearest(scene: Scene, projection: Projection, choice: Array) -> int | None:
+    if not len(choice):
+        return None
+    across, down = projection.dots(scene.places.x[choice], scene.places.y[choice])
+    far = np.hypot(across - projection.width / 2, (down - projection.height / 2) * projection.tall)
+    return int(choice[np.argmin(far)])
