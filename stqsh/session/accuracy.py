@@ -8,10 +8,11 @@ published state), and for one REPORT EVERY those that nobody kept before the que
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stqsh.session.catalogue import live_queries, live_streams
+from stqsh.session.catalogue import live_queries, live_streams, query_by_id
 from stqsh.session.link import Link
 from stqsh.session.memory import has_significant_streams, is_significant
 from stqsh.session.records import Progress, QueryRow, Spec, StreamRow
@@ -36,8 +37,17 @@ class Accuracy:
         """Whether nothing can be missing."""
         return self.value is not None and self.value >= 1 and not self.until
 
+    def text(self) -> str:
+        """In a few words: "exact", "accuracy 0.87", "not settled before step 40"."""
+        if self.until:
+            return f"not settled before step {self.until}"
+        return "exact" if self.is_exact else f"accuracy {share_text(self.value)}"
+
 
 EXACT = Accuracy(1.0)
+LOOK_EVERY_S = 1.0
+"""How often whoever follows a query looks after its accuracy."""
+_CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
 
 
 def accuracies(link: Link, queries: Iterable[QueryRow], *, tallied: bool = False) -> dict[int, Accuracy]:
@@ -113,6 +123,33 @@ def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     return until if until > progress.step else 0
 
 
+class AccuracyWatch:
+    """Keeps an eye on the accuracy of one query's answer, on behalf of whoever follows it.
+
+    `text`: what a status line says of it, "" while it is exact.
+    """
+
+    def __init__(self, link: Link, query: int) -> None:
+        self._link, self._query = link, query
+        self._looked, self._told = float("-inf"), False
+        self.text = ""
+
+    def look(self) -> str:
+        """Look again, if that is due; words for the first time that less than the whole answer was found."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_S:
+            return ""
+        self._looked = now
+        query = query_by_id(self._link.db, self._query)
+        found = accuracies(self._link, [query])[query.id]
+        if found.is_exact or not query.live:
+            self.text = ""
+            return ""
+        self.text = found.text()
+        is_news, self._told = not self._told, True
+        return f"the answer is approximate: {self.text} ({_CAUSE})" if is_news else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """All answers of a session: how many queries are active, approximate, not settled, not known."""
@@ -170,7 +207,7 @@ def share_text(share: float | None) -> str:
 def accuracy_shown(accuracy: Accuracy) -> float | str | None:
     """An accuracy as a cell: a number, words while the query is not settled, None where it is not known."""
     if accuracy.until:
-        return f"not settled before step {accuracy.until}"
+        return accuracy.text()
     return accuracy.value if accuracy.value is None else rounded(accuracy.value)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from stqsh.session.accuracy import AccuracyWatch
 from stqsh.session.catalogue import query_by_id
 from stqsh.session.changes import change_query
 from stqsh.session.link import Link
@@ -72,7 +73,8 @@ class Following:
 
     It begins with the answer as it stands between two `SnapshotMark`s, and ends when the query has ended
     or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is coming.
-    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing.
+    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is told
+    once, in words, where the answer is not exact; `accuracy_text` says so as it stands.
     """
 
     query: QueryRow
@@ -81,11 +83,14 @@ class Following:
     temporary: bool = False
     until_idle: bool = False
     on_idle: OnIdle | None = None
+    on_notice: Callable[[str], None] | None = None
+    _watch: AccuracyWatch | None = field(default=None, init=False)
     _shown: int = field(default=0, init=False)
     _closed: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
         start = self.link.progress()
+        self._look()
         reader = UpdateReader(self.link, -1, lambda ids: ids == self.query.id)
         asked = self.options.from_step
         first = start.step + 1 if asked is None else min(max(asked, 1), start.step + 1)
@@ -94,6 +99,19 @@ class Following:
         if first > start.step:
             reader.after = start.batch
         yield from self._live(reader, first)
+
+    @property
+    def accuracy_text(self) -> str:
+        """What a status line says of the answer's accuracy as it stands, "" where it is exact."""
+        return "" if self._watch is None else self._watch.text
+
+    def _look(self) -> None:
+        """Look after the answer's accuracy."""
+        if self._watch is None:
+            self._watch = AccuracyWatch(self.link, self.query.id)
+        notice = self._watch.look()
+        if notice and self.on_notice is not None:
+            self.on_notice(f"{self.query.name}: {notice}")
 
     def close(self) -> None:
         """Leave the query, and drop it if it is temporary."""
@@ -116,6 +134,7 @@ class Following:
             over = self._is_over(progress)
             for updates in reader.poll(self.link.progress().batch if over else progress.batch):
                 yield from self._show(updates, first)
+            self._look()
             if over or self._full():
                 return
             if self.on_idle is not None:

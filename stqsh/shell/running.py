@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stqsh.session.units import iso
-from stqsh.shell.status import READY, clock_text, engine_text, grouped, rate_text
+from stqsh.shell.status import READY, clock_text, engine_text, grouped, rate_text, shedding_part
 
 if TYPE_CHECKING:
     from stqsh.session.client import Session
@@ -76,8 +76,9 @@ class RunView:
             return
         done = self.share(progress)
         bar = "" if done is None else f"{bar_text(done)} {done:4.0%}  "
+        sheds = "".join(f"  {part}" for part in [shedding_part(progress)] if part)
         step = f"step {grouped(progress.step)}  {clock_text(progress)}  {rate_text(progress)}"
-        self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}  Ctrl-C stops")
+        self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}{sheds}  Ctrl-C stops")
 
     def share(self, progress: Progress) -> float | None:
         """How much of the RUN is done, 0 to 1; `None` where that is not known."""

@@ -47,8 +47,19 @@ def status_text(progress: Progress) -> str:
     parts = [f"step {grouped(progress.step)}", clock_text(progress)]
     if rate_text(progress):
         parts.append(rate_text(progress))
-    parts.append(lag_text(progress))
+    parts += [lag_text(progress), shedding_part(progress)]
     return "  ".join(part for part in parts if part)
+
+
+def shedding_part(progress: Progress) -> str:
+    """A warning while less is kept than queries need: `shedding: object, k 2, 12 % dropped`."""
+    memory = progress.stats.get("memory")
+    if not memory:
+        return ""
+    from stqsh.session.accuracy import shedding_text
+
+    sheds = shedding_text(memory)
+    return sheds and f"shedding: {sheds}"
 
 
 def clock_text(progress: Progress) -> str:
