@@ -24,6 +24,7 @@ from stqsh.lang import ast
 from stqsh.lang.parse import parse
 from stqsh.profile import Profile, load_profile
 from stqsh.session import changes
+from stqsh.session.accuracy import Summary, summary
 from stqsh.session.actions import perform, start_run
 from stqsh.session.catalogue import live_areas, live_queries, live_streams, live_tables, owned_queries
 from stqsh.session.control import ControlDb
@@ -185,6 +186,10 @@ class Session:
     def areas(self) -> list[AreaRow]:
         """The regions and sets of regions that live."""
         return live_areas(self.link.db)
+
+    def accuracy(self) -> Summary:
+        """How accurate the answers of all active queries are."""
+        return summary(self.link)
 
     def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
         """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 from stqsh.errors import EngineDead
 from stqsh.shell.commands import Leave
 from stqsh.shell.console import Console, Stopwatch
-from stqsh.shell.guard import INTERRUPTED, coloured, say
+from stqsh.shell.guard import INTERRUPTED, CommandLineError, coloured, say
 from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.outlet import open_outlet
 from stqsh.shell.output import Target, check_format, open_writer
@@ -59,6 +59,7 @@ def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
     console.variables.update(given_variables(options.variables))
     steps = read_scripts(sources, console.variables)
     _check_formats(steps)
+    _check_views(steps)
     path = profile_script(options.profile)
     opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
     if options.output is not None:
@@ -95,6 +96,22 @@ def _check_formats(steps: list[Block | Call]) -> None:
     blocks = [step for step in steps if isinstance(step, Block)]
     for wanted in {one.format for block in blocks for one in block.statements if one.format}:
         check_format(wanted)
+
+
+def _check_views(steps: list[Block | Call]) -> None:
+    """Raise `CommandLineError` where a script wants the whole terminal and there is none.
+
+    A frame is no data: a pipe that gets one has nothing to read, and a script that waits for a key stands.
+    """
+    from stqsh.lang import ast
+
+    statements = [one for step in steps if isinstance(step, Block) for one in step.statements]
+    is_at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if any(isinstance(one, ast.Watch) for one in statements) and not is_at_terminal:
+        raise CommandLineError(
+            "WATCH draws on a terminal, and this is none",
+            hint="TAIL name; follows a query anywhere, SHOW QUERIES; tells the sizes of all answers",
+        )
 
 
 def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
@@ -205,12 +222,11 @@ class Batch:
         say(f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on")
 
     def _take(self, outcome: Outcome) -> None:
-        from stqsh.session import following, results
+        from stqsh.session import following, results, running, watching
 
         match outcome:
             case results.Message():
-                if not self.console.quiet:
-                    self.screen.message(outcome.text)
+                self._remark(outcome.text)
             case results.Rows():
                 self.screen.close()
                 self._writer(self._asked).rows(self._statement, outcome)
@@ -221,13 +237,28 @@ class Batch:
                 self._writer(None).script(outcome.text)
             case following.Following():
                 self._follow(outcome)
-            case _:
+            case watching.Watching():
+                from stqsh.shell.watch.board import watch_board
+
+                scheme = self._session.settings().text("shell.scheme")
+                self._remark(watch_board(outcome, scheme))
+            case running.Running():
                 self._follow_run(outcome)
+            case _:
+                from stqsh.shell.map.showing import print_or_write
+
+                self.screen.close()
+                self._remark(print_or_write(outcome, self.screen))
 
     def _follow(self, following: Following) -> None:
         """Show what a TAIL or SUBSCRIBE brings."""
         from stqsh.shell.tail import source_of
 
+        view = self._live(self._asked)
+        if view is not None:
+            view.warning = lambda: following.accuracy_text
+        else:
+            following.on_notice = self._remark
         try:
             self._show(source_of(following), self._asked)
         finally:
@@ -242,6 +273,14 @@ class Batch:
 
         self._show(source, None)
         self.screen.close()
+        worth = self._session.accuracy()
+        if not worth.is_exact:
+            self._remark(f"answers: {worth.text()}")
+
+    def _remark(self, text: str) -> None:
+        """Say something that is no data."""
+        if text and not self.console.quiet:
+            self.screen.message(text)
 
     def _writer(self, asked: str | None) -> Writer:
         return self._place.writer(self._session, one_query=self._one_query, asked=asked)
@@ -250,14 +289,18 @@ class Batch:
         """Show what a source brings: in the live view, where there is one and no format was asked for."""
         from stqsh.session.results import SnapshotMark
 
-        if self._view is not None and asked is None and self.console.outlet is None:
-            self._view.follow(source)
+        view = self._live(asked)
+        if view is not None:
+            view.follow(source)
             return
         for item in source(self._status):
             if isinstance(item, SnapshotMark):
                 self._writer(asked).mark(item)
             else:
                 self._writer(asked).updates(item)
+
+    def _live(self, asked: str | None) -> LiveView | None:
+        return self._view if asked is None and self.console.outlet is None else None
 
     def _status(self, progress: Progress) -> None:
         from stqsh.shell.status import alive_text

@@ -27,7 +27,7 @@ def export(following: Following, writer: Writer, screen: Screen, name: str) -> s
         words = (query, alive_text(home, progress), f"{grouped(count)} updates to {name}", "Ctrl-C leaves")
         screen.status("  ".join(words))
 
-    following.on_idle = alive
+    following.on_idle, following.on_notice = alive, screen.message
     end = ""
     try:
         for item in following:

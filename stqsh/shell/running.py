@@ -32,7 +32,9 @@ def run_with_progress(session: Session, running: Running, screen: Screen) -> tup
         return _stopped(view), False
     finally:
         screen.close()
-    return f"ran {view.summary(end)}", True
+    worth = session.accuracy()
+    remark = "" if worth.is_exact else f"; answers: {worth.text()}"
+    return f"ran {view.summary(end)}{remark}", True
 
 
 def _stopped(view: RunView) -> str:

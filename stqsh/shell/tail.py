@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 from stqsh.session.results import SnapshotMark
 from stqsh.shell.feed import Feed
 from stqsh.shell.fullscreen import Entry
+from stqsh.shell.guard import say
 from stqsh.shell.keys import Keys, Press
 from stqsh.shell.matching import ALL, Wanted, wanted
 from stqsh.shell.screen import Screen, fitted
 from stqsh.shell.scrollback import Kept, ScrollBack
-from stqsh.shell.status import alive_text, grouped
+from stqsh.shell.status import alive_text, grouped, shedding_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from stqsh.session.following import Following, OnIdle
     from stqsh.session.home import SessionHome
@@ -35,9 +36,10 @@ _BACK = ("up", "pageup", "home")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-def watch(following: Following, screen: Screen) -> str:
+def watch(following: Following, screen: Screen, scheme: str = "auto") -> str:
     """Show a query's updates until it ends or the user leaves; what to say then."""
-    view = LiveView(screen, following.query.name, following.link.home)
+    view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
+    view.warning = lambda: following.accuracy_text
     try:
         view.follow(source_of(following))
         text = f"{following.query.name} has ended" if following.options.limit is None else ""
@@ -59,7 +61,8 @@ def source_of(following: Following) -> Source:
 
 
 def drain(following: Following, writer: Writer) -> str:
-    """The same without a live view: everything goes to the writer."""
+    """The same without a live view: everything goes to the writer, a warning to standard error."""
+    following.on_notice = say
     try:
         for item in following:
             if isinstance(item, SnapshotMark):
@@ -83,7 +86,8 @@ def left_text(following: Following) -> str:
 class LiveView:
     """Draws updates and marks on a screen, as many as it has room for, and does what keys say.
 
-    `name` stands in the status line; `one_query`: only one query's updates can come.
+    `name` stands in the status line; `one_query`: only one query's updates can come; `warning` gives what the
+    status line has to say of the answer.
     """
 
     screen: Screen
@@ -92,6 +96,7 @@ class LiveView:
     one_query: bool = True
     keys: Keys = field(default_factory=Keys)
     scheme: str = "auto"
+    warning: Callable[[], str] = field(default=str, init=False)
     is_paused: bool = field(default=False, init=False)
     wanted: Wanted = field(default=ALL, init=False)
     _came: int = field(default=0, init=False)
@@ -198,11 +203,14 @@ class LiveView:
         count = f"{grouped(self._came)} updates"
         if self.wanted:
             count = f"only {self.wanted.words}: {grouped(self._fitted)} of {count}"
-        step, *rest = alive_text(self.home, feed.progress).split("  ")
+        sheds = shedding_part(feed.progress)
+        step, *rest = (part for part in alive_text(self.home, feed.progress).split("  ") if part != sheds)
         weights = [50] + [30] * (len(rest) - 2) + [45]
         return [
             (70, self.name),
             (80, f"paused, {waiting_text(feed)}" if self.is_paused else ""),
+            (85, self.warning()),
+            (65, sheds),
             (60, step),
             *zip(weights, rest, strict=False),
             (75, count),

@@ -55,6 +55,7 @@ class Query:
     on_idle: Any = None
     link: Any = field(default_factory=lambda: SimpleNamespace(home=None))
     closed: bool = False
+    accuracy_text: str = ""
 
     def __iter__(self) -> Iterator[Any]:
         for item in self.items:
@@ -122,6 +123,18 @@ def test_the_status_line_shows_that_the_stream_is_alive(terminal: Terminal) -> N
     line = "q1  step 12  2008-02-02T15:00:12Z  125 000 records/s  lag 0.2 s  1 updates  Ctrl-C leaves"
     assert line in drawn.decode()
     assert terminal.lines(drawn.index(b"Ctrl-C leaves") + 20)[-1] == line
+
+
+def test_the_status_line_says_what_is_not_exact_and_what_is_shed(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = {"k": 2, "cache": 1.0, "area": 1.0, "shadow": 12, "objects": 88}
+    sheds = Progress(3, 12, ALIVE.base_tick, ALIVE.tick_us, stats={"playing": True, "memory": memory})
+    monkeypatch.setitem(globals(), "ALIVE", sheds)
+    watch(Query([updates([Q1], [enters(12, "1")])], accuracy_text="accuracy 0.87"), terminal.screen)
+    drawn = terminal.buffer.getvalue().decode()
+    assert "q1  accuracy 0.87  step 12" in drawn
+    assert "shedding: object, k 2, 12 % dropped" in drawn
 
 
 def test_the_status_line_tells_of_the_start(terminal: Terminal) -> None:
