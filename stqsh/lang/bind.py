@@ -119,6 +119,7 @@ _BINDERS: dict[type[ast.Statement], Binder] = {
     ast.PauseQuery: _as("pause_query", commands.change_query),
     ast.ResumeQuery: _as("resume_query", commands.change_query),
     ast.Tail: _as("tail", tails.tail),
+    ast.Watch: _as("watch", commands.watch),
     ast.Map: _as("map", maps.map_),
     ast.Show: _as("show", lambda statement, _: {"what": statement.what}),
     ast.ShowQuery: _as("show_query", commands.show_query),

@@ -38,6 +38,7 @@ from stqsh.session.results import Answer, Message, Outcome
 from stqsh.session.running import Running
 from stqsh.session.show import SUBJECTS
 from stqsh.session.tuning import set_setting
+from stqsh.session.watching import Watching
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[Desk, Any], Iterator[Outcome]]
@@ -140,6 +141,13 @@ def tail(desk: Desk, statement: ast.Tail) -> Iterator[Outcome]:
     yield Following(query, options, desk.link, until_idle=not desk.autoplay)
 
 
+def watch(desk: Desk, statement: ast.Watch) -> Iterator[Outcome]:
+    """WATCH."""
+    names = bind(statement, desk.view).spec["queries"]
+    desk.link.wake()
+    yield Watching(tuple(_query(desk, name) for name in names), desk.link)
+
+
 def draw_map(desk: Desk, statement: ast.Map) -> Iterator[Outcome]:
     """MAP."""
     from stqsh.session.maps.feed import MapFeed  # numpy and pyarrow: not before they are needed
@@ -234,6 +242,7 @@ ACTIONS: dict[type[ast.Statement], Action] = {
     ast.PauseQuery: pause_query,
     ast.ResumeQuery: resume_query,
     ast.Tail: tail,
+    ast.Watch: watch,
     ast.Map: draw_map,
     ast.Show: show,
     ast.ShowQuery: show_one,

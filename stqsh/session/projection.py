@@ -6,6 +6,7 @@ rules; columns of a joined table come from the file that the engine made of it, 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,10 +34,11 @@ CONTENT = "content.arrow"
 
 
 class Lookups:
-    """The tables that a session's queries are joined with, each read when it is first needed."""
+    """The tables that a session's queries are joined with, each read when first needed, by any thread."""
 
     def __init__(self, home: SessionHome, db: ControlDb) -> None:
         self._home, self._db = home, db
+        self._reading = threading.Lock()
         self._state: SlotState | None = None
         self._read: set[int] = set()
 
@@ -45,12 +47,13 @@ class Lookups:
         from stqsh.core.conditions.reference import Resolver
         from stqsh.core.slot.state import SlotState
 
-        if self._state is None:
-            self._state = SlotState.fresh(0)
-        found = Resolver(self._state, stream)
-        for table in tables - self._read:
-            self._take(table, found.tables)
-            self._read.add(table)
+        with self._reading:
+            if self._state is None:
+                self._state = SlotState.fresh(0)
+            found = Resolver(self._state, stream)
+            for table in tables - self._read:
+                self._take(table, found.tables)
+                self._read.add(table)
         return found
 
     def _take(self, table: int, known: Tables) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stqsh.session.maps.feed import MapFeed
     from stqsh.session.projection import Lookups
     from stqsh.session.running import Running
+    from stqsh.session.watching import Watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +92,5 @@ class SnapshotMark:
     edge: Literal["begin", "end"]
 
 
-Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following | MapFeed"
+Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following | Watching | MapFeed"
 """Anything that `Session.execute` yields."""

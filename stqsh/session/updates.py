@@ -197,11 +197,15 @@ def _join_part(part: _Part, at: tuple[int, int], key: str, keep: Keep | None) ->
 
 def _fold(log: pa.Table) -> pa.Table:
     """The members that one query's updates leave, each with its last `+`, ordered by key."""
+    last = last_of_each_key(log)
+    return last.filter(pa.array(last.column("op").to_numpy() > 0))
+
+
+def last_of_each_key(log: pa.Table) -> pa.Table:
+    """The last of one query's updates for each key, ordered by key; in a step `-` comes before `+`."""
     keys = _key_ranks(log.column("key"))
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys))
-    last = np.flatnonzero(np.diff(keys[order], append=-1))
-    rows = order[last]
-    return log.take(rows[log.column("op").to_numpy()[rows] > 0])
+    return log.take(order[np.flatnonzero(np.diff(keys[order], append=-1))])
 
 
 def _key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:

@@ -82,8 +82,9 @@ def rounded(column: Column) -> Column:
     if not pa.types.is_floating(column.type):
         return column
     numbers: Any = pc.cast(column, pa.float64())
-    tiny = pc.divide(pc.round(pc.multiply(numbers, 1e9)), 1e9)
-    return cast("Column", pc.if_else(pc.less(pc.abs(numbers), pa.scalar(1e-3)), tiny, pc.round(numbers, 6)))
+    # Not with the digits that `pc.round` takes: it leaves 39.821600000000004.
+    tiny, usual = (pc.divide(pc.round(pc.multiply(numbers, scale)), scale) for scale in (1e9, 1e6))
+    return cast("Column", pc.if_else(pc.less(pc.abs(numbers), pa.scalar(1e-3)), tiny, usual))
 
 
 def texts(column: Column) -> list[str]:

@@ -42,7 +42,7 @@ class Showing:
 
         `statement` is its number, `format_` what its own FORMAT asks for.
         """
-        from stqsh.session import following, results
+        from stqsh.session import following, results, running, watching
 
         match outcome:
             case results.Message():
@@ -57,13 +57,21 @@ class Showing:
                 answer = outcome
                 self._data(lambda writer: writer.answer(answer.statement or statement, answer), format_)
             case following.Following():
-                self._following(outcome, format_)
-            case _:
+                self._following(outcome, format_, self._scheme(session))
+            case watching.Watching():
+                from stqsh.shell.watch.board import watch_board
+
+                self.text(watch_board(outcome, self._scheme(session)))
+            case running.Running():
                 from stqsh.shell.running import run_with_progress
 
                 text, finished = run_with_progress(session, outcome, self._screen())
                 self.text(text)
                 return finished
+            case _:
+                from stqsh.shell.map.showing import show
+
+                self.text(show(outcome, self._screen(), self._scheme(session)))
         return True
 
     def _data(self, write: Callable[[Writer], None], format_: str | None) -> None:
@@ -82,7 +90,10 @@ class Showing:
 
         show(render, paged=self._console.pager)
 
-    def _following(self, following: Following, format_: str | None) -> None:
+    def _scheme(self, session: Session) -> str:
+        return session.settings().text("shell.scheme")
+
+    def _following(self, following: Following, format_: str | None, scheme: str) -> None:
         from stqsh.shell.tail import drain, watch
 
         if self._console.outlet is not None:
@@ -91,7 +102,7 @@ class Showing:
             writer = self._outlet_writer(format_)
             text = export(following, writer, self._screen(), self._console.outlet.name)
         elif self._format(format_) == "table":
-            text = watch(following, self._screen())
+            text = watch(following, self._screen(), scheme)
         else:
             from stqsh.shell.output import open_writer
 

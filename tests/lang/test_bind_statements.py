@@ -114,7 +114,6 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
         ("SHOW ROUTING", "SHOW ROUTING"),
         ("REPARTITION USING grid", "REPARTITION"),
         ("REBALANCE", "REBALANCE"),
-        ("WATCH free", "WATCH"),
         ("SET cache.views = '64 MB'", "SET cache.views"),
         ("REGISTER QUERY q SINCE NOW AS SELECT * FROM taxis", "SINCE NOW"),
     ],

@@ -2,9 +2,9 @@
 
     python -m tests.shell.played ROOT SESSION UPDATES_A_SECOND [SECONDS]
 
-Queries `busy` and `calm` are registered before the first batch. Each batch of `busy` takes back what the batch
-before it brought (half of the updates) and brings as much anew, so that the answer is always the last batch's;
-`calm` gets a row with each tenth batch. It ends after SECONDS, or when it is told to (TERM).
+Queries `busy` and `calm` are registered before the first batch. Each batch of `busy` takes back what the
+batch before it brought (half of the updates) and brings as much anew, so that the answer is always the last
+batch's; `calm` gets a row with each tenth batch. It ends after SECONDS, or when it is told to (TERM).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stqsh.core.chunks import UPDATES, Chunk, pack, to_table
 from stqsh.session import changes
 from stqsh.session.catalogue import find_stream, live_queries
 from stqsh.session.control import ControlDb, last_seq, wall_clock_us
-from stqsh.session.delivery import BatchEffects, record_batch
+from stqsh.session.delivery import BatchEffects, read_progress, record_batch
 from stqsh.session.home import SessionHome, open_home
 from stqsh.session.process import EngineInfo, write_engine
 from stqsh.session.records import Progress
@@ -98,12 +98,13 @@ def play(root: Path, name: str, a_second: int, seconds: float) -> None:
     """Write batches at their times until it is over."""
     home, db = prepare(root, name)
     started = wall_clock_us()
-    began, step = time.monotonic(), 0
+    began, before = time.monotonic(), read_progress(db).step
+    step = before
     while time.monotonic() - began < seconds:
         write_engine(home, EngineInfo(os.getpid(), started, wall_clock_us(), "ready"))
         step += 1
         deliver(home, db, step, a_second)
-        time.sleep(max(0.0, began + step / BATCHES_A_SECOND - time.monotonic()))
+        time.sleep(max(0.0, began + (step - before) / BATCHES_A_SECOND - time.monotonic()))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,12 @@ def show_query(statement: ast.ShowQuery, catalogue: CatalogueView) -> Spec:
     return _query_ids(query_named(statement.name, catalogue))
 
 
+def watch(statement: ast.Watch, catalogue: CatalogueView) -> Spec:
+    """The queries, each once."""
+    names = [query_named(name, catalogue)["name"] for name in statement.names]
+    return {"queries": list(dict.fromkeys(names))}
+
+
 def set_setting(statement: ast.SetSetting, catalogue: CatalogueView) -> Spec:
     """The setting's key and its value as a JSON value; a quantity as the user wrote it."""
     key = statement.key.text

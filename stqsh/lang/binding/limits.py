@@ -74,11 +74,7 @@ def _live_sources(stream: ast.CreateStream | ast.CreateTable | ast.CreateRegions
     return f"{name} sources" if name else None
 
 
-def _retention(stream: ast.CreateStream) -> str | None:
-    return "RETAIN SIGNIFICANT" if stream.retain and stream.retain.text == "SIGNIFICANT" else None
-
-
-STREAM_RULES: tuple[Rule, ...] = (_live_sources, _retention)
+STREAM_RULES: tuple[Rule, ...] = (_live_sources,)
 """What a CREATE STREAM may not have yet."""
 
 
@@ -96,7 +92,6 @@ _SHOWN = frozenset({"ROUTING"})
 _STATEMENTS: dict[type[ast.Statement], str] = {
     ast.Repartition: "REPARTITION",
     ast.Rebalance: "REBALANCE",
-    ast.Watch: "WATCH",
 }
 
 

@@ -53,9 +53,11 @@ ADMINISTRATION = (
     Entry(
         "WATCH",
         "WATCH query, …",
-        "Follow several queries side by side, on the full screen.",
+        "Show answers as they stand on the full screen, what they send, and how the slots are doing. Space"
+        " pauses, Tab moves on, Enter shows one query alone, / filters, q or Ctrl-C leaves. Rows are shown as"
+        " they came in. Only on a terminal: a script has TAIL.",
         "WATCH near, next",
-        "The engine does not notice: updates are read from the session's log.",
+        "The engine does not notice: answers are kept from the session's log, which is read once.",
     ),
     Entry(
         "MAP",

@@ -1,0 +1,1 @@
+"""WATCH: answers as they stand, on the full screen."""

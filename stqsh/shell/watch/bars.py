@@ -1,0 +1,48 @@
+"""Figures as bars of characters: a sparkline over time, and the slots' loads side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stqsh.shell.fullscreen import Line
+from stqsh.shell.status import grouped
+
+LEVELS = "▁▂▃▄▅▆▇█"
+_BAR = 8
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A character a value, as high as its share of the greatest; only nothing is drawn as nothing."""
+    most = max(values, default=0)
+    tops = len(LEVELS) - 1
+    return "".join(LEVELS[math.ceil(value * tops / most) if value > 0 else 0] for value in values)
+
+
+def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
+    """A sparkline of the updates of each of the last `width` steps up to `last`."""
+    first = max(1, last - width + 1)
+    return sparkline([sent.get(step, 0) for step in range(first, last + 1)])
+
+
+def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
+    """The records of the last batch on each slot, as bars where they have room, else a character a slot."""
+    loads = [slot.get("records") or 0 for slot in slots]
+    most = max(loads, default=0)
+    line: Line = [("class:dim", "slots")]
+    for slot, load in zip(slots, loads, strict=True):
+        full = round(_BAR * load / most) if most else 0
+        line += [
+            ("", f"  {slot.get('slot')} "),
+            ("class:bar", "█" * full),
+            ("class:dim", "▁" * (_BAR - full)),
+            ("", f" {grouped(load)}"),
+        ]
+    if sum(len(text) for _, text, *_ in line) <= width - len(_UNIT):
+        return [*line, ("class:dim", _UNIT)] if slots else [("class:dim", "no slot has told of its load yet")]
+    spread = f"  {grouped(min(loads))} to {grouped(most)}{_UNIT}"
+    return [("class:dim", f"{len(slots)} slots  "), ("class:bar", sparkline(loads)), ("class:dim", spread)]
+
+
+_UNIT = " records in the last batch"

@@ -1,0 +1,171 @@
+"""One query's part of the dashboard: what it is and sends in a line, below that the rows of its answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from stqsh.session.watching import Standing
+from stqsh.shell.columns import is_numeric, outputs, rounded, selected, texts
+from stqsh.shell.fullscreen import Line
+from stqsh.shell.matching import ALL, Wanted
+from stqsh.shell.status import grouped
+from stqsh.shell.watch.bars import steps_line
+
+if TYPE_CHECKING:
+    from stqsh.session.results import Updates
+
+NEW_S = 3.0
+"""So long a row is marked as new."""
+RATE_S = 10.0
+"""Updates a second are those of so many seconds."""
+_WIDEST = 30
+_SPARK_LEAST, _SPARK_MOST = 8, 60
+
+
+@dataclass
+class Panel:
+    """Draws one query. `clock` gives seconds.
+
+    `top` is the first row shown, `shift` the first column; `by_key`: rows by key, else the newest first.
+    """
+
+    clock: Callable[[], float]
+    standing: Standing
+    step: int = 0
+    wanted: Wanted = ALL
+    by_key: bool = False
+    top: int = 0
+    shift: int = 0
+    _seen: deque[tuple[float, int, int]] = field(default_factory=deque, init=False)
+    _looks: int = field(default=0, init=False)
+    _rows: Updates | None = field(default=None, init=False)
+    _rows_of: tuple[Any, ...] = field(default=(), init=False)
+
+    def take(self, standing: Standing, step: int) -> None:
+        """The answer after a step."""
+        now = self.clock()
+        self.standing, self.step = standing, step
+        if self._looks == 1:
+            self._seen.clear()  # what came while a long log was read for the first time came before
+        self._looks += 1
+        self._seen.append((now, step, standing.total))
+        while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_S:
+            self._seen.popleft()
+
+    @property
+    def rows(self) -> Updates | None:
+        """The rows to show, in order, or in the reverse of it where the newest come first."""
+        answer = self.standing.answer
+        if answer is None:
+            return None
+        asked = (id(answer.table), self.wanted.text, self.by_key)
+        if asked != self._rows_of:
+            rows = Wanted(0, self.wanted.text).of(answer)
+            self._rows, self._rows_of = _by_key(rows) if self.by_key else rows, asked
+        return self._rows
+
+    @property
+    def count(self) -> int:
+        """How many rows there are to show."""
+        return 0 if self.rows is None else self.rows.table.num_rows
+
+    def draw(self, width: int, height: int, *, has_focus: bool) -> list[Line]:
+        """The panel in `height` lines at the most: its title, a header, rows."""
+        room = max(0, height - 2)
+        self.top = max(0, min(self.top, self.count - room))
+        lines = [self._title(width, room, has_focus=has_focus)]
+        if height > 1:
+            lines += self._table(width, room)
+        return lines
+
+    def _title(self, width: int, room: int, *, has_focus: bool) -> Line:
+        name = f" {self.standing.query.name} "
+        words = [self._size(room)]
+        if self.standing.query.state != "active":
+            words.append(str(self.standing.query.state))
+        words += [word for word in (self.standing.accuracy, f"{rate_words(self._rate())} updates/s") if word]
+        text = "  ".join(["", *words, ""])
+        spark = width - len(name) - len(text) - 1
+        line: Line = [("class:focus" if has_focus else "class:title", name), ("", text)]
+        if spark >= _SPARK_LEAST:
+            steps = steps_line(self.standing.sent, self.step, min(spark, _SPARK_MOST))
+            line.append(("class:bar", steps))
+        return line
+
+    def _size(self, room: int) -> str:
+        size = self.standing.size
+        text = f"{grouped(size)} row{'' if size == 1 else 's'}"
+        if self.wanted.text:
+            text = f"{grouped(self.count)} of {text}"
+        last = min(self.count, self.top + room)
+        return f"{text}, {grouped(self.top + 1)} to {grouped(last)}" if room < self.count and room else text
+
+    def _rate(self) -> float:
+        """Updates a second over the last seconds that were looked at."""
+        if len(self._seen) < 2:
+            return 0.0
+        (before, _, had), (now, _, has) = self._seen[0], self._seen[-1]
+        return (has - had) / max(now - before, 1.0)
+
+    def _new_after(self) -> int:
+        """Rows that came in after this step are new."""
+        now = self.clock()
+        old = [step for at, step, _ in self._seen if now - at >= NEW_S]
+        return old[-1] if old else self._seen[0][1] if self._seen else 0
+
+    def _table(self, width: int, room: int) -> list[Line]:
+        if self.rows is None or not self.count:
+            return [[("class:dim", "  no row fits" if self.wanted.text else "  the answer is empty")]]
+        shown = self._shown(self.rows, room)
+        new = shown.table.column("step").to_numpy() > self._new_after()
+        head, *lines = self._aligned(shown, width)
+        made: list[Line] = [[("class:dim", f"  {head}")]]
+        for line, is_new in zip(lines, new.tolist(), strict=True):
+            made.append([("class:new", f"+ {line}")] if is_new else [("", f"  {line}")])
+        return made
+
+    def _shown(self, rows: Updates, room: int) -> Updates:
+        """The rows on the screen, in order."""
+        count, table = rows.table.num_rows, rows.table
+        last = min(count, self.top + room)
+        if self.by_key:
+            return replace(rows, table=table.slice(self.top, last - self.top))
+        places: Any = list(range(count - self.top - 1, count - last - 1, -1))
+        return replace(rows, table=table.take(places))
+
+    def _aligned(self, shown: Updates, width: int) -> list[str]:
+        """Header and rows: as many columns as there is room for, from the first one that is wanted."""
+        query = self.standing.query
+        names, columns = outputs(query), selected(shown, query)
+        self.shift = min(self.shift, len(names) - 1)
+        kept: list[list[str]] = []
+        room, left = width - 2, len(names) - self.shift
+        for name, column in list(zip(names, columns, strict=True))[self.shift :]:
+            cells = [name, *texts(rounded(column))]
+            wide = min(_WIDEST, max(map(len, cells)))
+            if kept and wide > room:
+                break
+            right = is_numeric(column)
+            kept.append([_cell(cell, wide, right=right) for cell in cells])
+            room, left = room - wide - 2, left - 1
+        head, *lines = ("  ".join(cells).rstrip() for cells in zip(*kept, strict=True))
+        return [f"{head}  → {left} more" if left else head, *lines]
+
+
+def rate_words(rate: float) -> str:
+    """A rate with as many digits as it has."""
+    return f"{rate:.1f}" if rate < 100 else grouped(rate)
+
+
+def _cell(text: str, width: int, *, right: bool) -> str:
+    cut = text if len(text) <= width else text[: width - 1] + "…"
+    return cut.rjust(width) if right else cut.ljust(width)
+
+
+def _by_key(rows: Updates) -> Updates:
+    import pyarrow.compute as pc
+
+    return replace(rows, table=rows.table.take(pc.sort_indices(rows.table.column("key"))))
