@@ -5,9 +5,10 @@ A forked worker then begins at once, where it would first import for a second; a
 
 from __future__ import annotations
 
-import gc
 import sys
 from importlib import import_module
+
+from stqsh.engine.garbage import settle
 
 _WORKER = "pyspark.worker"
 _NEEDED = (
@@ -31,10 +32,7 @@ def main() -> None:
     if sys.argv[1:2] == [_WORKER]:
         for name in _NEEDED:
             import_module(name)
-        # Spark has a worker collect garbage after each task. To look through all that was imported took half
-        # of the engine's processor time: 9.4 s a million records with it, 4.7 s without (bench range).
-        gc.collect()
-        gc.freeze()
+        settle()
     import_module("pyspark.daemon").manager()
 
 

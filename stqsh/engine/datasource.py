@@ -105,6 +105,7 @@ class StqshReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
+        from stqsh.engine.garbage import settle_after_task
         from stqsh.engine.rows import in_groups, to_batch
         from stqsh.engine.tasks import chunks
 
@@ -115,6 +116,7 @@ class StqshReader(DataSourceStreamReader):
             yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000
         yield to_batch([_timing(partition.task, took_us)], slots)
+        settle_after_task()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: what was taken stays in the log and the replay stores."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from stqsh.core.chunks import Chunk, in_order, pack, pack_json, unpack
 from stqsh.core.telling.partials import is_partial
 from stqsh.engine.arena import Arena
+from stqsh.engine.garbage import settle_after_task
 from stqsh.engine.persist import SlotStore
 from stqsh.engine.rows import from_frames, in_groups, to_frame
 from stqsh.engine.schema import TIMING
@@ -32,6 +33,7 @@ def fold_slot(
         sent += [*addressed(answers, place.slots), _timing(fold, taken[0], costs)]
     for some in in_groups(sent):
         yield to_frame(some, place.slots)
+    settle_after_task()
 
 
 def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:

@@ -1,0 +1,54 @@
+"""Workers' garbage collection: what lasts is passed over, what does not is still freed."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+
+from stqsh.engine.garbage import settle, settle_after_task
+
+
+class Node:
+    """Something that refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_lasts_is_passed_over_and_garbage_is_still_found():
+    try:
+        settle()
+        assert gc.get_freeze_count() > len(gc.get_objects())
+        node = weakref.ref(Node())
+        gc.collect()
+        assert node() is None
+    finally:
+        gc.unfreeze()
+
+
+def test_a_worker_settles_ever_more_rarely():
+    try:
+        counts = []
+        for _ in range(5):
+            settle_after_task()
+            counts.append(gc.get_freeze_count())
+            counts.append([[] for _ in range(1000)])  # live, young
+        frozen = [count for count in counts if isinstance(count, int)]
+        assert frozen[1] > frozen[0]
+        assert frozen[2] <= frozen[1]  # the third task
+        assert frozen[3] > frozen[2]
+    finally:
+        gc.unfreeze()
+
+
+def test_the_daemons_workers_begin_settled():
+    code = (
+        "import gc, sys, types; from stqsh.engine import daemon; sys.argv[1:] = ['pyspark.worker'];"
+        "sys.modules['pyspark.daemon'] = types.SimpleNamespace("
+        "manager=lambda: print(gc.get_freeze_count() > 10 * len(gc.get_objects())));"
+        "daemon.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "True"
