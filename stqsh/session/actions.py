@@ -16,6 +16,7 @@ from stqsh.lang.binding.options import BUILT_IN_KINDS
 from stqsh.lang.expressions import Name
 from stqsh.lang.printer import to_sql
 from stqsh.session import changes
+from stqsh.session.accuracy import accuracies
 from stqsh.session.areas import create_region, create_regions
 from stqsh.session.catalogue import find_area, find_query, find_stream, find_table, live_streams
 from stqsh.session.control import append
@@ -33,6 +34,7 @@ from stqsh.session.dropping import drop
 from stqsh.session.explain import explain
 from stqsh.session.following import Following, TailOptions
 from stqsh.session.manual import help_text
+from stqsh.session.memory import is_significant
 from stqsh.session.records import QueryRow, Spec, StreamRow
 from stqsh.session.results import Answer, Message, Outcome
 from stqsh.session.running import Running
@@ -184,7 +186,8 @@ def describe(desk: Desk, statement: ast.Describe) -> Iterator[Outcome]:
 def show_one(desk: Desk, statement: ast.ShowQuery) -> Iterator[Outcome]:
     """SHOW QUERY name."""
     query = _query(desk, bind(statement, desk.view).spec["name"])
-    yield from show_query(query, desk.snapshots.measure(query.spec))
+    told = desk.snapshots.measure(query.spec)
+    yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
 
 
 def explain_statement(desk: Desk, statement: ast.Explain) -> Iterator[Outcome]:
@@ -199,6 +202,8 @@ def select(desk: Desk, statement: ast.Select) -> Iterator[Outcome]:
         yield Message(f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)")
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
+    if is_significant(stream):
+        yield Message(f"{stream['name']} keeps objects only that queries need: others are not in this answer")
     yield Answer(
         tuple(found.table.column_names),
         found.table,

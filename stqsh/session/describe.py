@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stqsh.session.accuracy import Accuracy, accuracy_shown
 from stqsh.session.catalogue import (
     live_areas,
     live_queries,
@@ -44,6 +45,7 @@ def describe_stream(link: Link, stream: StreamRow) -> Iterator[Rows]:
         ("bounds", None if bounds is None else ", ".join(f"{value:g}" for value in bounds)),
         ("order", spec.get("order")),
         ("pace", spec.get("pace")),
+        *([] if event else [("retain", spec.get("retain"))]),
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
@@ -83,10 +85,9 @@ def describe_area(link: Link, area: AreaRow) -> Iterator[Rows]:
         yield Rows(f"members of {area.name}", ("member",), members)
 
 
-def show_query(query: QueryRow, told: Spec) -> Iterator[Rows]:
+def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows]:
     """SHOW QUERY: all about one query; `told` is what the slots say of it (`measure.total`)."""
     spec, own = query.spec, told["query"] or {}
-    options = ", ".join(f"{name} {duration(value)}" for name, value in spec.get("options", {}).items())
     join = spec.get("join")
     ends = None if spec.get("for_us") is None else f"{duration(spec['for_us'])} of event time after it began"
     items: list[tuple[str, Any]] = [
@@ -99,13 +100,20 @@ def show_query(query: QueryRow, told: Spec) -> Iterator[Rows]:
         ("ends", ends),
         ("region", region_text(spec["region"])),
         ("joined with", None if join is None else f"{join['table']} on {join['key']} = {join['column']}"),
-        ("options", options.replace("dwell_us", "dwell") or None),
+        ("options", _options_text(spec.get("options", {})) or None),
         ("select", ", ".join(name for name, _ in spec["select"])),
         ("answer", query.size),
         ("candidates so far", own.get("tested")),
         ("updates so far", own.get("told")),
+        ("accuracy", accuracy_shown(accuracy)),
     ]
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
+
+
+def _options_text(options: Spec) -> str:
+    """The options of a query as they were given."""
+    shown = {"dwell_us": ("dwell", duration), "min_accuracy": ("min_accuracy", "{:g}".format)}
+    return ", ".join(f"{shown[name][0]} {shown[name][1](value)}" for name, value in options.items())
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:

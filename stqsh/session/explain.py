@@ -10,7 +10,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from stqsh.session.accuracy import accuracies
+from stqsh.session.catalogue import query_by_id
 from stqsh.session.desk import Desk
+from stqsh.session.memory import is_significant
 from stqsh.session.records import Spec
 from stqsh.session.regions import area_text, box_text, region_text
 from stqsh.session.results import Rows
@@ -27,6 +30,7 @@ def explain_query(desk: Desk, spec: Spec, *, analyze: bool) -> Rows:
         ("query", spec["name"]),
         ("kind", f"continuous {spec['kind']}"),
         *_place(spec, stream, told),
+        *_kept(desk, spec, stream),
         ("slots", _slots(told, stream)),
         ("index", _index(spec, stream, told)),
         ("candidates a record", _candidates(spec, stream, told)),
@@ -44,6 +48,7 @@ def explain_select(desk: Desk, spec: Spec) -> Rows:
     lookup = spec["lookup"] is not None
     items = [
         ("kind", f"snapshot {'count of ' if spec['aggregate'] == 'count' else ''}{spec['kind']}"),
+        *_kept(desk, spec, stream),
         *_place(spec, stream, told),
         ("slots", f"{told['of_slots']} of {told['of_slots']}: each answers for its own objects"),
         ("access", _access(spec, told)),
@@ -79,6 +84,18 @@ def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
         ("objects present", told["objects"]),
         ("objects in the box", f"{told['boxed']} ({_share(told['boxed'], told['objects'])})"),
     ]
+
+
+def _kept(desk: Desk, spec: Spec, stream: Spec) -> list[Item]:
+    """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
+    if not is_significant(stream):
+        return []
+    if "id" not in spec:
+        return [("answers from", "what registered queries need to be kept; other objects are not there")]
+    query = query_by_id(desk.link.db, spec["id"])
+    accuracy = accuracies(desk.link, [query])[query.id]
+    return [("answers from", "what is significant: in a query's region or cache area"),
+            ("accuracy", accuracy.text())]  # fmt: skip
 
 
 def _slots(told: Spec, stream: Spec) -> str:

@@ -133,8 +133,7 @@ def test_the_status_line_says_what_is_not_exact_and_what_is_shed(
     monkeypatch.setitem(globals(), "ALIVE", sheds)
     watch(Query([updates([Q1], [enters(12, "1")])], accuracy_text="accuracy 0.87"), terminal.screen)
     drawn = terminal.buffer.getvalue().decode()
-    assert "q1  accuracy 0.87  step 12" in drawn
-    assert "shedding: object, k 2, 12 % dropped" in drawn
+    assert "q1  accuracy 0.87  shedding: object, k 2, 12 % dropped  step 12" in drawn
 
 
 def test_the_status_line_tells_of_the_start(terminal: Terminal) -> None:
