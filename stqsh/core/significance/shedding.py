@@ -1,0 +1,98 @@
+"""Object load shedding: objects that few queries want go when they report (SOLE sections 6.4 and 6.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.gather import gather
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.shedding import Standing, shed_objects
+from stqsh.core.kernels.stationary import Pairs
+from stqsh.core.kernels.telling import SHED
+from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.queries import ACTIVE
+from stqsh.core.significance.interest import Interest
+from stqsh.core.significance.keeping import Verdict
+from stqsh.core.significance.settings import Memory
+from stqsh.core.significance.shadow import ShadowTable, shadow_size
+
+Array = npt.NDArray[Any]
+
+
+def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memory) -> Verdict:
+    """Drop objects that reported in the last step, if fewer than k queries are interested in them.
+
+    Those go that no locked query is interested in, one after the other, so that no drop takes a query under
+    its least accuracy; focal objects stay. Who is dropped is in the shadow table until it reports again and is
+    judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. While k is 1
+    nobody is dropped, and who reports is back.
+
+    Returns:
+        The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
+        "held" and "shed" of queries are those after the drops.
+    """
+    if memory.k <= 1 and not shadow_size(batch.state, batch.spec["id"]):
+        return verdict
+    reported = _reported(batch)
+    shadow = ShadowTable(batch.state, batch.spec)
+    _count_shadow(batch, interest, shadow, reported)
+    weak = (interest.refs[reported] > 0) & (interest.refs[reported] < memory.k)
+    candidates = reported[weak & verdict.kept[reported] & ~verdict.focal[reported]]
+    if not len(candidates):
+        return verdict
+    dropped = candidates[_judge(interest, candidates)]
+    for name in ("refs", "near"):
+        batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
+    _note(batch, shadow, dropped)
+    why = verdict.why.copy()
+    why[dropped] = SHED
+    return replace(verdict, why=why)
+
+
+def _reported(batch: StreamBatch) -> Array:
+    """The objects with an accepted record in the piece; int32, ascending."""
+    movement = batch.objects
+    return np.unique(movement.rows.arrays.obj[movement.accepted.live])
+
+
+def _judge(interest: Interest, candidates: Array) -> Array:
+    """Which candidates go, and the queries' counts after that; bool (n,)."""
+    queries, members = interest.queries, interest.pairs_of(candidates)
+    start = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
+    standing = Standing(*(queries[name] for name in ("held", "shed", "least")))
+    return shed_objects(start.astype(np.int64), members.query.astype(np.int32), standing)
+
+
+def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array) -> None:
+    """Put objects into the shadow table as they are after the last step."""
+    movement = batch.objects
+    (rows, stored), places = movement.sources, movement.at(batch.timing.last)
+    times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
+    shadow.add(movement.table.show_keys(dropped), places.x[dropped], places.y[dropped], times)
+
+
+def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, reported: Array) -> None:
+    """Let go of the shadows of objects that reported, are silent or of no interest; count the others."""
+    stay = shadow.connected(batch.timing)
+    back = shadow.find(batch.objects.table.show_keys(reported))
+    stay[back[back >= 0]] = False
+    shadow.keep(stay)
+    pairs = interested(batch, interest, shadow)
+    interest.queries["shed"][:] = np.bincount(pairs.query, minlength=len(interest.queries))
+    shadow.keep(np.bincount(pairs.event, minlength=len(shadow)) > 0)
+
+
+def interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> Pairs:
+    """The pairs of active queries and objects in the shadow table within their extended regions."""
+    context, last = interest.context, batch.timing.last
+    moving = np.flatnonzero(interest.queries["focal"] >= 0)
+    focals = np.full(len(interest.queries), -1, np.int32)
+    keys = batch.focal.table.show_keys(interest.queries["focal"][moving])
+    focals[moving] = shadow.find(keys)
+    context = replace(context, focals=focals)
+    at = np.flatnonzero(interest.queries["mode"] == ACTIVE)
+    return context.holders(at, shadow.arrivals(last), last)
