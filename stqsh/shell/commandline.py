@@ -146,6 +146,36 @@ def logs(
     raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow)))
 
 
+@app.command("map")
+def draw_map(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STREAM] [QUERIES]", help="all of the only stream without them"),
+    ] = None,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="FILE", help="write a page that stays live, instead of drawing"),
+    ] = None,
+    serve_it: Annotated[
+        bool,
+        typer.Option("--serve", help="serve the page on 127.0.0.1; a port may follow, else it is a free one"),
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="one picture, and no more")] = False,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Draw a session's objects, regions and answers on a map; Ctrl-C leaves it.
+
+    Without a terminal, one picture as text.
+    """
+    from stqsh.shell.map.command import MapOptions, run_map
+
+    exit_on_signals()
+    options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
+    raise typer.Exit(guarded(lambda: run_map(options)))
+
+
 @app.command()
 def tutorial(profile: ProfileName = None) -> None:
     """Ten minutes on the sample data: streams, queries, what they send, and what they cost."""

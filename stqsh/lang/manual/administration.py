@@ -62,9 +62,10 @@ ADMINISTRATION = (
     Entry(
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
-        "Draw objects, regions and answers on a map.",
+        "Draw objects, regions and answers on a map: live on the terminal (? tells its keys), or a page in a file"
+        " that is kept up to date until Ctrl-C.",
         "MAP taxis near TO 'map.html'",
-        "One look at all objects for each picture.",
+        "One look at all objects for each picture, a quarter of a core at the most.",
     ),
     Entry(
         "HELP",

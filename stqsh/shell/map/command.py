@@ -1,0 +1,92 @@
+"""`stqsh map`: the map of a session from the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stqsh.shell.guard import CommandLineError, coloured, say
+
+if TYPE_CHECKING:
+    from stqsh.session.client import Session
+    from stqsh.session.maps.feed import MapFeed
+    from stqsh.shell.screen import Screen
+
+_PORTS = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """What the command line said. `words`: a stream and queries, and a port where it is to be served."""
+
+    words: tuple[str, ...] = ()
+    to: str | None = None
+    serve: bool = False
+    once: bool = False
+    session: str | None = None
+    profile: str | None = None
+
+
+def run_map(options: MapOptions) -> int:
+    """Draw, write or serve a map until the user leaves it. Raises `StqshError`."""
+    from stqsh.session.client import connect
+    from stqsh.shell.sessions import session_home
+
+    if options.serve and options.to is not None:
+        raise CommandLineError("a map is served or written to a file, not both", hint="leave one of them out")
+    words, port = _port(options)
+    home = session_home(options.session, options.profile)
+    with connect(home.name, profile=options.profile) as session:
+        [feed] = session.execute(_statement(session, words, options.to))
+        feed.once = options.once  # type: ignore[union-attr]  # MAP answers with nothing else
+        text = _show(feed, port, session)  # type: ignore[arg-type]
+    if text:
+        say(text)
+    return 0
+
+
+def _show(feed: MapFeed, port: int | None, session: Session) -> str:
+    from stqsh.shell.map.showing import print_or_write, show
+
+    if port is not None:
+        from stqsh.shell.map.serving import serve_map
+
+        return serve_map(feed, port, _status_screen())
+    if feed.once:
+        return print_or_write(feed, _status_screen())
+    return show(feed, _status_screen(), session.settings().text("shell.scheme"))
+
+
+def _status_screen() -> Screen:
+    """Where a status line is drawn: on standard error, which is no data."""
+    from stqsh.shell.screen import Screen
+
+    return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=sys.stderr.isatty())
+
+
+def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
+    """The names among the words, and the port that was asked for: 0 for a free one, None for none.
+
+    No name begins with a digit, so that `--serve 8080` can be told apart. Raises `CommandLineError`.
+    """
+    names = [name for word in options.words for name in word.split(",") if name]
+    if not options.serve:
+        return names, None
+    ports = [name for name in names if name.isdecimal()]
+    if len(ports) > 1 or any(int(port) > _PORTS for port in ports):
+        raise CommandLineError(f"--serve takes one port, up to {_PORTS}, or none for a free one")
+    return [name for name in names if not name.isdecimal()], int(ports[0]) if ports else 0
+
+
+def _statement(session: Session, names: Sequence[str], to: str | None) -> str:
+    """The MAP that the words mean: the first is a stream where there is one of that name."""
+    from stqsh.lang.ast import Map
+    from stqsh.lang.expressions import Name
+    from stqsh.lang.printer import to_sql
+
+    stream = None
+    if len(names) > 1 and names[0] in {one.name for one in session.streams()}:
+        stream, names = Name(names[0]), names[1:]
+    return f"{to_sql(Map(stream=stream, queries=tuple(map(Name, names)), file=to))};"

@@ -1,0 +1,31 @@
+"""Where a map goes: the screen, a page in a file, or one frame as text where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stqsh.session.maps.feed import MapFeed
+    from stqsh.shell.screen import Screen
+
+
+def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
+    """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
+    if feed.file is None and sys.stdin.isatty() and sys.stdout.isatty():
+        from stqsh.shell.map.app import show_map
+
+        return show_map(feed, scheme)
+    return print_or_write(feed, screen)
+
+
+def print_or_write(feed: MapFeed, screen: Screen) -> str:
+    """Print one frame, or write the page; what to say then, which may be nothing. Raises as `show`."""
+    if feed.file is not None:
+        from stqsh.shell.map.filed import write_page
+
+        return write_page(feed, screen)
+    from stqsh.shell.map.app import print_map
+
+    print_map(feed)
+    return ""
