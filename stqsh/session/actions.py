@@ -81,7 +81,7 @@ def subscribe(desk: Desk, statement: ast.Subscribe) -> Iterator[Outcome]:
     text = to_sql(ast.RegisterQuery(Name(name), statement.select))
     query = changes.register(desk.link.db, changes.Registered(f"{text};", bound.spec, desk.owner))
     desk.link.wake()
-    yield Following(query, TailOptions(), desk.link, temporary=True, until_idle=not desk.autoplay)
+    yield Following(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
 
 
 def run(desk: Desk, statement: ast.Run) -> Iterator[Outcome]:
@@ -140,7 +140,7 @@ def tail(desk: Desk, statement: ast.Tail) -> Iterator[Outcome]:
     options = TailOptions(statement.from_step, only, bound.spec["where"], statement.limit)
     query = _query(desk, statement.name.text)
     desk.link.wake()
-    yield Following(query, options, desk.link, until_idle=not desk.autoplay)
+    yield Following(query, options, desk.link, until_idle=desk.is_script)
 
 
 def watch(desk: Desk, statement: ast.Watch) -> Iterator[Outcome]:

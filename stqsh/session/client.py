@@ -84,7 +84,7 @@ class Session:
         settings = session_settings(self.link.db, profile)
         self.snapshots = Snapshots(self.link)
         plays = autoplay and settings.flag("shell.autoplay")
-        self._desk = Desk(self.link, profile, plays, self.snapshots)
+        self._desk = Desk(self.link, profile, plays, self.snapshots, is_script=not autoplay)
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
         drop_orphans(self.link.db)

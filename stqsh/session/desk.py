@@ -16,13 +16,18 @@ from stqsh.session.view import View
 
 @dataclass(frozen=True)
 class Desk:
-    """One client's place in a session; `autoplay`: streams play as soon as they are made (the shell)."""
+    """One client's place in a session.
+
+    `autoplay`: streams play as soon as they are made (in the shell, unless its settings say otherwise);
+    `is_script`: nobody sits there, so that a TAIL ends where no step is coming.
+    """
 
     link: Link
     profile: Profile
     autoplay: bool
     snapshots: Snapshots
     script: str | None = None
+    is_script: bool = False
     owner: str = field(default_factory=identity)
 
     @property

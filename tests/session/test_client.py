@@ -71,10 +71,10 @@ def opened(tmp_path):
             engines.append(Engine(home))
         return EngineInfo(0, 0, 0, "ready")
 
-    def connect(autoplay=False):
+    def connect(autoplay=False, **environ):
         link = Link(home, ControlDb(home.path), start)
         link._check_engine = lambda: None
-        sessions.append(Session(home, load_profile(None, {}), autoplay=autoplay, link=link))
+        sessions.append(Session(home, load_profile(None, environ), autoplay=autoplay, link=link))
         return sessions[-1]
 
     connect.engines = engines
@@ -177,6 +177,16 @@ def test_in_the_shell_a_stream_plays_at_once(opened, glob):
     run(shell, "PAUSE taxis; PLAY taxis AT MAX; PLAY taxis AT 2x;")
     rows = [row for row in read_log(shell.link.db) if row.kind in ("play", "pause")]
     assert [row.spec.get("pace") for row in rows] == [10, None, "max", 2]
+
+
+def test_in_the_shell_a_tail_waits_though_streams_are_set_to_stand_still(opened, glob):
+    shell = opened(autoplay=True, STQSH_SHELL_AUTOPLAY="false")
+    run(shell, TAXIS.format(glob=glob) + "REGISTER QUERY q AS SELECT * FROM taxis;")
+    assert "play" not in {row.kind for row in read_log(shell.link.db)}
+    (tail,) = shell.execute("TAIL q;")
+    assert not tail.until_idle
+    (tail,) = opened().execute("TAIL q;")
+    assert tail.until_idle
 
 
 def test_run_says_how_far(session, glob):
