@@ -149,6 +149,11 @@ def test_a_neighbour_is_missed_by_the_queries_that_would_ask_for_it():
     slot.batch(2, 2, rows(2, b=(1.5, 0)), [memory(2)])
     assert tally(slot)[7][:2] == (1, 1)
     assert kept(slot) == {"a"}
+    slot.batch(3, 3)
+    assert tally(slot)[7][:2] == (1, 1)
+    told = slot.batch(4, 4, rows(4, b=(1.5, 0)), [memory(1)])
+    assert stats(told)["memory"]["1"]["shadow"] == 0
+    assert tally(slot)[7] == (2, 0, 1.0)
 
 
 def test_all_are_back_within_one_report_once_k_is_one_again():
@@ -166,6 +171,88 @@ def test_all_are_back_within_one_report_once_k_is_one_again():
             both.batch(step, step, [(step, key, *places[key], step)])
     assert kept(slot) == kept(honest)
     assert {row[1:] for row in tally(slot).values()} == {(0, 1.0)}
+
+
+CUTS = {
+    "rect": (ONE, (3, 3), (0.5, 3)),
+    "circle": ({"type": "circle", "x": 3.0, "y": 3.0, "radius": 3.0}, (3, 4), (3, 0.5)),
+    "polygon": (
+        {"type": "polygon", "rings": [[[0, 0], [6, 0], [6, 6], [0, 6], [0, 0]]]},
+        (3, 3),
+        (0.5, 3),
+    ),
+    "moving_rect": (AROUND, (5, 6), (5, 6.9)),
+    "moving_circle": (CIRCLE, (5, 6), (5, 6.9)),
+}
+
+
+@pytest.mark.parametrize("kind", CUTS)
+def test_what_a_smaller_region_cuts_off_is_told_forgotten_and_comes_back(kind):
+    region, within, (x, y) = CUTS[kind]
+    slot, other = keeping(), {"type": "rect", "x1": x + 0.01, "y1": y, "x2": x + 0.01, "y2": y}
+    first = rows(1, f=(5, 5) if "focal" in region else (50, 50))
+    came = [*first, *rows(1, a=within, b=(x, y), c=(x + 0.01, y))]
+    slot.batch(1, 1, came, [asks(7, region), asks(8, other)], focal=records(slot.spec, first))
+    told = slot.updates(2, 2, (), [memory(area=0.5, cache=0.0)])
+    assert told == [(2, 7, "-", "b", "shed"), (2, 7, "-", "c", "shed")]
+    assert kept(slot) - {"f"} == {"a", "c"}
+    assert [row[2] for row in tally(slot).values()] == [0.5, 0.5]
+    assert slot.updates(3, 3, (), [memory()]) == [(3, 7, "+", "c", "none")]
+    assert slot.updates(4, 4, rows(4, b=(x, y))) == [(4, 7, "+", "b", "none")]
+    assert [row[2] for row in tally(slot).values()] == [1.0, 1.0]
+
+
+def test_no_region_shrinks_below_its_least_accuracy():
+    slot = keeping()
+    slot.batch(1, 1, rows(1, a=(3, 0.5)), [asks(7, ONE, 0.9), asks(8, ONE, 0.3)])
+    assert slot.updates(2, 2, (), [memory(area=0.1)]) == [(2, 8, "-", "a", "shed")]
+    assert {i: row[2] for i, row in tally(slot).items()} == {7: 0.9, 8: 0.3}
+    assert slot.updates(3, 3, rows(3, b=(3, 0.5)), [asks(9, ONE)]) == [(3, 7, "+", "b", "none")]
+
+
+def test_a_smaller_cache_takes_nobody_out_of_an_answer():
+    slot = keeping()
+    came = rows(1, f=(5, 5), a=(5, 6), b=(5, 7.5), c=(5, 8.2))
+    slot.batch(1, 1, came, [asks(7, AROUND)], focal=records(slot.spec, came[:1]))
+    assert kept(slot) == {"f", "a", "b", "c"}
+    assert slot.updates(2, 2, (), [memory(cache=0.5)]) == []
+    assert kept(slot) == {"f", "a", "b"}
+    assert slot.updates(3, 3, (), [memory(cache=0.0)]) == []
+    assert kept(slot) == {"f", "a"}
+
+
+def test_a_paused_query_goes_on_with_what_is_left_of_its_region():
+    slot = keeping()
+    slot.batch(1, 1, rows(1, a=(3, 3), b=(3, 0.5)), [asks(7, ONE), asks(8, ONE, 1.0)])
+    slot.batch(2, 2, (), [{"op": "pause", "id": 7}])
+    assert slot.updates(3, 3, (), [memory(area=0.5)]) == []
+    assert slot.updates(4, 4, (), [{"op": "resume", "id": 7}]) == [(4, 7, "-", "b", "shed")]
+
+
+def test_a_snapshot_asks_for_the_whole_region():
+    slot = keeping()
+    slot.batch(1, 1, rows(1, a=(3, 3), b=(3, 0.5)), [asks(7, ONE), asks(8, ONE, 1.0)])
+    slot.batch(2, 2, (), [memory(area=0.5)])
+    query = {"kind": "range", "region": ONE, "condition": None}
+    assert set(selected(slot, query)) == {"a", "b"}
+
+
+def test_a_query_that_ends_or_goes_as_regions_shrink_takes_back_what_it_had():
+    slot = keeping()
+    asked = [asks(7, ONE, for_us=1_000_000), asks(8, ONE), asks(9, ONE)]
+    slot.batch(1, 1, rows(1, a=(3, 0.5)), asked)
+    told = slot.updates(2, 2, (), [memory(area=0.5), {"op": "drop", "id": 8}])
+    assert told == [(2, 7, "-", "a", "ended"), (2, 8, "-", "a", "dropped"), (2, 9, "-", "a", "shed")]
+
+
+def test_a_wait_for_dwell_ends_where_a_region_shrinks():
+    slot = keeping()
+    command = register(7, ONE)
+    command["query"]["options"] = {"dwell_us": 2_000_000}
+    slot.batch(1, 1, rows(1, a=(3, 0.5), b=(3, 3)), [command])
+    assert slot.updates(2, 2, (), [memory(area=0.5)]) == []
+    assert slot.updates(3, 3, rows(3, b=(3, 3))) == [(3, 7, "+", "b", "none")]
+    assert slot.updates(4, 5, (), [memory(area=0.01)]) == []
 
 
 REGIONS: list[dict[str, Any]] = [ONE, TWO, {"type": "circle", "x": 5.0, "y": 3.0, "radius": 3.0}, AROUND]

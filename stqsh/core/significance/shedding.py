@@ -11,7 +11,6 @@ import numpy.typing as npt
 from stqsh.core.kernels.gather import gather
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.shedding import Standing, shed_objects
-from stqsh.core.kernels.stationary import Pairs
 from stqsh.core.kernels.telling import SHED
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import ACTIVE
@@ -27,9 +26,9 @@ def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memor
     """Drop objects that reported in the last step, if fewer than k queries are interested in them.
 
     Those go that no locked query is interested in, one after the other, so that no drop takes a query under
-    its least accuracy; focal objects stay. Who is dropped is in the shadow table until it reports again and is
-    judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. While k is 1
-    nobody is dropped, and who reports is back.
+    its least accuracy; focal objects stay. Who is dropped is in the shadow table until it reports again and
+    is judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. While k
+    is 1 nobody is dropped, and who reports is back.
 
     Returns:
         The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
@@ -81,18 +80,18 @@ def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, r
     back = shadow.find(batch.objects.table.show_keys(reported))
     stay[back[back >= 0]] = False
     shadow.keep(stay)
-    pairs = interested(batch, interest, shadow)
-    interest.queries["shed"][:] = np.bincount(pairs.query, minlength=len(interest.queries))
-    shadow.keep(np.bincount(pairs.event, minlength=len(shadow)) > 0)
+    query, row = _interested(batch, interest, shadow)
+    interest.queries["shed"][:] = np.bincount(query, minlength=len(interest.queries))
+    shadow.keep(np.bincount(row, minlength=len(shadow)) > 0)
 
 
-def interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> Pairs:
-    """The pairs of active queries and objects in the shadow table within their extended regions."""
-    context, last = interest.context, batch.timing.last
-    moving = np.flatnonzero(interest.queries["focal"] >= 0)
-    focals = np.full(len(interest.queries), -1, np.int32)
-    keys = batch.focal.table.show_keys(interest.queries["focal"][moving])
-    focals[moving] = shadow.find(keys)
-    context = replace(context, focals=focals)
-    at = np.flatnonzero(interest.queries["mode"] == ACTIVE)
-    return context.holders(at, shadow.arrivals(last), last)
+def _interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> tuple[Array, Array]:
+    """The pairs of active queries and rows of the shadow table within their extended regions."""
+    queries, last = interest.queries, batch.timing.last
+    moving = np.flatnonzero(queries["focal"] >= 0)
+    focals = np.full(len(queries), -1, np.int32)
+    focals[moving] = shadow.find(batch.focal.table.show_keys(queries["focal"][moving]))
+    context, arrivals = replace(interest.context, focals=focals), shadow.arrivals(last)
+    ranges = context.holders(np.flatnonzero(queries["mode"] == ACTIVE), arrivals, last)
+    query, event = interest.near.strangers(context, arrivals)
+    return np.concatenate([ranges.query, query]), np.concatenate([ranges.event, event])
