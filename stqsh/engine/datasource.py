@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: A file of this name in the home holds further batches back: the engine is stopping.
 HOLD_FILE = "hold"
+#: Where there is nothing to do, Spark is told so only after a while, and meanwhile one looks again each time
+#: that the second figure has passed: to ask costs Spark's side ten times as much as to look.
+PATIENCE_S, LOOK_S = 0.2, 0.02
 
 
 class StqshSource(DataSource):
@@ -89,14 +92,18 @@ class StqshReader(DataSourceStreamReader):
         return {**self.planner.initial(), "boot": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself where there is nothing to do."""
+        """How far the next batch goes; `start` itself where there is nothing to do for a while."""
         if start["boot"] != self._boot:
             return {**start, "boot": self._boot}
-        if self._hold.exists():
-            return start
-        before = without_boot(start)
-        after = self.planner.latest(before, time.time_ns() // 1000)
-        return start if after is before else {**after, "boot": self._boot}
+        before, until = without_boot(start), time.monotonic() + PATIENCE_S
+        while not self._hold.exists():
+            after = self.planner.latest(before, time.time_ns() // 1000)
+            if after is not before:
+                return {**after, "boot": self._boot}
+            if time.monotonic() >= until:
+                break
+            time.sleep(LOOK_S)
+        return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
