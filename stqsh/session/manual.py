@@ -46,6 +46,7 @@ def _page(entry: Entry) -> str:
     blocks = [
         f"{entry.name}: {entry.help}",
         _indented(entry.syntax),
+        *([entry.more] if entry.more else []),
         "for example",
         _indented(f"{entry.example};"),
         f"cost: {entry.cost}",

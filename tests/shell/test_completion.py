@@ -107,10 +107,13 @@ def test_settings_and_their_values() -> None:
     assert "shell.scheme" in completions("SET shell.")
     assert completions("SET shell.scheme = ") == ["auto", "dark", "light", "none"]
     assert completions("SET shell.autoplay = f", asked=False) == ["false"]
+    assert completions("SET shedding = ") == ["off", "object", "query"]
+    assert completions("SET shedding.budget = ") == ["100000", "'64 MB'"]
+    assert completions("SET cache.factor = 0.") == ["0.5", "0.25"]
 
 
 def test_options_by_what_they_belong_to() -> None:
-    assert completions("REGISTER QUERY q WITH (") == ["dwell => ", "kind => "]
+    assert completions("REGISTER QUERY q WITH (") == ["dwell => ", "min_accuracy => ", "kind => "]
     assert "separator => " in completions("CREATE TABLE t FROM FILE 'f' FORMAT CSV (header => true, s")
     assert completions("CREATE MOVING STREAM s FROM GENERATOR 'network' (ob") == ["objects => "]
     assert completions("CREATE MOVING STREAM s FROM GENERATOR 'n") == ["network'"]

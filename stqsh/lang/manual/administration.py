@@ -16,6 +16,28 @@ ADMINISTRATION = (
         _CHEAP,
     ),
     Entry(
+        "SHOW LOAD",
+        "SHOW LOAD [FORMAT x]",
+        "Show what streams that RETAIN SIGNIFICANT hold, a row for each slot and one for all.",
+        "SHOW LOAD",
+        _CHEAP,
+        """bytes: those of the streams' arrays. shadow: objects that were dropped and still report. target: to
+which the load is brought down once it is over the budget. k: objects that fewer queries want are dropped.
+histogram: how many objects one query wants, how many two, and so on. locked: queries that may lose no more.
+factor, cache, area: which share is kept of cache areas and regions. \\watch shows it again and again.""",
+    ),
+    Entry(
+        "SHOW CACHE",
+        "SHOW CACHE [FORMAT x]",
+        "Show what is kept for each query over a stream that is to RETAIN SIGNIFICANT.",
+        "SHOW CACHE",
+        "One look at the slots' state; cells are empty where no engine has run on this host.",
+        """area, cache area: of the region, and of what is kept around it where it moves or grows, in m²
+(PLANAR: in square units). inside, cached, shed: objects in the region, in the cache area, dropped.
+expected accuracy: that of a cache area of this size (SOLE eq. 4). accuracy: the share of the query's objects,
+or of its region, that load shedding leaves; none where it cannot be measured.""",
+    ),
+    Entry(
         "SHOW QUERY",
         "SHOW QUERY name [FORMAT x]",
         "Show one query in full, with its counters.",
@@ -48,7 +70,14 @@ ADMINISTRATION = (
         "SET key = value",
         "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
         "SET shell.scheme = light",
-        "Settings that begin with engine. or spark. take hold when the engine starts again.",
+        "Settings that begin with engine. or spark. take hold when the engine starts again, those of shedding"
+        " and cache with the next step. Shedding makes answers worse, down to the min_accuracy of a query.",
+        """shedding = off | object | query     what goes beyond the budget of RETAIN SIGNIFICANT:
+                                    objects that few queries want, or caches and then borders of regions
+shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or how much memory
+shedding.keep = 0.9                 the share of the budget to which the load is then brought down
+cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
+                                    their answers are exact""",
     ),
     Entry(
         "WATCH",
@@ -62,8 +91,8 @@ ADMINISTRATION = (
     Entry(
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
-        "Draw objects, regions and answers on a map: live on the terminal (? tells its keys), or a page in a file"
-        " that is kept up to date until Ctrl-C.",
+        "Draw objects, regions and answers on a map: live on the terminal (? tells its keys), or as a page in"
+        " a file that is kept up to date until Ctrl-C.",
         "MAP taxis near TO 'map.html'",
         "One look at all objects for each picture, a quarter of a core at the most.",
     ),

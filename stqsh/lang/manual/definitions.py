@@ -11,14 +11,18 @@ DEFINITIONS = (
   [KEY column] [LOCATION (x, y)] [TIME column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] | GENERATOR 'network' [(option => value, …)]
   [TICK duration] [REPORT EVERY duration] [MAX SPEED speed] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC]
-  [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [KEEP duration]""",
+  [ORDER BY TIME | ARRIVAL] [PACE 10x | MAX] [KEEP duration] [RETAIN ALL | SIGNIFICANT]""",
         "Define a stream of objects that move: each record replaces its key's earlier one.",
         """CREATE MOVING STREAM taxis
   (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING, speed DOUBLE)
   KEY oid LOCATION (lon, lat) TIME ts
   FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s""",
         "Its files are read, sorted by time and kept in the session's home once, before the first step;"
-        " SHOW STREAMS tells how far that is. Each object then takes some hundred bytes of memory.",
+        " SHOW STREAMS tells how far that is. Each object then takes some hundred bytes of memory; with"
+        " RETAIN SIGNIFICANT those do that queries need, and each step counts once more who needs them.",
+        """RETAIN SIGNIFICANT keeps those only that some query needs: in its region, in the cache area around
+one that moves or grows, or as its centre. REPORT EVERY and MAX SPEED say how wide that area is. A new query
+is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
     ),
     Entry(
         "CREATE EVENT STREAM",

@@ -9,6 +9,7 @@ _TIMES = {
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
         "dwell": "a row counts as in (out) only once it has stayed so for that long: dwell => 5 s",
+        "min_accuracy": "the least share of its objects that load shedding may leave it: min_accuracy => 0.9",
         "kind": "the query's kind, where it is one that was plugged in",
     },
     "CSV": {
