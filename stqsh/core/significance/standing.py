@@ -35,10 +35,10 @@ class Proper(InterestTable):
             return values
         moving = (super().__getitem__("focal") >= 0) & (super().__getitem__("k") == 0)
         rounds = moving & (super().__getitem__("shape") == CIRCLE)
-        extension = super().__getitem__("c")
         if name == "c":
-            return np.where(moving, np.nan, extension)
-        return np.where(rounds, values - extension, values)
+            return np.where(moving, np.nan, values)
+        left = super().__getitem__("d")
+        return np.where(rounds, left if self.shares is None else left * np.sqrt(self.shares), values)
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,16 @@ class Sizes:
     inside: Array
     area: Array
     extended: Array
+
+
+def private(state: SlotState, stream: int) -> SlotState:
+    """A copy of a stream's arrays and of the areas.
+
+    Published arrays cannot be written to, and kernels would have to be compiled anew for them.
+    """
+    names = [name for name in state.header["lengths"] if name.startswith((f"s{stream}/", "areas/"))]
+    lengths = {name: len(state.array(name)) for name in names}
+    return SlotState({**state.header, "lengths": lengths}, {name: state.array(name).copy() for name in names})
 
 
 def at_rest(state: SlotState, spec: Spec) -> StreamBatch:

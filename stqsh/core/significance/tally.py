@@ -48,21 +48,23 @@ def tallies(state: SlotState, spec: Spec) -> Tallies:
 
     Arrays read: those of the stream, and beneath `areas/`.
     """
-    from stqsh.core.significance.standing import sizes_of
+    from stqsh.core.significance.standing import private, sizes_of
 
     if not has_interest(state, spec["id"]):
         ids, numbers = np.empty(0, np.int64), np.empty(0)
         return Tallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
+    state = private(state, spec["id"])
     queries = InterestTable(state, spec["id"])
     at = queries.active
     sizes = sizes_of(state, spec, at)
+    beyond = np.subtract(sizes.extended, sizes.area, out=np.zeros(len(at)), where=~np.isinf(sizes.area))
     return Tallies(
         id=queries["id"][at],
         inside=sizes.inside,
         cached=queries["held"][at] - sizes.inside,
         shed=queries["shed"][at],
         area=sizes.area,
-        cache_area=np.where(np.isinf(sizes.area), 0.0, sizes.extended - sizes.area),
+        cache_area=beyond,
         min_accuracy=queries["least"][at],
         accuracy=accuracies(queries, at),
         locked=locked(queries, at),
