@@ -47,6 +47,12 @@ class HomeError(StqshError):
     """A session home that cannot be made, read or written."""
 
 
+class BadSessionName(HomeError):
+    """A name that no session has, or can have."""
+
+    exit_code = 2
+
+
 class EngineDead(StqshError):
     """The session's engine has stopped, or failed, and something needs it."""
 

@@ -24,7 +24,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stqsh.errors import HomeError
+from stqsh.errors import BadSessionName, HomeError
 
 DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
@@ -32,6 +32,7 @@ SHM = Path("/dev/shm")
 SHM_FREE_BYTES = 1 << 30
 """Room that must be left in shared memory before a session's arena goes there."""
 
+_ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -125,11 +126,12 @@ def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | 
 def open_home(name: str | None = None, *, root: Path | None = None, temporary: bool = False) -> SessionHome:
     """Make the home of a session (mode 0700) or find it again.
 
-    Raises `HomeError` where the name is no file name, or the folder cannot be made, read or written.
+    Raises `BadSessionName` where the name is no file name, `HomeError` where the folder cannot be made, read
+    or written.
     """
     root = root or sessions_root()
     if name is not None and not _NAME.fullmatch(name):
-        raise HomeError(
+        raise BadSessionName(
             f"'{name}' cannot be a session's name",
             hint="use letters, digits, '_', '-' and '.', at most 64 of them",
         )
@@ -147,7 +149,7 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
     except OSError as error:
         raise HomeError(
             f"cannot use the session home {error.filename or root}: {_reason(error)}",
-            hint="give another place with STQSH_HOME or session.home_root in the profile",
+            hint=_ELSEWHERE,
         ) from error
     return home
 
@@ -166,7 +168,7 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise HomeError(f"cannot list the sessions in {root}: {_reason(error)}") from error
+        raise HomeError(f"cannot list the sessions in {root}: {_reason(error)}", hint=_ELSEWHERE) from error
 
 
 def kept_log(home: SessionHome) -> Path:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from stqsh.errors import StqshError
 from stqsh.shell.guard import CommandLineError
 from stqsh.shell.output import COLUMNAR, SUFFIXES, Target, check_format, open_writer
+from stqsh.shell.remedies import remedy
 
 if TYPE_CHECKING:
     from stqsh.shell.columnar import ColumnarFiles
@@ -57,7 +58,7 @@ class Outlet:
         try:
             self._end()
         except OSError as error:
-            raise StqshError(f"cannot write {self.name}: {_reason(error)}") from error
+            raise _unwritten(self.name, error) from error
 
 
 def open_outlet(words: str, format_: str | None = None) -> Outlet:
@@ -73,7 +74,9 @@ def open_outlet(words: str, format_: str | None = None) -> Outlet:
     try:
         file = path.open("wb")
     except OSError as error:
-        raise CommandLineError(f"cannot write {words}: {_reason(error)}") from error
+        raise CommandLineError(
+            f"cannot write {words}: {_reason(error)}", hint=remedy(error, words)
+        ) from error
     wanted = SUFFIXES.get(path.suffix) if format_ is None else check_format(format_)
     return Outlet(words, cast("IO[bytes]", _File(file, words)), wanted, file.close)
 
@@ -84,9 +87,10 @@ def _to_tables(name: str, path: Path, format_: str | None) -> Outlet:
     if format_ is not None:
         raise CommandLineError(f"{name} takes whole tables, not {format_}", hint="leave --format out")
     if not path.parent.is_dir():
-        raise CommandLineError(f"cannot write {name}: no such file or directory")
+        hint = f"there is no folder {path.parent}"
+        raise CommandLineError(f"cannot write {name}: no such file or directory", hint=hint)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise CommandLineError(f"cannot write {name}: permission denied")
+        raise CommandLineError(f"cannot write {name}: permission denied", hint="name another place")
     tables = ColumnarFiles(path)
     outlet = Outlet(name, None, None, tables.close)
     outlet.whole = tables
@@ -121,7 +125,7 @@ class _File:
         try:
             act()
         except OSError as error:
-            raise StqshError(f"cannot write {self._name}: {_reason(error)}") from error
+            raise _unwritten(self._name, error) from error
 
 
 class _Pipe:
@@ -159,6 +163,10 @@ class _Pipe:
             raise StqshError(
                 f"the command {self._command} takes no more", hint=r"\o goes back to the terminal"
             ) from error
+
+
+def _unwritten(name: str, error: OSError) -> StqshError:
+    return StqshError(f"cannot write {name}: {_reason(error)}", hint=remedy(error, name))
 
 
 def _reason(error: OSError) -> str:

@@ -70,14 +70,14 @@ def stop_session(session: str | None, profile: str | None) -> int:
 
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:
-    """The home of a session that is there; raises `HomeError`, with the names of those that are."""
-    from stqsh.errors import HomeError
+    """The home of a session that is there; raises `BadSessionName`, with the names of those that are."""
+    from stqsh.errors import BadSessionName
     from stqsh.session.home import DEFAULT_NAME, SessionHome, list_sessions
 
     root, name = _root(load_profile(profile)), session or DEFAULT_NAME
     names = [info.home.name for info in list_sessions(root)]
     if name not in names:
-        raise HomeError(f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}")
+        raise BadSessionName(f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}")
     return SessionHome(root / name)
 
 
