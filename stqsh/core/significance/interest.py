@@ -34,7 +34,7 @@ class Interest:
     these are kNN queries. `s{id}/objects/role` uint8: FOCAL and LOCKED, as after the last step.
 
     queries: all queries of the stream, kNN queries too; positions among them are meant by "query" here.
-    reach: the distance D by which moving regions are extended.
+    reach: the distance D by which moving regions are extended. near: who is near to kNN queries.
     """
 
     def __init__(self, batch: StreamBatch, memory: Memory) -> None:
@@ -44,7 +44,7 @@ class Interest:
         self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
         self._conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
         self._still = StillRegions(batch, self.prefix)
-        self._near = Near(batch, self.reach)
+        self.near = Near(batch, self.reach)
         self._by_object = f"s{batch.spec['id']}/objects"
         self._fit()
 
@@ -93,10 +93,8 @@ class Interest:
 
         objects: int32, ascending, present ones. Ascending by object, then query.
         """
-        last, context = self.batch.timing.last, self.context
-        still = context.members(np.flatnonzero(self.queries["mode"] == ACTIVE), last, objects)
-        query, obj = self._near.pairs(context, objects)
-        query, obj = np.concatenate([still.query, query]), np.concatenate([still.obj, obj])
+        last = self.batch.timing.last
+        query, obj = self._pairs(self.queries.active, objects)
         order = np.lexsort((query, obj))
         query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
         return Members(query, obj, self.batch.objects.at(last).versions[obj])
@@ -109,8 +107,16 @@ class Interest:
         at = at[locked(self.queries, at)]
         if len(at):
             present = self.batch.objects.arrivals(self.batch.timing.last).obj
-            pairs = self.pairs_of(present)
-            role[pairs.obj[np.isin(pairs.query, at)]] |= np.uint8(LOCKED)
+            _, obj = self._pairs(at, present)
+            role[obj] |= np.uint8(LOCKED)
+
+    def _pairs(self, at: Array, objects: Array) -> tuple[Array, Array]:
+        """Which of the queries at these positions are interested in which of some present objects."""
+        context = self.context
+        ranges = context.members(at[self.queries["mode"][at] == ACTIVE], self.batch.timing.last, objects)
+        query, obj = self.near.pairs(context, objects)
+        mine = np.isin(query, at)
+        return np.concatenate([ranges.query, query[mine]]), np.concatenate([ranges.obj, obj[mine]])
 
     def leave(self, objects: Array) -> None:
         """Let the cells follow when objects are taken out after the last step; int32."""
@@ -168,7 +174,7 @@ class Interest:
         circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
         if not len(circling) and not near.any():
             return
-        counts, held = self._near.counts(self.context, circling)
+        counts, held = self.near.counts(self.context, circling)
         self.refs[:] += counts - near
         near[:] = counts
         self.queries["held"][circling] = held

@@ -77,6 +77,21 @@ class Near:
         others = context.focals[all_] != of_all
         return np.concatenate([query, all_[others]]), np.concatenate([obj, of_all[others]])
 
+    def strangers(self, context: RegionContext, arrivals: Events) -> tuple[Array, Array]:
+        """Which kNN queries would be interested in objects that are not kept.
+
+        context: with the queries' focal objects as the arrivals' objects are numbered. Returns positions of
+        queries and numbers of arrivals, int64 (n,) each.
+        """
+        circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
+        if not len(circling):
+            return circling, circling
+        x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
+        number, event = self._within(Circles(x, y, self._looks(context, circling)), arrivals)
+        query = circling[number]
+        others = context.focals[query] != arrivals.obj[event]
+        return query[others], event[others]
+
     @cached_property
     def _past(self) -> Past:
         batch = self._batch
@@ -133,16 +148,11 @@ class Near:
         """Pairs of queries with circles that end somewhere, and present objects within; each comes once."""
         if not len(circling) or not len(present.obj):
             return np.empty(0, np.int64), np.empty(0, np.int32)
-        planar = bool(self._batch.spec["planar"])
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
         radius = self._looks(context, circling)
         radius[np.isinf(radius)] = np.nan  # without a centre
-        tag = 2 * np.arange(len(circling), dtype=np.int32) + 1
-        pairs = join(present, *rect_lists(circle_boxes(x, y, radius, planar), tag))
-        flags = settle_circles(pairs, present, Circles(x, y, radius), planar)
-        within = flags != 0
-        query, obj = pairs.query[within].astype(np.int64), present.obj[pairs.event[within]]
-        past = self._past
+        query, event = self._within(Circles(x, y, radius), present)
+        obj, past = present.obj[event], self._past
         ids = context.queries["id"][circling]
         old = np.flatnonzero(np.isin(past.owner, ids[~np.isnan(x)]) & np.isin(past.neighbour, present.obj))
         size = np.int64(len(self._batch.objects.table))
@@ -151,3 +161,11 @@ class Near:
         query, obj = circling[codes // size], (codes % size).astype(np.int32)
         others = context.focals[query] != obj
         return query[others], obj[others]
+
+    def _within(self, circles: Circles, arrivals: Events) -> tuple[Array, Array]:
+        """Which circles arrivals come into: numbers of both, int64 (n,) each."""
+        planar = bool(self._batch.spec["planar"])
+        tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
+        pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))
+        within = settle_circles(pairs, arrivals, circles, planar) != 0
+        return pairs.query[within].astype(np.int64), pairs.event[within].astype(np.int64)

@@ -90,7 +90,8 @@ def _interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> 
     queries, last = interest.queries, batch.timing.last
     moving = np.flatnonzero(queries["focal"] >= 0)
     focals = np.full(len(queries), -1, np.int32)
-    focals[moving] = shadow.find(batch.focal.table.show_keys(queries["focal"][moving]))
+    if len(moving):
+        focals[moving] = shadow.find(batch.focal.table.show_keys(queries["focal"][moving]))
     context, arrivals = replace(interest.context, focals=focals), shadow.arrivals(last)
     ranges = context.holders(np.flatnonzero(queries["mode"] == ACTIVE), arrivals, last)
     query, event = interest.near.strangers(context, arrivals)
