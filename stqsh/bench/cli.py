@@ -54,6 +54,18 @@ def start_command(
     _answer("start", bench.measure(times, _say), bench.COLUMNS, json)
 
 
+@app.command("keys")
+def keys_command(
+    json: JsonFile = None,
+    times: Annotated[int, typer.Option(help="How often a statement is typed.")] = 3,
+    objects: Annotated[int, typer.Option(help="Moving objects while the engine is at work.")] = 20_000,
+) -> None:
+    """The time from a keystroke in the shell to its echo, with completion, at rest and under load."""
+    from stqsh.bench import keys as bench
+
+    _answer("keys: from a key to its echo", bench.measure(times, objects, _say), bench.COLUMNS, json)
+
+
 @app.command("snapshot")
 def snapshot_command(
     json: JsonFile = None,
@@ -112,6 +124,21 @@ def keyword_command(
     options = bench.Options(_numbers(queries), _numbers(terms), shares, real, ticks=ticks)
     rows = bench.measure(options, _say)
     _answer("keyword: posts with keyword queries; times: median ms a batch", rows, bench.COLUMNS, json)
+
+
+@app.command("sole")
+def sole_command(
+    figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A tiny town: shows only that it runs.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("sole"),
+) -> None:
+    """The figures of SOLE section 7: cache areas, sharing, response, load shedding."""
+    from stqsh.bench.sole.run import run
+
+    try:
+        run(figure or [], out, _say, quick=quick)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -1,0 +1,201 @@
+"""Figures 22 to 24: what is left of the accuracy when the memory is reduced, by objects or by queries.
+
+Object load shedding: k is raised step by step; what is kept, and the mean accuracy of the queries (what they
+have of what they should have), give a curve. Query load shedding: the caches go first, then areas shrink; the
+accuracy is the share of its area that a query has left. Between measured points curves are straight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.result import Bar, Chart, Line, Result
+from stqsh.bench.sole.sharing import FACTOR, shared_slot
+from stqsh.bench.sole.slot import Slot, memory
+from stqsh.bench.sole.world import Queries
+from stqsh.core.significance.tally import tallies
+
+_FEW, _MANY = 1_000, 25_000
+_COUNTS = (1_000, 2_000, 8_000, 32_000)
+_MOVING = 0.25
+"""The share of the queries that move; their focal objects are never dropped."""
+
+_DROPPED = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
+"""Shares of the objects that are to be wanted by fewer than k queries."""
+
+_AREAS = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.02)
+_LOADS = (90, 80, 70, 60, 50, 40, 30, 20, 10)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loads, % of the objects that are kept when nothing is shed, and the accuracy, %, with each; falling."""
+
+    load: list[float]
+    accuracy: list[float]
+
+    def load_for(self, accuracy: float) -> float | None:
+        """The least load with this accuracy; None where it was never so low."""
+        return _between(accuracy, self.accuracy, self.load)
+
+    def accuracy_at(self, load: float) -> float | None:
+        """The accuracy with this load; None where it never was so low."""
+        return _between(load, self.load, self.accuracy)
+
+
+def _between(value: float, xs: list[float], ys: list[float]) -> float | None:
+    return None if value < min(xs) else float(np.interp(value, xs[::-1], ys[::-1]))
+
+
+def objects_curve(bench: Bench, count: int) -> Curve:
+    """Object load shedding with so many queries."""
+    return bench.once(("objects", count), lambda: _by_objects(bench, count))
+
+
+def queries_curve(bench: Bench, count: int) -> Curve:
+    """Query load shedding with so many queries."""
+    return bench.once(("queries", count), lambda: _by_queries(bench, count))
+
+
+def _begun(bench: Bench, count: int, how: str) -> tuple[Slot, int]:
+    bench.say(f"{how} load shedding with {count:,} queries")
+    slot = shared_slot(bench, Queries(count, moving=_MOVING), FACTOR)
+    return slot, kept(slot)
+
+
+def kept(slot: Slot) -> int:
+    """How many objects a slot keeps."""
+    return int(np.count_nonzero(slot.array("objects/known")))
+
+
+def accuracy(slot: Slot) -> float:
+    """The mean accuracy of the queries, %."""
+    return 100 * float(np.mean(tallies(slot.state, slot.spec).accuracy))
+
+
+def _by_objects(bench: Bench, count: int) -> Curve:
+    slot, whole = _begun(bench, count, "object")
+    refs = slot.array("objects/refs")[slot.array("objects/known")]
+    wanted = np.unique(np.quantile(refs, bench.scale.some(_DROPPED), method="lower").astype(int) + 1)
+    curve = Curve([100.0], [100.0])
+    for k in wanted[wanted > 1].tolist():
+        slot.units(1, [memory(FACTOR, k=k)])
+        _add(curve, 100 * kept(slot) / whole, accuracy(slot))
+    return curve
+
+
+def _by_queries(bench: Bench, count: int) -> Curve:
+    slot, whole = _begun(bench, count, "query")
+    slot.units(1, [memory(FACTOR, cache=0.0)])
+    curve = Curve([100.0], [100.0])
+    _add(curve, 100 * kept(slot) / whole, 100.0)
+    for area in bench.scale.some(_AREAS):
+        slot.units(1, [memory(FACTOR, cache=0.0, area=area)])
+        _add(curve, 100 * kept(slot) / whole, accuracy(slot))
+    return curve
+
+
+def _add(curve: Curve, load: float, mean: float) -> None:
+    """Add a point; objects that move make the load of the same k go up and down a little."""
+    curve.load.append(min(load, curve.load[-1]))
+    curve.accuracy.append(min(mean, curve.accuracy[-1]))
+
+
+def load(bench: Bench) -> list[Result]:
+    """Figure 22: the load that a required accuracy takes, for 1 K and for 25 K queries."""
+    accuracies = list(range(100, 0, -10))
+    rows: list[dict[str, Any]] = []
+    charts, bars = [], []
+    for name, paper_count in (("a", _FEW), ("b", _MANY)):
+        count = bench.scale.count(paper_count)
+        by_object, by_query = objects_curve(bench, count), queries_curve(bench, count)
+        rows += [
+            {
+                "queries": count,
+                "accuracy": wanted,
+                "object": by_object.load_for(wanted),
+                "query": by_query.load_for(wanted),
+                "paper": _PAPER.get((paper_count, wanted)),
+            }
+            for wanted in accuracies
+        ]
+        lines = [
+            Line("object load shedding", by_object.load, by_object.accuracy),
+            Line("query load shedding", by_query.load, by_query.accuracy),
+            Line("expected", [0, 100], [0, 100], paper=True),
+        ]
+        charts.append(Chart(f"{name}: {count:,} queries", "load kept, %", "accuracy, %", lines))
+        if paper_count == _FEW:
+            found = by_object.load_for(90)
+            bars.append(Bar("load for 90 % accuracy with 1 K queries, %", 85.0, found, least=False))
+    columns = {
+        "queries": "queries",
+        "accuracy": "accuracy, %",
+        "object": "object: load, %",
+        "query": "query: load, %",
+        "paper": "paper: object, query",
+    }
+    return [Result("22", "load against accuracy", columns, rows, charts, bars, [_NOTE])]
+
+
+_PAPER = {(_FEW, 90): "85, 97", (_MANY, 20): "20, over 90"}
+_NOTE = (
+    f"Queries of various sizes, {_MOVING:.0%} of them moving, cache {FACTOR:.0%}. '-': the load never went "
+    "so low, for focal objects are always kept. Accuracy is the mean over queries."
+)
+
+
+def reduced(bench: Bench) -> list[Result]:
+    """Figure 23: the load that 70 and 90 % accuracy take, against the number of queries."""
+    rows = []
+    for count in map(bench.scale.count, bench.scale.some(_COUNTS[1:])):
+        by_object, by_query = objects_curve(bench, count), queries_curve(bench, count)
+        row: dict[str, Any] = {"queries": count}
+        for wanted in (70, 90):
+            row[f"object{wanted}"] = by_object.load_for(wanted)
+            row[f"query{wanted}"] = by_query.load_for(wanted)
+        rows.append(row | {"paper": "object < accuracy < query"})
+    columns = {
+        "queries": "queries",
+        "object70": "70 %: object",
+        "query70": "70 %: query",
+        "object90": "90 %: object",
+        "query90": "90 %: query",
+        "paper": "paper",
+    }
+    counts = [row["queries"] for row in rows]
+    charts = [
+        Chart(
+            f"{name}: {wanted} % accuracy",
+            "queries",
+            "load kept, %",
+            [
+                Line("object load shedding", counts, [row[f"object{wanted}"] for row in rows]),
+                Line("query load shedding", counts, [row[f"query{wanted}"] for row in rows]),
+                Line("expected", counts, [wanted] * len(counts), paper=True),
+            ],
+            log="x",
+        )
+        for name, wanted in (("a", 70), ("b", 90))
+    ]
+    return [Result("23", "load for a certain accuracy, %", columns, rows, charts, notes=[_NOTE])]
+
+
+def stable(bench: Bench) -> list[Result]:
+    """Figure 24: the accuracy of object load shedding at reduced loads, against the number of queries."""
+    rows: list[dict[str, Any]] = []
+    for count in map(bench.scale.count, bench.scale.some(_COUNTS)):
+        curve = objects_curve(bench, count)
+        found = {str(wanted): curve.accuracy_at(wanted) for wanted in _LOADS}
+        rows.append({"queries": count, **found, "paper": "94 at 90"})
+    headings = {str(wanted): f"{wanted} %" for wanted in _LOADS}
+    columns = {"queries": "queries", **headings, "paper": "paper"}
+    counts = [row["queries"] for row in rows]
+    lines = [Line(f"load {wanted} %", counts, [row[str(wanted)] for row in rows]) for wanted in _LOADS]
+    charts = [Chart("object load shedding", "queries", "accuracy, %", lines, log="x")]
+    title = "accuracy, %, of object load shedding at reduced loads"
+    return [Result("24", title, columns, rows, charts, notes=[_NOTE])]

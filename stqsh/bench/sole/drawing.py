@@ -1,0 +1,67 @@
+"""Figures as pictures: one PNG each, its charts side by side. Needs matplotlib, the extra `bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stqsh.bench.sole.result import Chart, Line, Result
+
+MISSING = "plots need matplotlib, which is not installed: pip install 'stqsh[bench]'"
+
+_WIDTH, _HEIGHT = 5.2, 4.0
+"""Of a chart, inches."""
+
+_DPI = 110
+_MARKERS = "osD^vP*X"
+_MANY = 60
+"""Points of a curve from which they are not marked."""
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there."""
+    from importlib.util import find_spec
+
+    return find_spec("matplotlib") is not None
+
+
+def draw(result: Result, path: Path) -> None:
+    """Write a figure's charts as one PNG.
+
+    Raises:
+        ModuleNotFoundError: there is no matplotlib; see `can_draw`.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH * len(result.charts), _HEIGHT), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"Fig. {result.number}: {result.title}", fontsize=11)
+    for number, chart in enumerate(result.charts, start=1):
+        _chart(figure.add_subplot(1, len(result.charts), number), chart)
+    figure.savefig(path, dpi=_DPI)
+
+
+def _chart(axes: Any, chart: Chart) -> None:
+    for number, line in enumerate(chart.lines):
+        _line(axes, line, number)
+    axes.set_title(chart.title, fontsize=10)
+    axes.set_xlabel(chart.x)
+    axes.set_ylabel(chart.y)
+    if "x" in chart.log:
+        axes.set_xscale("log")
+    if "y" in chart.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _line(axes: Any, line: Line, number: int) -> None:
+    values = [float("nan") if value is None else value for value in line.y]
+    if line.paper:
+        axes.plot(line.x, values, "--", color="gray", label=line.label)
+        return
+    marker = _MARKERS[number % len(_MARKERS)] if len(values) <= _MANY else ""
+    axes.plot(line.x, values, marker=marker, markersize=4, linewidth=1.2, label=line.label)
