@@ -92,7 +92,7 @@ class MapView:
     def last(self, width: int, height: int) -> list[Line]:
         """What stays: the map without the keys."""
         self._helping, self._notice = False, ""
-        return self._lines(width, height, "") if self._scene is not None else []
+        return self._lines(width - 1, height, "") if self._scene is not None else []
 
     def bindings(self) -> KeyBindings:
         """The keys of a map."""
@@ -134,7 +134,7 @@ class MapView:
     def _lines(self, width: int, height: int, keys: str) -> list[Line]:
         scene = self._scene
         if scene is None:
-            return [[("", f"{self.keeper.alive}…  q leaves")]]
+            return [[("", f"{self.keeper.alive}  looking at the objects…  q leaves".strip())]]
         key, record = self.keeper.record
         picture = Picture(scene, self.camera, self.look, self.palette, self.braille)
         picture.record = record if key == self.look.picked else None

@@ -177,9 +177,9 @@ def _clipped(segments: Array, width: int, height: int) -> Array:
 
 
 def _along(segments: Array) -> tuple[Array, Array, Array]:
-    """Points along lines, a dot apart: across, down float64 (m,), and the line of each, int64."""
+    """Points along lines, less than a dot apart: across, down float64 (m,), and the line of each, int64."""
     x1, y1, x2, y2 = segments.T
-    counts = np.ceil(np.maximum(np.abs(x2 - x1), np.abs(y2 - y1))).astype(np.int64) + 1
+    counts = np.ceil(np.maximum(np.abs(x2 - x1), np.abs(y2 - y1))).astype(np.int64) + 2
     counts = np.maximum(2, counts * min(1.0, _MOST_DOTS / counts.sum())).astype(np.int64)
     of = np.repeat(np.arange(len(segments)), counts)
     position = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)

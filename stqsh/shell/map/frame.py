@@ -68,12 +68,11 @@ class Picture:
 
     def _title(self, visible: int) -> Pieces:
         scene = self.scene
-        count = grouped(scene.places.there)
-        if len(scene.places) < scene.places.there:
-            count = f"{grouped(len(scene.places))} of {count}"
-        words = [scene.stream.name, self.alive or status_text(scene.progress), f"{count} objects"]
-        if visible < len(scene.places):
-            words.append(f"{grouped(visible)} in view")
+        drawn, there = len(scene.places), scene.places.there
+        count = grouped(drawn) if visible == drawn else f"{grouped(visible)} of {grouped(drawn)}"
+        sample = f" (a sample of {grouped(there)})" if drawn < there else ""
+        alive = self.alive or status_text(scene.progress)
+        words = [scene.stream.name, f"{count} objects{sample}", alive]
         if scene.places.step > scene.progress.step:
             words.append(f"places of step {scene.places.step}")
         return [("bold", "  ".join(words)), ("bold", f"  {self.notice}" if self.notice else "")]

@@ -37,10 +37,10 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; waited for, as the session may be closed then."""
+        """Look no more; a look under way is waited for, though not without end."""
         self._over.set()
         self._is_new_pick.set()
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=2)
 
     def pick(self, key: Any) -> None:
         """From now on keep the record of an object too; None for none."""

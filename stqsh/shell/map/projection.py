@@ -22,7 +22,7 @@ METRES_A_DEGREE = math.radians(6371008.8)
 _MARGIN = 1.06
 """The part of the world that is shown at first is so much larger than what lies in it."""
 _SMALLEST = {True: 1e-9, False: 1e-8}
-_LARGEST = {True: 1e12, False: 3.0}
+_LARGEST = {True: 1e12, False: 40.0}
 """Units a dot that zooming stops at, planar or not: a millimetre in degrees, and beyond the whole earth."""
 _FLATTEST = 0.05
 """The least that a degree of longitude counts for: near the poles it would be nothing."""
@@ -131,7 +131,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     step = nice(rough)
     while step < rough * 0.999999:
         step = nice(step * 2.6)
-    first, last = math.ceil(low / step), math.floor(high / step)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [number * step for number in range(first, last + 1)]
 
 
