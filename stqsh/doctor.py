@@ -44,7 +44,9 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
     try:
         profile = load_profile(profile_name)
     except StqshError as error:
-        yield Finding("profile", "bad", str(error), error.hint or "mend it, or name another with --profile")
+        yield Finding(
+            "profile", "bad", error.message, error.hint or "mend it, or name another with --profile"
+        )
         return
     yield Finding("profile", "ok", f"{profile.name} ({profile.path or 'built in'})")
     for look in (partial(memory, profile), partial(slots, profile), partial(home, profile), shared_memory):
@@ -88,7 +90,7 @@ def java() -> Finding:
     try:
         found = find_java()
     except JavaMissing as error:
-        return Finding("Java", "bad", str(error), error.hint or "")
+        return Finding("Java", "bad", error.message, error.hint or "")
     return Finding("Java", "ok", f"{found.version}, from {found.origin}")
 
 
@@ -137,7 +139,7 @@ def home(profile: Profile) -> Finding:
         probe.path.joinpath("streams").rmdir()
         probe.path.rmdir()
     except (StqshError, OSError) as error:
-        return Finding("home", "bad", str(error), elsewhere)
+        return Finding("home", "bad", getattr(error, "message", str(error)), elsewhere)
     free = shutil.disk_usage(root).free
     found = f"{root}, {free / GB:.1f} GB are free"
     if free < LEAST_DISK:

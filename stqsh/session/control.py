@@ -20,6 +20,14 @@ from stqsh.errors import HomeError
 from stqsh.session.records import LogKind, LogRow, Spec
 
 BUSY_TIMEOUT_S = 30.0
+_REMEDIES = {
+    "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
+    "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
+    "readonly": "give the file other permissions, or another place with STQSH_HOME",
+    "not a database": "the session is damaged; begin another one with --session NAME",
+    "malformed": "the session is damaged; begin another one with --session NAME",
+}
+"""What to do about what SQLite says, by words in it."""
 
 _LAYOUT_1 = """
 CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -61,18 +69,16 @@ class ControlDb:
     """The control.db of a session home; for several threads, each of which gets its own connection.
 
     `clock` gives the wall time in microseconds (a test passes its own). Raises `HomeError` where the
-    file cannot be opened or was written by a newer stqsh.
+    file cannot be opened or was written by a newer stqsh, and at any time where it cannot be used.
     """
 
     def __init__(self, home: Path, *, clock: Callable[[], int] = wall_clock_us) -> None:
-        self.path = path = home / "control.db"
+        self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
-        try:
+        with self._told():
             _migrate(self)
-        except sqlite3.Error as error:
-            raise HomeError(f"cannot use {path}: {error}") from error
 
     def connection(self) -> sqlite3.Connection:
         """This thread's connection, in autocommit mode."""
@@ -89,7 +95,8 @@ class ControlDb:
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of one SELECT."""
-        return self.connection().execute(sql, values).fetchall()
+        with self._told():
+            return self.connection().execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -98,13 +105,24 @@ class ControlDb:
         if connection.in_transaction:
             yield connection
             return
-        connection.execute("BEGIN IMMEDIATE")
+        with self._told():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                if connection.in_transaction:  # a full disk has ended it already
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise `HomeError` for what SQLite raises of the file."""
         try:
-            yield connection
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+            yield
+        except sqlite3.DatabaseError as error:
+            hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
+            raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
 
     def log_after(self, seq: int) -> list[tuple[int, LogKind, Spec]]:
         """The log's rows after `seq` in order: sequence number, kind, spec."""

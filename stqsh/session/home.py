@@ -172,12 +172,17 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
 
 
 def kept_log(home: SessionHome) -> Path:
-    """The engine's log where it can be read later: a temporary home's is copied beside it first."""
+    """The engine's log where it can be read later: a temporary home's is copied out, where there is room."""
     if not home.temporary or not home.engine_log.exists():
         return home.engine_log
-    kept = home.path.with_name(f"{home.name}.engine.log")
-    shutil.copyfile(home.engine_log, kept)
-    return kept
+    name = f"{home.name}.engine.log"
+    for kept in (home.path.with_name(name), Path(tempfile.gettempdir()) / f"stqsh-{name}"):
+        try:
+            shutil.copyfile(home.engine_log, kept)
+        except OSError:
+            continue  # a full disk may be why the engine has gone
+        return kept
+    return home.engine_log
 
 
 def remove_home(home: SessionHome) -> None:

@@ -141,3 +141,23 @@ def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     assert stream_statuses(db)[7] == StreamStatus(7, "ready", 3, 1, "", 1.0, duplicates=0)
     assert live_tables(db) == live_areas(db) == []
     ControlDb(tmp_path)
+
+
+def test_a_file_that_somebody_holds_is_said_with_what_to_do(db, tmp_path, monkeypatch):
+    monkeypatch.setattr(control_module, "BUSY_TIMEOUT_S", 0.05)
+    with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(HomeError, match="database is locked") as caught, db.transaction():
+            pass
+        assert "another program has held it" in caught.value.hint
+    other.close()
+
+
+def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):
+    append(db, "run", "RUN;", {"mode": "end"})
+    pages = db.connection().execute("PRAGMA page_count").fetchone()[0]
+    db.connection().execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(HomeError, match="full") as caught:
+        append(db, "run", "x" * 1_000_000, {"mode": "end"})
+    assert caught.value.hint.startswith("make room")
+    assert last_seq(db) == 1

@@ -52,7 +52,11 @@ def check_free(name: Name, catalogue: CatalogueView) -> None:
     """Raise `BindFault` where a name is in use already."""
     user = kind_of(name.text, catalogue)
     if user is not None:
-        raise BindFault(f"the name {name.text!r} is in use by a {user}", name.span)
+        raise BindFault(
+            f"the name {name.text!r} is in use by a {user}",
+            name.span,
+            hint=f"choose another, or DROP {user.upper()} {name.text}; first",
+        )
 
 
 def _named(kind: str, name: Name, find: Callable[[str], Spec | None], catalogue: CatalogueView) -> Spec:
