@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDead, StqshError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
 
     from stqsh.session.client import Session
+    from stqsh.shell.repeating import Every
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
 SWITCH_S = 0.001
@@ -51,9 +52,11 @@ def run_shell(options: ShellOptions) -> int:
     """Run the shell until the user leaves it; its exit code. Raises `StqshError` where no session opens."""
 
     def opened() -> Session:
-        from stqsh.lang import complete, keywords  # noqa: F401  (here, before the user types the first word)
+        from stqsh.lang import keywords  # noqa: F401  (here, before the user types the first word)
+        from stqsh.lang.complete import expected
         from stqsh.session.client import connect
 
+        expected("")  # reads the grammar's tables
         return connect(options.session, profile=options.profile)
 
     sys.setswitchinterval(SWITCH_S)
@@ -78,7 +81,7 @@ class Shell:
         *,
         quiet: bool = False,
     ) -> None:
-        self.console = Console(self.tell, format_, prompting=self, quiet=quiet)
+        self.console = Console(self.tell, format_, prompting=self, quiet=quiet, repeater=self._repeat)
         self.showing = Showing(self.console)
         self._last, self._draft = "", ""
         self._is_format_open = format_ is None
@@ -117,7 +120,7 @@ class Shell:
         """Execute statements and commands, and show their answers. Raises at the first that fails."""
         for step in read_scripts([(text, file)], self.console.variables):
             if not isinstance(step, Block):
-                step.command.action(self.console, step.argument)
+                step.run(self.console)
             elif not self._execute(step):
                 break
 
@@ -141,10 +144,20 @@ class Shell:
         self._backstage.look()
         self.showing.text(f"session {self._backstage.glance.session}: {self._backstage.glance.engine}")
 
+    def _repeat(self, block: Block, how: Every) -> None:
+        r"""Do what `\watch` says, until Ctrl-C."""
+        session = self._backstage.session()
+        self._settle(session)
+        try:
+            self.showing.repeated(session, block, how, lambda: self._execute(block))
+        except KeyboardInterrupt:
+            self.showing.text(r"left \watch; the session goes on")
+
     def _execute(self, block: Block) -> bool:
         """Execute statements; `False` where the user interrupted one and the rest is not to be run."""
         session = self._backstage.session()
         self._settle(session)
+        self.console.last = replace(block, statements=block.statements[-1:])
         watch, numbers = Stopwatch(self.console), [1]
         interrupted = Interrupted(session)
 

@@ -21,7 +21,7 @@ from stqsh.shell.guard import INTERRUPTED, CommandLineError, coloured, say
 from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.outlet import open_outlet
 from stqsh.shell.output import Target, check_format, open_writer
-from stqsh.shell.scripts import Block, Call, read_scripts, script_text
+from stqsh.shell.scripts import Block, Call, read_scripts, script_text, statements_in
 from stqsh.shell.variables import given_variables
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stqsh.session.running import Running
     from stqsh.shell.feed import Source
     from stqsh.shell.output import Writer
+    from stqsh.shell.repeating import Every
     from stqsh.shell.screen import Screen
     from stqsh.shell.tail import LiveView
 
@@ -93,8 +94,7 @@ def _run(
 
 
 def _check_formats(steps: list[Block | Call]) -> None:
-    blocks = [step for step in steps if isinstance(step, Block)]
-    for wanted in {one.format for block in blocks for one in block.statements if one.format}:
+    for wanted in {one.format for one in statements_in(steps) if one.format}:
         check_format(wanted)
 
 
@@ -105,9 +105,8 @@ def _check_views(steps: list[Block | Call]) -> None:
     """
     from stqsh.lang import ast
 
-    statements = [one for step in steps if isinstance(step, Block) for one in step.statements]
     is_at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if any(isinstance(one, ast.Watch) for one in statements) and not is_at_terminal:
+    if any(isinstance(one, ast.Watch) for one in statements_in(steps)) and not is_at_terminal:
         raise CommandLineError(
             "WATCH draws on a terminal, and this is none",
             hint="TAIL name; follows a query anywhere, SHOW QUERIES; tells the sizes of all answers",
@@ -177,8 +176,8 @@ class Batch:
         self._steps = steps
         self._place = place
         self.console = place.console
-        statements = [one for step in steps if isinstance(step, Block) for one in step.statements]
-        self._one_query = _is_single(statements, len(session.queries()))
+        self.console.repeater = self._repeat
+        self._one_query = _is_single(statements_in(steps), len(session.queries()))
         self.screen = place.screen()
         self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
         self._statement = 1
@@ -192,13 +191,26 @@ class Batch:
                 if isinstance(step, Block):
                     self._execute(step)
                 else:
-                    step.command.action(self.console, step.argument)
+                    step.run(self.console)
         self._asked = None
         last = self._session.finish_script()
         if last is not None:
             self._follow_run(last)
 
+    def _repeat(self, block: Block, how: Every) -> None:
+        r"""Do what `\watch` says."""
+        from stqsh.shell import repeating
+        from stqsh.shell.showing import Showing
+
+        if self._place.terminal:
+            Showing(self.console).repeated(self._session, block, how, lambda: self._execute(block))
+        else:
+            repeating.repeat(how, lambda: self._execute(block))
+
     def _execute(self, block: Block) -> None:
+        self.console.last = replace(
+            block, statements=block.statements[-1:], number=block.number + len(block.statements) - 1
+        )
         watch = Stopwatch(self.console)
 
         def begins(number: int) -> None:

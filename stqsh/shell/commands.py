@@ -14,6 +14,7 @@ from stqsh.shell.variables import assign, forget
 
 if TYPE_CHECKING:
     from stqsh.shell.console import Console, Prompting
+    from stqsh.shell.repeating import Every
 
 
 class Leave(Exception):
@@ -25,7 +26,8 @@ class Command:
     r"""A backslash command: its names, what it takes, what it does, and its action.
 
     `reads`: where a script has it with an argument, it is done while the script is read. `choices` are the
-    words that it takes, for completion, which offers files too where `argument` names one.
+    words that it takes, for completion, which offers files too where `argument` names one. `check` raises
+    `StqshError` for an argument that is wrong, before a script does anything.
     """
 
     names: tuple[str, ...]
@@ -34,6 +36,7 @@ class Command:
     action: Callable[[Console, str], None]
     reads: Literal["include", "set", "unset"] | None = None
     in_scripts: bool = True
+    check: Callable[[str], object] | None = None
     choices: tuple[str, ...] = ()
 
     @property
@@ -156,6 +159,22 @@ def _echo(console: Console, argument: str) -> None:
     console.tell(replaced(argument, console.variables))
 
 
+def _watch(console: Console, argument: str) -> None:
+    from stqsh.shell.repeating import check_looks
+
+    how = _every(argument)
+    if console.last is None or console.repeater is None:
+        raise StqshError(r"there is no statement to repeat yet", hint=r"SHOW QUERIES \watch")
+    check_looks(console.last.statements[-1])
+    console.repeater(console.last, how)
+
+
+def _every(argument: str) -> Every:
+    from stqsh.shell.repeating import every
+
+    return every(argument)
+
+
 def _prompting(console: Console, name: str) -> Prompting:
     if console.prompting is None:
         raise StqshError(f"\\{name} is for the prompt, not for scripts")
@@ -187,6 +206,8 @@ COMMANDS: tuple[Command, ...] = (
             choices=tuple(_OPTIONS)),
     Command(("o", "out"), "[FILE | '|' COMMAND]", "results go to a file (out.csv, out.parquet, …) or into "
             "a command; without a word, to the terminal again", _output),
+    Command(("watch",), "[i=SEC] [c=N]", "repeat the statement it stands behind, or the last one, each SEC "
+            "seconds (2), N times or until q or Ctrl-C", _watch, check=_every),
     Command(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
     Command(("e", "edit"), "[FILE]", "edit the last statement, or a file, in $EDITOR", _edit,
             in_scripts=False),

@@ -11,6 +11,8 @@ from stqsh.shell.output import check_format
 
 if TYPE_CHECKING:
     from stqsh.shell.outlet import Outlet
+    from stqsh.shell.repeating import Every
+    from stqsh.shell.scripts import Block
 
 SWITCHES = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
@@ -35,7 +37,7 @@ class Console:
     `format` is what results look like where nothing else says so (`None`: what suits the place), `outlet`
     where they go instead of standard output, `timing`: tell each statement's time, `pager`: long answers
     go through one on a terminal, `variables`: those of `\set`, `prompting`: the shell, where there is one,
-    `quiet`: no more than was asked for.
+    `quiet`: no more than was asked for, `last`: the last statement, `repeater`: who repeats one (`\watch`).
     """
 
     tell: Callable[[str], None]
@@ -46,6 +48,8 @@ class Console:
     variables: dict[str, str] = field(default_factory=dict)
     prompting: Prompting | None = None
     quiet: bool = False
+    last: Block | None = None
+    repeater: Callable[[Block, Every], None] | None = None
 
     def note(self, text: str) -> None:
         """Tell what a command has set, unless the user wants it quiet."""

@@ -1,5 +1,7 @@
 r"""Scripts: statements, and backslash commands on lines of their own; `\G` for a `;` asks for `vertical`.
 
+`\watch` may stand behind a statement instead of its `;`.
+
 A script is read as a whole before anything is done: `\i` brings its script in, `\set` is in force from its
 line on, and whatever is wrong anywhere is found first. All other commands are done in their turn.
 """
@@ -8,25 +10,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.shell.guard import CommandLineError
+from stqsh.shell.remedies import remedy
 from stqsh.shell.variables import assign, forget, replaced
 
 if TYPE_CHECKING:
     from stqsh.lang.ast import Statement
     from stqsh.shell.commands import Command
+    from stqsh.shell.console import Console
 
 VERTICAL = "vertical"
 _BREAK = re.compile(
-    r"""(?P<line>^[ \t]*\\(?![gG]\b)[^\n]*)|'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
+    r"""(?P<line>^[ \t]*\\(?![gG]\b|watch\b)[^\n]*)|(?P<watch>\\watch\b[^\n]*)|'[^']*'|"[^"]*"|--[^\n]*"""
+    r"""|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
     re.DOTALL | re.MULTILINE,
 )
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_END = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>\\[gG]\b)|(?P<open>['"]|/\*)""", re.DOTALL)
+_END = re.compile(
+    r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>\\[gG]\b|\\watch\b[^\n]*)|(?P<open>['"]|/\*)""", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +47,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A backslash command in its turn."""
+    r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
 
     command: Command
     argument: str
+    block: Block | None = None
+
+    def run(self, console: Console) -> None:
+        """Do it. Raises what the command's action does."""
+        if self.block is not None:
+            console.last = self.block
+        self.command.action(console, self.argument)
 
 
 @dataclass(slots=True)
@@ -60,7 +74,8 @@ def script_text(file: str) -> str:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
         return data.decode("utf-8")
     except OSError as error:
-        raise CommandLineError(f"cannot read {file}: {(error.strerror or str(error)).lower()}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise CommandLineError(f"cannot read {file}: {reason}", hint=remedy(error, file)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
@@ -75,13 +90,19 @@ def read_scripts(sources: Sequence[tuple[str, str | None]], variables: dict[str,
     return [step for text, file in sources for step in _read(text, file, reading, ())]
 
 
+def statements_in(steps: Iterable[Block | Call]) -> list[Statement]:
+    """The statements of a script, in order."""
+    blocks = (step if isinstance(step, Block) else step.block for step in steps)
+    return [statement for block in blocks if block is not None for statement in block.statements]
+
+
 def is_command(text: str) -> bool:
     r"""Whether a text begins as a backslash command does; `\G` ends a statement and is none."""
     return re.match(r"\s*\\(?![gG]\b)", text) is not None
 
 
 def ends_vertical(text: str) -> bool:
-    r"""Whether a text ends with a `\G` or `\g` outside strings and comments, so that Enter may run it."""
+    r"""Whether a text ends with `\G`, `\g` or `\watch` outside strings and comments: Enter may run it."""
     last = None
     for match in _END.finditer(text):
         if match["open"]:
@@ -94,13 +115,15 @@ def _read(text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
     """Cut a text at its commands and read what is between them."""
     start = done = 0
     for match in _BREAK.finditer(text):
-        if match["line"] is None:
+        if match["line"] is None and match["watch"] is None:
             start = match.end() if match["end"] else start
             continue
-        if not _BLANK.fullmatch(text, start, match.start()):
+        is_open = not _BLANK.fullmatch(text, start, match.start())
+        if is_open and match["line"]:
             raise _inside(text, file, match)
-        yield from _block(text, done, match.start(), file, reading)
-        yield from _command(text, file, match, reading, trail)
+        blocks = list(_block(text, done, match.start(), file, reading))
+        calls = _command(text, file, match, reading, trail)
+        yield from _watched(blocks, calls) if is_open else (*blocks, *calls)
         start = done = match.end()
     yield from _block(text, done, len(text), file, reading)
 
@@ -127,6 +150,17 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
         reading.count += len(statements)
 
 
+def _watched(blocks: list[Block], calls: Iterable[Block | Call]) -> Iterator[Block | Call]:
+    r"""The statements before the one that a `\watch` stands behind, then that one with its command."""
+    [block] = blocks
+    before, last = block.statements[:-1], block.statements[-1:]
+    if before:
+        yield replace(block, statements=before)
+    for call in calls:
+        assert isinstance(call, Call), "a command that does something in its turn"
+        yield replace(call, block=Block(last, block.file, block.number + len(before)))
+
+
 def _masked(text: str) -> tuple[str, list[int]]:
     r"""The text with `;` for each `\G` and `\g`, and where `\G` stood."""
     if "\\" not in text:
@@ -147,6 +181,8 @@ def _command(
         command, argument = find_command(match.group())
         if not command.in_scripts:
             raise StqshError(rf"\{command.names[0]} is for the prompt, not for scripts")
+        if command.check is not None:
+            command.check(argument)
         if command.reads == "include" and argument:
             yield from _included(argument, file, reading, trail)
         elif command.reads == "unset":

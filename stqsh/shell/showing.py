@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from stqsh.session.results import Outcome
     from stqsh.shell.console import Console
     from stqsh.shell.output import Writer
+    from stqsh.shell.repeating import Every
     from stqsh.shell.screen import Screen
+    from stqsh.shell.scripts import Block
 
 
 class Showing:
@@ -73,6 +75,25 @@ class Showing:
 
                 self.text(show(outcome, self._screen(), self._scheme(session)))
         return True
+
+    def repeated(self, session: Session, block: Block, how: Every, once: Callable[[], object]) -> None:
+        r"""Show again and again what a statement answers: in place where eyes read it, else by `once`.
+
+        Raises `KeyboardInterrupt` where the user leaves with Ctrl-C.
+        """
+        from stqsh.shell import repeating
+
+        statement = block.statements[-1]
+        format_ = self._format(statement.format)
+        if self._console.outlet is not None or format_ not in repeating.DRAWN or not sys.stdout.isatty():
+            repeating.repeat(how, once)
+            return
+
+        def lines() -> list[str]:
+            return repeating.lines_of(session.execute([statement], file=block.file), format_)
+
+        title = " ".join(statement.text.split())
+        repeating.repeat_in_place(how, title, lines, sys.stdout.buffer)
 
     def _data(self, write: Callable[[Writer], None], format_: str | None) -> None:
         """Write an answer where it is to go."""
