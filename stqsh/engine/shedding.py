@@ -19,6 +19,8 @@ CACHE_DOWN, CACHE_UP = 0.25, 0.05
 LEAST_AREA = 0.01
 MOST_GROWTH = 1.05
 """A region's area grows by so much at a time at the most."""
+PATIENCE = 3
+"""So many times every object has to report before a smaller k is tried."""
 _DIGITS = 4
 
 
@@ -26,8 +28,9 @@ _DIGITS = 4
 class Load:
     """What significant streams hold after a step, over all slots.
 
-    `histogram`: S[1] … S[63] and the rest: objects, that no query has locked, by their reference counts.
-    `report_steps`: so many steps after the step in which something may come back, it has reported.
+    `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
+    no query has locked, by their reference counts. `report_steps`: so many steps after the step in which
+    something may come back, it has reported.
     """
 
     objects: int = 0
@@ -35,26 +38,34 @@ class Load:
     histogram: tuple[int, ...] = ()
     step: int = 0
     report_steps: int = 1
+    shadow: int = 0
 
     def held(self, settings: MemorySettings) -> int:
         """What counts against the budget: objects, or bytes."""
         return self.bytes if settings.in_bytes else self.objects
+
+    def wanted(self, settings: MemorySettings) -> float:
+        """What would be held if nothing had been dropped; bytes are taken to grow with the objects."""
+        return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
 def load_of(told: Iterable[Spec], step: int, report_steps: int) -> Load:
     """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
     streams = list(told)
     histogram = [sum(counts) for counts in zip(*(one["histogram"] for one in streams), strict=True)]
-    objects, size = (sum(int(one[name]) for one in streams) for name in ("objects", "bytes"))
-    return Load(objects, size, tuple(histogram), step, max(1, report_steps))
+    objects, size, shadow = (
+        sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
+    )
+    return Load(objects, size, tuple(histogram), step, max(1, report_steps), shadow)
 
 
 def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
     """The order that is to hold after `load` was seen while `now` stood; `now` itself where nothing changes.
 
     Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
-    load to the target (SOLE section 6.4), and lets everything back in from then on; query shedding first
-    shrinks caches, then regions, and lets them grow back, step by step, below the target (section 6.3).
+    load to the target (SOLE section 6.4), and lets everything back in once all of it fits the target; query
+    shedding first shrinks caches, then regions, and lets them grow back, step by step, below the target
+    (section 6.3).
     """
     order = allowed(settings, now)
     if settings.sheds:
@@ -65,13 +76,25 @@ def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
 
 def _shed_objects(settings: MemorySettings, load: Load, now: Order) -> Order:
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
-    if held <= target:
-        return replace(now, k=1)
-    if held <= budget and now.k == 1:
+    if now.k == 1 and held <= budget:
         return now
+    if held <= target:
+        return _released(settings, load, now)
     # Bytes are taken to shrink with the objects; what is wrong about that, the next batch puts right.
     least = least_k(load.histogram, load.objects * (held - target) / held)
     return replace(now, k=least if held > budget else max(least, now.k))
+
+
+def _released(settings: MemorySettings, load: Load, now: Order) -> Order:
+    """Let objects back in where the load is gone; try a smaller k where more were dropped than had to be.
+
+    With k = 1 all that were dropped come back as they report: while they are too many, that would only bring
+    the load back, to be shed anew. How many a smaller k > 1 brings back, only trying tells.
+    """
+    if load.wanted(settings) <= (settings.target or 0.0):
+        return replace(now, k=1)
+    is_due = load.step - now.step >= PATIENCE * load.report_steps
+    return replace(now, k=now.k - 1) if is_due and now.k > 2 else now
 
 
 def least_k(histogram: Sequence[int], excess: float) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 from stqsh.lang import ast
 from stqsh.lang.errors import locating
-from stqsh.lang.expressions import Expression, Name
+from stqsh.lang.expressions import Column, Expression, Name
 from stqsh.lang.printing import definitions, queries
 from stqsh.lang.printing.expressions import expression
-from stqsh.lang.printing.values import constant, identifier, joined, pace, quoted
+from stqsh.lang.printing.values import column_name, constant, identifier, joined, pace, quoted
 
 
 def to_sql(statement: ast.Statement) -> str:
@@ -59,7 +59,9 @@ def _rebalance(node: ast.Rebalance) -> str:
 
 def _set(node: ast.SetSetting) -> str:
     key = ".".join(identifier(part) for part in node.key.text.split("."))
-    return f"SET {key} = {constant(node.value)}"
+    value = node.value
+    # No word but a constant is a keyword there.
+    return f"SET {key} = {column_name(value.name) if isinstance(value, Column) else constant(value)}"
 
 
 def _map(node: ast.Map) -> str:

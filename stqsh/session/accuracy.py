@@ -84,7 +84,8 @@ def _accuracy(query: QueryRow, stream: StreamRow, memory: Spec, tally: Tally | N
         return Accuracy(None if _may_miss(memory) else 1.0, until)
     reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
     expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec["region"]) else 1.0
-    value = None if math.isnan(expected) else tally.share * expected
+    # While the focal object is not there, an empty answer is right.
+    value = tally.share * (1.0 if math.isnan(expected) else expected)
     return Accuracy(value, until, expected, tally)
 
 

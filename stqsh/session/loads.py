@@ -119,5 +119,5 @@ def _cache_row(query: QueryRow, accuracy: Accuracy) -> tuple[Any, ...]:
         *(tally.inside, tally.cached, tally.shed),
         rounded(accuracy.expected),
         # What a cache that is too small has let go is gone without a trace.
-        None if tally.share >= 1 > accuracy.expected else rounded(tally.share),
+        rounded(tally.share) if tally.share < 1 or accuracy.expected >= 1 else None,
     )

@@ -40,9 +40,11 @@ class Engine:
         for key, value in settings.items():
             changes.set_value(self.control, "", key.replace("_", "."), value)
 
-    def batch(self, objects: int, *, seq: int | None = None, again: bool = False, step: int = 6) -> None:
+    def batch(
+        self, objects: int, shadow: int = 0, *, seq: int | None = None, again: bool = False, step: int = 6
+    ) -> None:
         told = {
-            "objects": objects // 2, "bytes": 100 * objects, "shadow": 3,
+            "objects": objects // 2, "bytes": 100 * objects, "shadow": shadow // 2,
             "histogram": [objects // 2] + [0] * 63, "approximate": 1, "least": 0.75,
         }  # fmt: skip
         stats = [
@@ -108,7 +110,7 @@ def test_no_order_follows_from_a_load_before_the_last_order_took_effect(tmp_path
 def test_the_progress_tells_what_was_in_force(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.batch(120)
-    engine.batch(120, seq=engine.last_seq() - 1)
+    engine.batch(120, 6, seq=engine.last_seq() - 1)
     told = read_progress(engine.control).stats["memory"]
     assert (told["k"], told["objects"], told["shadow"], told["least"]) == (1, 120, 6, 0.75)
     engine.batch(120)

@@ -35,11 +35,27 @@ def test_beyond_the_budget_the_least_k_that_reaches_the_target_is_chosen() -> No
     assert decide(OBJECT, load(1450), Order()).k == 4
 
 
-def test_objects_are_dropped_until_the_target_is_reached_and_then_no_more() -> None:
+def test_objects_are_dropped_until_the_target_is_reached_and_stay_away_while_they_are_too_many() -> None:
     dropping = Order(k=3)
     assert decide(OBJECT, load(950, (0, 300, *SCATTERED[2:])), dropping) is dropping
     assert decide(OBJECT, load(901, (0, 1, *SCATTERED[2:])), dropping) is dropping
-    assert decide(OBJECT, load(900), dropping).k == 1
+    assert decide(OBJECT, load(900, shadow=1, report_steps=9), dropping) is dropping
+    assert decide(OBJECT, load(600, shadow=301, report_steps=9), dropping) is dropping
+
+
+def test_once_all_that_was_dropped_fits_the_target_it_comes_back() -> None:
+    assert decide(OBJECT, load(600, shadow=300, step=8), Order(k=3)) == Order(k=1, step=8)
+    size = replace(OBJECT, budget=10_000, in_bytes=True)
+    assert decide(size, Load(600, 6000, SCATTERED, shadow=300), Order(k=3)).k == 1
+    assert decide(size, Load(600, 6000, SCATTERED, shadow=301, report_steps=9), Order(k=3)).k == 3
+
+
+def test_where_more_was_dropped_than_had_to_be_a_smaller_k_is_tried_in_time() -> None:
+    few = load(100, shadow=2000, report_steps=5)
+    order = Order(k=4, step=10)
+    assert decide(OBJECT, replace(few, step=24), order) is order
+    assert decide(OBJECT, replace(few, step=25), order) == Order(k=3, step=25)
+    assert decide(OBJECT, replace(few, step=99), Order(k=2)).k == 2
 
 
 def test_k_rises_on_the_way_to_the_target_where_locked_queries_hold_too_much() -> None:
@@ -109,8 +125,8 @@ def test_the_cache_factor_follows_the_settings_in_every_mode() -> None:
 
 
 def test_the_load_is_that_of_all_slots_and_streams() -> None:
-    told = [{"objects": n, "bytes": 10 * n, "histogram": [n] * 64} for n in (1, 2, 3)]
-    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1)
+    told = [{"objects": n, "bytes": 10 * n, "histogram": [n] * 64, "shadow": 2 * n} for n in (1, 2, 3)]
+    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1, 12)
 
 
 loads = st.builds(
@@ -120,6 +136,7 @@ loads = st.builds(
     histogram=st.lists(st.integers(0, 500), min_size=64, max_size=64).map(tuple),
     step=st.integers(0, 1000),
     report_steps=st.integers(1, 50),
+    shadow=st.integers(0, 3000),
 )
 shares = st.floats(0, 1).map(lambda value: round(value, 4))
 orders = st.builds(

@@ -1,0 +1,250 @@
+"""Load shedding from end to end, without Spark: a budget, a load beyond it, and what users are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.local import local_session
+
+from stqsh.core.chunks import WHY
+from stqsh.session.accuracy import accuracies
+from stqsh.session.client import Session
+from stqsh.session.control import read_log
+from stqsh.session.memory import Order
+from stqsh.session.results import Message, Rows
+from stqsh.session.running import Running
+
+STEPS = 60
+CREATE = (
+    "CREATE MOVING STREAM cars (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE '{}'"
+    " PLANAR REPORT EVERY 3 s MAX SPEED 0.1 RETAIN SIGNIFICANT;"
+)
+QUERIES = (
+    "REGISTER QUERY everyone WITH (min_accuracy => 0.2) AS SELECT oid FROM cars INSIDE RECT(0, 0, 100, 100);"
+    "REGISTER QUERY half AS SELECT oid FROM cars INSIDE RECT(0, 0, 49.5, 100);"
+    "REGISTER QUERY careful WITH (min_accuracy => 0.9) AS SELECT oid FROM cars INSIDE RECT(90, 0, 100, 100);"
+    "REGISTER QUERY around AS SELECT oid FROM cars INSIDE RECT(10.5, 200) AROUND 'c10';"
+)
+
+
+def write_cars(file: Path, count: int = 100) -> None:
+    """Cars on a line, one unit apart, that tremble and report in two of three seconds."""
+    rows = ["oid,x,y,ts"]
+    for step in range(STEPS):
+        at = f"2025-01-01T00:00:{step:02d}Z"
+        for car in range(count):
+            if (step + car) % 3:
+                rows.append(f"c{car},{car + 0.01 * ((step + car) % 2)},50,{at}")
+    file.write_text("\n".join(rows) + "\n")
+
+
+@contextmanager
+def session(tmp_path: Path, slots: int = 2, mishaps: Container[int] = ()) -> Iterator[Session]:
+    write_cars(tmp_path / "cars.csv")
+    with local_session(tmp_path, slots=slots, max_records=70, mishaps=mishaps, published=True) as opened:
+        list(opened.execute(CREATE.format(tmp_path / "cars.csv") + QUERIES))
+        run(opened, 6)
+        yield opened
+
+
+def table(opened: Session, statement: str) -> list[dict[str, Any]]:
+    [rows] = [outcome for outcome in opened.execute(statement) if isinstance(outcome, Rows)]
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
+
+
+def status(opened: Session) -> dict[str, Any]:
+    return {row["item"]: row["value"] for row in table(opened, "SHOW STATUS")}
+
+
+def load(opened: Session) -> dict[str, Any]:
+    return table(opened, "SHOW LOAD")[-1]
+
+
+def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
+    """Run so many steps; the updates: query, `+` or why, key."""
+    told: list[tuple[str, str, str]] = []
+    for outcome in opened.execute(f"RUN {steps} STEPS"):
+        assert isinstance(outcome, Running)
+        for updates in opened.updates(until=outcome):
+            names = {query: row.name for query, row in updates.queries.items()}
+            rows = zip(
+                *(updates.table[name].to_pylist() for name in ("query", "op", "why", "key")), strict=True
+            )
+            told += [(names[query], "+" if op > 0 else WHY[why], key) for query, op, why, key in rows]
+    return told
+
+
+def orders(opened: Session) -> list[Order]:
+    return [Order(**row.spec) for row in read_log(opened.link.db) if row.kind == "memory"]
+
+
+def say(opened: Session, text: str) -> list[str]:
+    return [outcome.text for outcome in opened.execute(text) if isinstance(outcome, Message)]
+
+
+def test_without_load_shedding_answers_are_exact_and_all_is_held(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        assert status(opened)["answers"] == "exact"
+        row = load(opened)
+        assert (row["objects"], row["shadow"], row["k"], row["mode"]) == (100, 0, 1, "off")
+        assert row["histogram"] == "1: 40, 2: 38, 3: 12"  # those of careful are locked on each slot
+        assert run(opened, 5) == []
+        assert orders(opened) == []
+
+
+def test_objects_are_shed_down_to_the_target_and_come_back(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
+        told = run(opened, 6)
+        assert {(query, why) for query, why, _ in told} == {("everyone", "shed")}
+        row = load(opened)
+        assert row["objects"] <= row["target"] == 72
+        assert row["objects"] + row["shadow"] == 100
+        assert (row["k"], row["mode"], row["budget"]) == (2, "object", 80)
+        assert row["least accuracy"] == row["objects"] / 100
+        found = status(opened)
+        assert found["answers"] == f"1 of 4 approximate, least accuracy {row['objects'] / 100:.2f}"
+        assert found["shedding"] == f"object, k 2, {row['shadow']} % dropped"
+        by_query = {row["query"]: row for row in table(opened, "SHOW CACHE")}
+        assert by_query["everyone"]["shed"] == row["shadow"]
+        assert by_query["careful"]["accuracy"] >= 0.9
+        assert by_query["half"]["accuracy"] == 1
+
+        say(opened, "SET shedding = off")
+        back = run(opened, 4)
+        assert {(query, why) for query, why, _ in back} == {("everyone", "+")}
+        assert len(back) == len(told)
+        assert status(opened)["answers"] == "exact"
+        assert load(opened)["objects"] == 100
+
+
+def test_regions_shrink_and_grow_back(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET shedding.budget = 80; SET shedding = query;")
+        told = run(opened, 12)
+        assert {query for query, why, _ in told if why == "shed"} >= {"everyone", "half", "careful"}
+        row = load(opened)
+        assert row["objects"] <= 80
+        assert row["cache"] == 0.0
+        assert row["area"] < 1
+        by_query = {row["query"]: row for row in table(opened, "SHOW CACHE")}
+        assert by_query["careful"]["accuracy"] == pytest.approx(max(0.9, row["area"]))
+        assert by_query["everyone"]["accuracy"] == pytest.approx(row["area"], abs=1e-4)
+        assert by_query["around"]["expected accuracy"] < 1
+        assert "4 of 4 approximate" in status(opened)["answers"]
+
+        say(opened, "SET shedding = off")
+        assert orders(opened)[-1] == Order(step=orders(opened)[-1].step)
+        run(opened, 1)
+        assert "4 of 4 not settled before step" in status(opened)["answers"]
+        run(opened, 4)
+        assert status(opened)["answers"] == "exact"
+        assert load(opened)["objects"] == 100
+
+
+def test_a_budget_that_comes_with_the_profile_and_one_in_bytes_hold_as_well(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        size = load(opened)["bytes"]
+        say(opened, f"SET shedding.keep = 1; SET shedding.budget = '{size - 1000} B'; SET shedding = object;")
+        run(opened, 5)
+        row = load(opened)
+        assert row["shadow"] > 0
+        assert row["budget"].endswith("kB")
+
+
+@pytest.mark.parametrize("mode", ["object", "query"])
+def test_batches_that_are_lost_and_done_again_change_nothing(tmp_path: Path, mode: str) -> None:
+    seen = []
+    for number, mishaps in enumerate(((), range(0, 99, 2))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with session(folder, mishaps=mishaps) as opened:
+            say(opened, f"SET shedding.budget = 80; SET shedding = {mode};")
+            seen.append((run(opened, 15), orders(opened), load(opened)["objects"]))
+    assert seen[0] == seen[1]
+    assert len(seen[0][1]) > 0
+
+
+def test_a_new_query_is_not_called_exact_before_everything_has_reported(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "DROP QUERY everyone")
+        run(opened, 2)
+        say(opened, "REGISTER QUERY late AS SELECT oid FROM cars INSIDE RECT(60, 0, 89.5, 100)")
+        assert "1 of 4 not settled" in status(opened)["answers"]
+        begun = opened.progress().step + 1
+        run(opened, 1)
+        [late] = [row for row in table(opened, "SHOW QUERIES") if row["name"] == "late"]
+        assert late["answer"] < 30
+        assert late["accuracy"] == f"not settled before step {begun + 4}"
+        run(opened, 4)
+        assert status(opened)["answers"] == "exact"
+        [late] = [row for row in table(opened, "SHOW QUERIES") if row["name"] == "late"]
+        assert (late["answer"], late["accuracy"]) == (30, 1.0)
+
+
+def test_with_less_cache_moving_queries_are_expected_to_miss_something(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET cache.factor = 0")
+        run(opened, 1)
+        rows = {row["query"]: row for row in table(opened, "SHOW CACHE")}
+        side = (10.5 * 200) ** 0.5
+        assert rows["around"]["expected accuracy"] == pytest.approx((side / (side + 0.6)) ** 2, abs=1e-4)
+        assert (rows["around"]["accuracy"], rows["around"]["cache area"]) == (None, 0)
+        assert (rows["half"]["expected accuracy"], rows["half"]["accuracy"]) == (1, 1)
+        assert status(opened)["answers"].startswith("1 of 4 approximate, least accuracy 0.97")
+
+
+def test_who_tails_an_approximate_query_is_told_once_and_who_selects_too(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET shedding.budget = 80; SET shedding = object;")
+        run(opened, 6)
+        [following] = opened.execute("TAIL everyone")
+        notices: list[str] = []
+        following.on_notice = notices.append  # type: ignore[union-attr]
+        list(following)  # type: ignore[arg-type]
+        assert len(notices) == 1
+        assert notices[0].startswith("everyone: the answer is approximate: accuracy 0.")
+        assert following.accuracy_text.startswith("accuracy 0.")  # type: ignore[union-attr]
+        [exact] = opened.execute("TAIL half")
+        list(exact)  # type: ignore[arg-type]
+        assert exact.accuracy_text == ""  # type: ignore[union-attr]
+        assert any(
+            "keeps objects only that queries need" in text for text in say(opened, "SELECT oid FROM cars")
+        )
+        [accuracy] = [
+            row["value"] for row in table(opened, "SHOW QUERY everyone") if row["item"] == "accuracy"
+        ]
+        explained = {row["item"]: row["value"] for row in table(opened, "EXPLAIN everyone")}
+        assert accuracy < 1
+        assert explained["accuracy"].startswith("accuracy 0.")
+
+
+def test_where_no_state_can_be_read_nothing_is_made_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET shedding.budget = 80; SET shedding = object;")
+        run(opened, 6)
+        nowhere: Callable[[Any], Path] = lambda home: tmp_path / "nowhere"  # noqa: E731
+        with monkeypatch.context() as patched:
+            patched.setattr(type(opened.home), "arena", nowhere)
+            assert {found.value for found in accuracies(opened.link, opened.queries()).values()} == {None}
+            assert status(opened)["answers"] == "4 of 4 of unknown accuracy"
+            assert load(opened)["least accuracy"] is None
+            assert {row["inside"] for row in table(opened, "SHOW CACHE")} == {None}
+
+
+def test_a_script_of_the_session_carries_settings_and_retention(tmp_path: Path) -> None:
+    with session(tmp_path) as opened:
+        say(opened, "SET shedding.budget = '64 MB'; SET shedding = query; SET cache.factor = 0.5")
+        [script] = opened.execute("DUMP")
+        lines = script.text.splitlines()  # type: ignore[union-attr]
+        assert lines[:3] == [
+            "SET shedding.budget = '64 MB';", "SET shedding = query;", "SET cache.factor = 0.5;"
+        ]  # fmt: skip
+        assert lines[3].endswith("REPORT EVERY 3 s MAX SPEED 0.1 RETAIN SIGNIFICANT;")
+        assert "WITH (min_accuracy => 0.2)" in lines[4]
