@@ -172,6 +172,7 @@ class Shell:
                 asked = block.statements[numbers[-1] - 1].format
                 goes_on = self.showing.outcome(session, outcome, numbers[-1], asked)
                 if not goes_on:
+                    self._greet(interrupted.rest_text())
                     break
         except KeyboardInterrupt:
             self.showing.text(interrupted.text())
@@ -181,7 +182,7 @@ class Shell:
         return goes_on
 
     def _greet(self, text: str) -> None:
-        if not self.console.quiet:
+        if text and not self.console.quiet:
             self.showing.text(text)
 
     def _taken_draft(self) -> str:

@@ -114,11 +114,19 @@ class Interrupted:
     def text(self) -> str:
         """Whether the statement is done, and what becomes of those behind it."""
         name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
+        done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
+        return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
+
+    def rest_text(self) -> str:
+        """What becomes of the statements behind the one that was stopped; "" where there are none."""
         rest = len(self._statements) - self._number
-        parts = [f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"]
-        if rest:
-            parts.append(f"the {rest} statements after it are not run" if rest > 1 else "the next is not run")
-        return "; ".join([*parts, "queries and streams go on"])
+        if not rest:
+            return ""
+        return (
+            "the statement after it is not run"
+            if rest == 1
+            else f"the {rest} statements after it are not run"
+        )
 
     def _is_logged(self) -> bool:
         """Whether the session was asked for anything that changes it since the statement began."""
