@@ -6,10 +6,10 @@ import os
 import platform
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
@@ -49,8 +49,9 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
         )
         return
     yield Finding("profile", "ok", f"{profile.name} ({profile.path or 'built in'})")
-    for look in (partial(memory, profile), partial(slots, profile), partial(home, profile), shared_memory):
-        yield look()
+    for look in (memory, slots, ports, home):
+        yield look(profile)
+    yield shared_memory()
     yield terminal()
 
 
@@ -127,6 +128,25 @@ def slots(profile: Profile) -> Finding:
     if number % cores() and number > 1:
         return Finding("slots", "note", found, f"SET engine.slots = {cores()}, or a multiple of it")
     return Finding("slots", "ok", found)
+
+
+def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
+    """Whether the engine's parts can talk: by this machine's own ports, and a cluster's where one is named."""
+    from stqsh.engine.failing import check_master
+    from stqsh.engine.settings import EngineSettings
+
+    try:
+        with socket.create_server((host, 0)) as server:
+            socket.create_connection(server.getsockname(), 2).close()
+        check_master(EngineSettings.from_profile(Path(), profile))
+    except OSError as error:
+        found = f"no port of {host} can be used: {error.strerror or error}"
+        return Finding(
+            "ports", "bad", found, "bring the loopback up (ip link set lo up), or let stqsh use it"
+        )
+    except StqshError as error:
+        return Finding("ports", "bad", error.message, error.hint or "")
+    return Finding("ports", "ok", f"{host} takes connections; nothing of stqsh listens elsewhere")
 
 
 def home(profile: Profile) -> Finding:

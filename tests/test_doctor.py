@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,17 @@ def test_a_machine_that_runs_these_tests_is_well(here: Path) -> None:
     shown: list[str] = []
     assert doctor.doctor(None, shown.append) == 0
     assert shown[-1] == "all that stqsh needs is here"
-    for what in ("Python", "packages", "Java", "profile", "memory", "slots", "home", "shared memory"):
+    for what in (
+        "Python",
+        "packages",
+        "Java",
+        "profile",
+        "memory",
+        "slots",
+        "ports",
+        "home",
+        "shared memory",
+    ):
         assert any(line[6:].startswith(what) for line in shown)
     assert list((here / "home").iterdir()) == []
 
@@ -77,3 +88,17 @@ def test_a_profile_that_cannot_be_read(here: Path) -> None:
     path.write_text("engine.slotz: 1\n")
     [finding] = [one for one in doctor.examine(str(path)) if one.what == "profile"]
     assert (finding.state, finding.remedy) == ("bad", "maybe you meant engine.slots")
+
+
+def test_ports_that_cannot_be_used() -> None:
+    finding = doctor.ports(load_profile(None, {}), "192.0.2.1")  # an address that no machine has
+    assert finding.state == "bad"
+    assert "192.0.2.1" in finding.found
+    assert "loopback" in finding.remedy
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        named = load_profile(None, {"STQSH_SPARK_MASTER": f"spark://127.0.0.1:{port}"})
+        assert doctor.ports(named).state == "ok"
+    finding = doctor.ports(named)
+    assert finding.found.startswith(f"no Spark cluster at spark://127.0.0.1:{port}: ")
+    assert "SET spark.master" in finding.remedy
