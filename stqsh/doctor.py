@@ -131,7 +131,7 @@ def slots(profile: Profile) -> Finding:
 
 
 def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
-    """Whether the engine's parts can talk: by this machine's own ports, and a cluster's where one is named."""
+    """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
     from stqsh.engine.failing import check_master
     from stqsh.engine.settings import EngineSettings
 

@@ -67,6 +67,9 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     Scripts read none.
     """
     if context.invoked_subcommand is not None:
+        # What is said before a command holds for it as well: stqsh --profile cluster doctor
+        said = {"session": session, "profile": profile, "format_": format_, "output": output}
+        context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
         return
     options = BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()

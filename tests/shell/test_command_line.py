@@ -143,3 +143,13 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
+
+
+def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
+    done = stqsh(tmp_path, "--profile", "locall", "sessions")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "there is no profile 'locall'\nhint: maybe you meant local\n",
+    )
+    (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
+    assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin\n")
