@@ -20,6 +20,18 @@ def count_references(pairs: Pairs, events: Events, refs: Array, held: Array) -> 
 
 
 @kernel
+def present_after(events: Events, known: Array) -> Array:
+    """Which objects are present after a piece in which no object has more than one event; bool (n,).
+
+    known: bool (n,), those who were present before it.
+    """
+    present = known.copy()
+    for k in range(len(events.step)):
+        present[events.obj[k]] = not np.isnan(events.nx[k])
+    return present
+
+
+@kernel
 def take_away(cells: ObjectCells, objects: Array, lattice: Lattice) -> None:
     """Take objects out of their cells; int32 (n,)."""
     for o in objects:

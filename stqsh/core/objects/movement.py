@@ -84,9 +84,11 @@ class Movement:
         last = self.timing.last
         nx, ny, acted = without(self.events, why, last)
         idle = out[~acted[out]]  # where they are they have been before the step
-        versions, x, y = (column[idle] for column in self.at(last))
+        steps = np.full(len(idle), last)
+        versions = self.versions_after(idle, steps)
+        x, y = places_after(versions, steps, *self.sources, self.unending)
         nowhere = np.full(len(idle), np.nan)
-        lone = Events(np.full(len(idle), last), idle, versions, versions, x, y, nowhere, nowhere)
+        lone = Events(steps, idle, versions, versions, x, y, nowhere, nowhere)
         self.events, self._out = joined(self.events._replace(nx=nx, ny=ny), lone), why
         self._places.clear()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,24 +62,29 @@ class Interest:
         """The reference counts, int32 (objects,); a view to be changed."""
         return self.batch.state.array(f"{self._by_object}/refs")
 
-    @property
+    @cached_property
     def context(self) -> RegionContext:
         """The extended regions of the queries that there are now, over the stream's objects."""
         return context_of(self.batch, self.queries, self._conditions, self.prefix)
+
+    def _changed(self) -> None:
+        """Queries have come, gone or changed: what was known of them is void."""
+        self.__dict__.pop("context", None)
+        self._still.fill(self.context)
 
     def follow(self) -> None:
         """Take the piece's commands and events in: `refs` and `held` are those after its last step."""
         begun = self._command()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
-        context = self.context
         lives = Lives(since, self.queries["until"])
         if len(self.queries):
+            context = self.context
             pairs, events = match(context, self._still, lives)
             count_references(pairs, events, self.refs, self.queries["held"])
             ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
             self._count(context.members(ranges, self.first), 1)
-        self._end(context, since)
+        self._end(since)
         self._judge_near()
 
     def focals(self) -> Array:
@@ -127,17 +133,18 @@ class Interest:
     def _command(self) -> Array:
         """Take commands in; the positions of queries whose objects have to be counted anew."""
         commands, queries = self.batch.commands, self.queries
-        gone = queries.positions(commands.dropped)
-        self._discount(self.context, np.union1d(gone, queries.positions(commands.paused)), self.first - 1)
-        queries["mode"][queries.positions(commands.paused)] = PAUSED
+        if not commands.any:
+            return np.empty(0, np.int64)
+        gone, paused = queries.positions(commands.dropped), queries.positions(commands.paused)
+        self._discount(np.union1d(gone, paused), self.first - 1)
+        queries["mode"][paused] = PAUSED
         queries.remove(gone)
         resumed = queries.resume(commands.resumed, self.first)
         queries.circle(resumed)
         new = queries.register(self.batch) if commands.registered else np.empty(0, np.int64)
         if len(new) or commands.memory is not None:
             queries.extend(self.reach, self._memory.area)
-        if len(new) or len(gone) or len(resumed) or commands.paused or commands.memory is not None:
-            self._still.fill(self.context)
+        self._changed()
         begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
         if commands.memory is not None:
             self.refs[:] = self.batch.state.array(f"{self._by_object}/near")
@@ -145,10 +152,10 @@ class Interest:
             queries["held"][queries["mode"] == ACTIVE] = 0
         return begun
 
-    def _discount(self, context: RegionContext, positions: Array, step: int) -> None:
+    def _discount(self, positions: Array, step: int) -> None:
         """Take those who are in the regions of queries that go out of the counts."""
         mode = self.queries["mode"][positions]
-        self._count(context.members(positions[mode == ACTIVE], step), -1)
+        self._count(self.context.members(positions[mode == ACTIVE], step), -1)
         for name in ("held", "shed"):
             self.queries[name][positions] = 0
 
@@ -157,16 +164,16 @@ class Interest:
             self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
             self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))
 
-    def _end(self, context: RegionContext, since: Array) -> None:
+    def _end(self, since: Array) -> None:
         """Forget queries whose FOR has passed, each at its own step."""
         until = self.queries["until"]
         over = np.flatnonzero(until <= self.batch.timing.last)
         for step in np.unique(until[over]).tolist():
             at = over[(until[over] == step) & (since[over] < step)]
-            self._discount(context, at, step - 1)
+            self._discount(at, step - 1)
         if len(over):
             self.queries.remove(over)
-            self._still.fill(self.context)
+            self._changed()
 
     def _judge_near(self) -> None:
         """Count anew who is near to the kNN queries, whose circles are others after each step."""

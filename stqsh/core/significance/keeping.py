@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.kernels.significance import present_after
 from stqsh.core.kernels.telling import LEFT
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.objects.events import held_by_arrays, make_room
@@ -41,7 +42,8 @@ class Verdict:
 
 def judge(batch: StreamBatch, interest: Interest) -> Verdict:
     """Take out whom nobody is interested in (SOLE Definition 2)."""
-    present = ~np.isnan(batch.objects.at(batch.timing.last).x)
+    # Whoever is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
+    present = present_after(batch.objects.events, batch.objects.stored.known)
     focal = interest.focals()
     lost = present & (interest.refs == 0) & ~focal
     return Verdict(present, np.where(lost, LEFT, 0).astype(np.int8), focal)
