@@ -14,6 +14,8 @@ from support.budget import share
 from core.slots import Slot, records, register, stats
 from stqsh.core.significance.shadow import shadow_size
 from stqsh.core.significance.tally import tallies
+from stqsh.core.slot.pool import pool_of
+from stqsh.core.slot.state import restore, snapshot
 from stqsh.core.snapshots.select import part
 
 REPORT_S = 5
@@ -118,6 +120,17 @@ def test_shadows_follow_objects_that_report_and_fall_silent():
     assert tally(slot) == {7: (0, 1, 0.0), 8: (0, 0, 1.0)}
     slot.batch(5, 30)
     assert (tally(slot)[7], shadow_size(slot.state, 1)) == ((0, 0, 1.0), 0)
+
+
+def test_shadows_that_fell_silent_leave_nothing_behind():
+    slot, each = keeping(), 2000
+    slot.batch(1, 1, rows(1, stays=(1, 1)), [asks(7, ONE), memory(2)])
+    for step in range(2, 14):
+        came = rows(step, **{f"o{step * each + i}": (1, 1) for i in range(each)})
+        slot.batch(step, step, [*came, *rows(step, stays=(1, 1))])
+        assert tally(slot)[7][:2] == (0, min(step - 1, REPORT_S + 1) * each + 1)
+    assert kept(slot) == set()
+    assert len(pool_of(slot.state, 1)) < 2 * (REPORT_S + 1) * each + 4096 + each
 
 
 @pytest.mark.parametrize("region", [AROUND, CIRCLE])
@@ -338,7 +351,7 @@ def test_counts_are_true_and_answers_are_those_over_what_is_kept(story):
 
 @share(2)
 @given(stories(), st.sets(st.integers(1, 8)))
-def test_cuts_do_not_change_what_is_told(story, cuts):
+def test_neither_cuts_nor_restarts_change_what_is_told(story, cuts):
     steps, _ = story
     one, other = Told(story), Told(story)
     for step in range(1, len(steps)):
@@ -346,6 +359,7 @@ def test_cuts_do_not_change_what_is_told(story, cuts):
     begin = 1
     for end in range(2, len(steps) + 1):
         if end == len(steps) or steps[end][0] or end in cuts:
+            other.slot.state = restore(snapshot(other.slot.state))
             other.take(begin, end)
             begin = end
     assert one.updates == other.updates
