@@ -59,7 +59,7 @@ def test_while_steps_are_taken_every_answer_is_of_one_of_them(tmp_path: Path) ->
     create = (
         "CREATE MOVING STREAM ticks (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, s BIGINT) "
         f"KEY oid LOCATION (x, y) TIME ts FROM FILE '{tmp_path}/ticks.csv' PLANAR; "
-        "RUN 1 STEPS; PLAY ticks AT 20x;"
+        "RUN 1 STEPS; PLAY ticks AT 60x;"
     )
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
         list(session.execute(create))

