@@ -11,8 +11,8 @@ Modules: `settings` (which streams, what is asked of their memory), `reach` (how
 `table` and `interest` (extended regions, who is in them, reference counts), `near` (those of kNN queries),
 `keeping` (who goes, and how the others' rows close ranks), `shedding` and `shadow` (which objects load
 shedding drops, and what queries lack by that), `step` (one piece of a batch, from `interest` by way of
-`shedding` to `keeping`), `tally` (figures by query and of the stream), with `standing` and `sizes`. Query load
-shedding scales regions, see `stqsh.core.matching.scaling`.
+`shedding` to `keeping`), `tally` (figures by query and of the stream), with `standing` and `sizes`. Query
+load shedding scales regions, see `stqsh.core.matching.scaling`.
 
 What a moving region's cache area must hold, for answers to be exact. Let V be MAX SPEED, R REPORT EVERY, t
 the tick. Object P is in query Q after step T by its record of step s <= T; Q lies around the focal object F.
