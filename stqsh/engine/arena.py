@@ -90,6 +90,18 @@ class Arena:
         self._maps[name] = mapping
         return as_array(mapping.array, dtype, capacity)
 
+    def trim(self, name: str, array: Array, capacity: int) -> Array:
+        """Cut an array and its file to `capacity` elements; the memory behind is free at once.
+
+        Whoever has mapped the file before reads no further than the next head says.
+        """
+        if not self._holds(name, array):
+            return array
+        path, size = self._maps[name].path, max(1, capacity * array.itemsize)
+        os.truncate(path, size)
+        self._maps[name] = _Mapping(path, self._maps[name].array[:size])
+        return as_array(self._maps[name].array, array.dtype, capacity)
+
     def release(self, name: str) -> None:
         """Forget an array; its file goes with the next `commit`."""
         self._maps.pop(name, None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stqsh.core.slot.state import SlotState
 from stqsh.engine import arena as module
 from stqsh.engine.arena import Arena
 from stqsh.session import published
@@ -93,3 +94,29 @@ def test_a_lock_dies_with_its_process(tmp_path: Path, monkeypatch: pytest.Monkey
     os.waitpid(child, 0)
     with Arena((tmp_path,), "a-0").held(), pytest.raises(module.ArenaBusy), Arena((tmp_path,), "a-0").held():
         pass
+
+
+def test_an_array_that_has_become_short_gives_its_memory_back(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    state = SlotState.fresh(0, arena)
+    for name, length in (("a/long", 100_000), ("a/small", 2000)):
+        state.create(name, np.int64, length)[:] = np.arange(length)
+        state.resize(name, 100)
+    state.settle(arena.trim)
+    arena.commit("1", state.header, state.buffers)
+    head = arena.read_head()
+    assert head is not None
+    sizes = {name: Path(head.arrays[name][0]).stat().st_size for name in head.arrays}
+    assert sizes == {"a/long": 800, "a/small": 16_000}
+    again = SlotState(head.header, Arena((tmp_path,), "evaluate-0").load(head), arena)
+    assert again.array("a/long").tolist() == list(range(100))
+    assert again.resize("a/long", 150).tolist() == [*range(100), *[0] * 50]
+
+
+def test_room_that_was_never_used_is_left_to_grow_into(tmp_path: Path) -> None:
+    arena = Arena((tmp_path,), "evaluate-0")
+    state = SlotState.fresh(0, arena)
+    state.create("a", np.int64, 50_000)
+    state.resize("a", 50_001)
+    state.settle(arena.trim)
+    assert len(state.buffers["a"]) == 100_000

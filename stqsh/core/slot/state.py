@@ -6,7 +6,7 @@ Structs of arrays make a snapshot a copy, recovery a load and a kernel a loop. T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +19,10 @@ PIECE_BYTES = 4 << 20
 """The greatest size of a snapshot's piece."""
 
 _SMALLEST = 16
+_TOLERATED = 16
+"""A part of so many of an array may lie fallow behind it,"""
+_SMALL_CHANGE = 1 << 16
+"""or so many bytes."""
 _ROOMY = 8
 """An array that shrinks keeps at most so many times the room that it needs."""
 
@@ -51,8 +55,9 @@ class SlotState:
     """Growable arrays by name, and a header that survives as JSON.
 
     header: "slot" (index), "lengths" ({array name: elements in use}), and what modules put in beside.
-    buffers: the arrays with their spare capacity. Names are paths such as `s3/objects/x`; all arrays of a
-    stream begin with `s{id}/`.
+    buffers: the arrays with their spare capacity. reached: how many elements of each were in use at the most
+    since `settle`, so that an allocator can give back what lies fallow. Names are paths such as
+    `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class SlotState:
         self.buffers = buffers if buffers is not None else {}
         self._allocator = allocator or HeapAllocator()
         self._lengths: dict[str, int] = header.setdefault("lengths", {})
+        self.reached: dict[str, int] = {}
 
     @classmethod
     def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
@@ -81,12 +87,13 @@ class SlotState:
     def create(self, name: str, dtype: npt.DTypeLike, length: int = 0) -> Array:
         """A new zeroed array; one of the same name is replaced."""
         self.buffers[name] = self._allocator.allocate(name, np.dtype(dtype), max(length, _SMALLEST))
-        self._lengths[name] = length
+        self._lengths[name] = self.reached[name] = length
         return self.array(name)
 
     def resize(self, name: str, length: int) -> Array:
         """Change an array's length; new elements are zero. Capacity doubles when it is outgrown."""
         buffer, used = self.buffers[name], self._lengths[name]
+        self.reached[name] = max(length, used, self.reached.get(name, 0))
         if length > len(buffer):
             grown = self._allocator.allocate(name, buffer.dtype, max(length, 2 * len(buffer)))
             grown[:used] = buffer[:used]
@@ -122,6 +129,18 @@ class SlotState:
         for name in [name for name in self._lengths if name.startswith(prefix)]:
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
+
+    def settle(self, trim: Callable[[str, Array, int], Array]) -> None:
+        """Give back the memory behind arrays that have become shorter; the small change stays.
+
+        trim: gives a named buffer cut to so many elements, its content as it was.
+        """
+        for name, reached in self.reached.items():
+            used, buffer = self._lengths.get(name, reached), self.buffers.get(name)
+            fallow = 0 if buffer is None else (reached - used) * buffer.itemsize
+            if buffer is not None and fallow > max(_SMALL_CHANGE, used * buffer.itemsize // _TOLERATED):
+                self.buffers[name] = trim(name, buffer, max(used, _SMALLEST))
+        self.reached.clear()
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,51 @@
+"""The bytes of SHOW LOAD against the resident memory of the process that holds the slot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="asks the kernel")
+TESTS = Path(__file__).parents[1]
+SHM = Path("/dev/shm")
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What `support.memory_growth` tells, by stage."""
+    folder = tmp_path_factory.mktemp("arena")
+    done = subprocess.run(
+        [sys.executable, "-m", "support.memory_growth", str(folder)],
+        capture_output=True, text=True, check=True, timeout=280, env=os.environ | {"PYTHONPATH": str(TESTS)},
+        cwd=TESTS.parent,
+    )  # fmt: skip
+    return {line["stage"]: line for line in map(json.loads, done.stdout.splitlines())}
+
+
+def test_what_is_said_to_be_held_grows_as_the_process_does(stages: dict[str, dict[str, Any]]) -> None:
+    first, last = stages["begun"], stages["grown"]
+    assert (first["objects"], last["objects"]) == (20_000, 400_000)
+    said, true = (last[name] - first[name] for name in ("bytes", "pss"))
+    assert said > 20 << 20
+    assert said == pytest.approx(true, rel=0.1)
+
+
+@pytest.mark.parametrize("stage", ["grown", "shed", "few"])
+def test_what_is_shed_is_given_back(stages: dict[str, dict[str, Any]], stage: str) -> None:
+    # Beside its arrays a slot has a file of a page or two for each small one.
+    told, fixed = stages[stage], stages["begun"]["arena"] - stages["begun"]["bytes"]
+    assert told["bytes"] == pytest.approx(told["arena"] - fixed, rel=0.1)
+
+
+def test_objects_in_the_shadow_take_less_than_those_that_are_kept(stages: dict[str, dict[str, Any]]) -> None:
+    grown, shed, few = (stages[stage] for stage in ("grown", "shed", "few"))
+    assert (shed["objects"], shed["shadow"]) == (grown["objects"] - shed["shadow"], shed["shadow"])
+    assert shed["shadow"] > 0.75 * grown["objects"]
+    assert shed["bytes"] < grown["bytes"]
+    assert few["bytes"] < 0.3 * grown["bytes"]
