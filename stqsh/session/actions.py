@@ -287,12 +287,12 @@ def _text(statement: ast.Statement) -> str:
 def _stream(desk: Desk, name: str) -> StreamRow:
     stream = find_stream(desk.link.db, name)
     if stream is None:
-        raise StqshError(f"there is no stream {name}")
+        raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists those that are there")
     return stream
 
 
 def _query(desk: Desk, name: str) -> QueryRow:
     query = find_query(desk.link.db, name)
     if query is None or not query.live:
-        raise StqshError(f"there is no query {name}")
+        raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists those that live")
     return query

@@ -134,7 +134,10 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
     with db.transaction() as connection:
         live = find_query(db, query.name)
         if live is None or live.id != query.id or not live.live:
-            raise StqshError(f"query {query.name} is not registered any more")
+            raise StqshError(
+                f"query {query.name} is not registered any more",
+                hint="it has ended, or another shell has dropped it; SHOW QUERIES lists those that live",
+            )
         spec = {"id": query.id, "name": query.name, "stream_id": query.stream_id}
         row = append(db, kind, text, spec)
         connection.execute(
@@ -162,13 +165,14 @@ def check_free(db: ControlDb, name: str) -> None:
     }
     for user, found in users.items():
         if found is not None:
-            raise StqshError(f"the name {name} is in use by {user}")
+            raise StqshError(f"the name {name} is in use by {user}", hint="choose another")
 
 
 def _check_unused(what: str, queries: list[str]) -> None:
     if queries:
         names = ", ".join(queries[:5]) + (", …" if len(queries) > 5 else "")
-        raise StqshError(f"{what} has {len(queries)} queries: {names}", hint="drop them first")
+        many = "1 query" if len(queries) == 1 else f"{len(queries)} queries"
+        raise StqshError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
 
 
 def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
@@ -182,4 +186,7 @@ def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
         wanted.append(("tables", join["table_id"], "table"))
     for table, id_, word in wanted:
         if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
-            raise StqshError(f"a {word} that query {query['name']} asks about is not there any more")
+            raise StqshError(
+                f"a {word} that query {query['name']} asks about is not there any more",
+                hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that are there",
+            )

@@ -28,7 +28,7 @@ def drop(desk: Desk, statement: ast.Drop) -> Iterator[Outcome]:
     with db.transaction():
         found = find(db, name)
         if found is None:
-            raise StqshError(f"there is no {word} {name}")
+            raise StqshError(f"there is no {word} {name}", hint="another shell has just dropped it")
         change(db, f"{to_sql(statement)};", found)
     desk.link.wake()
     yield Message(f"{word} {name} dropped")

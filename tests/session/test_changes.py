@@ -36,7 +36,7 @@ def test_a_query_that_is_gone_cannot_be_changed(link, query):
 
 
 def test_a_stream_with_queries_cannot_be_dropped(link, stream, query):
-    with pytest.raises(StqshError, match="stream taxis has 1 queries: q"):
+    with pytest.raises(StqshError, match="stream taxis has 1 query: q"):
         changes.drop_stream(link.db, "", stream)
     changes.change_query(link.db, "drop", "", query)
     changes.drop_stream(link.db, "", stream)
@@ -136,9 +136,9 @@ def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
     area = changes.create_area(link.db, "", AREA, b"geometry")
     spec = query.spec | {"name": "j", "join": {"table": "owners", "table_id": table.id}, "areas": [area.id]}
     joined = changes.register(link.db, changes.Registered("", spec))
-    with pytest.raises(StqshError, match="table owners has 1 queries: j"):
+    with pytest.raises(StqshError, match="table owners has 1 query: j"):
         changes.drop_table(link.db, "", table)
-    with pytest.raises(StqshError, match="regions zones has 1 queries: j"):
+    with pytest.raises(StqshError, match="regions zones has 1 query: j"):
         changes.drop_area(link.db, "", area)
     changes.change_query(link.db, "drop", "", joined)
     changes.drop_table(link.db, "", table)

@@ -184,9 +184,9 @@ def test_a_stream_of_events_may_come_late(session: Session, folder: Path) -> Non
 def test_what_queries_need_is_not_dropped(session: Session, folder: Path) -> None:
     do(session, folder, DEFINITIONS + QUERIES)
     for statement, message in (
-        ("DROP TABLE people;", "table people has 1 queries: teams"),
-        ("DROP REGIONS zones;", "regions zones has 1 queries: west"),
-        ("DROP REGION near;", "region near has 1 queries: cars"),
+        ("DROP TABLE people;", "table people has 1 query: teams"),
+        ("DROP REGIONS zones;", "regions zones has 1 query: west"),
+        ("DROP REGION near;", "region near has 1 query: cars"),
         ("DROP REGION wide;", "region wide has 2 queries: words, teams"),
         ("DROP STREAM posts;", "stream posts has 3 queries: words, west, teams"),
     ):
