@@ -27,11 +27,13 @@ _COLUMNS = [
     ["b", "BOOLEAN"],
 ]
 _MOVING = {"kind": "moving", "report_every_us": 2 * _TICK}
+_SIGNIFICANT = _MOVING | {"retain": "significant", "max_speed": 0.01}
 _EVENTS = {"kind": "event", "report_every_us": None, "keep_us": 2 * _TICK, "text": "s"}
 _STREAMS: list[dict[str, Any]] = [
     _MOVING | {"id": 1, "planar": True, "columns": [["key", "STRING"], *_COLUMNS]},
     _MOVING | {"id": 2, "planar": False, "columns": [["key", "BIGINT"], *_COLUMNS]},
     _EVENTS | {"id": 3, "planar": False, "columns": [["key", "STRING"], *_COLUMNS]},
+    _SIGNIFICANT | {"id": 5, "planar": True, "columns": [["key", "STRING"], *_COLUMNS]},
 ]
 _KEYS = 40
 """Objects a stream: with so many, hash tables grow."""
@@ -42,6 +44,9 @@ _DWELLING = 1
 
 _CHANGING = 4
 """The number of a query that is paused, resumed and dropped: where there is a TEXT, a keyword query."""
+
+_SHEDDING: dict[int, dict[str, Any]] = {2: {"k": 2}, 3: {"k": 99}, 4: {"area": 0.5, "cache": 0.5}, 5: {}}
+"""What the stream of significant objects is asked at its steps."""
 
 _RECENT = ["cmp", ">", ["col", "ts"], ["arith", "-", ["now"], ["dur", _TICK]]]
 _FREE = ["cmp", "=", ["col", "s"], ["lit", "free", "STRING"]]
@@ -106,6 +111,8 @@ def _stream(spec: dict[str, Any], step: int) -> Iterator[Chunk]:
         yield Chunk(0, stream, "define", 0, step, step, 1, pack_json(spec))
     commands = {2: _registers(None if event else keys[0])}
     commands |= {n: [{"op": op, "id": _CHANGING}] for n, op in ((3, "pause"), (4, "resume"), (5, "drop"))}
+    for n, asked in _SHEDDING.items() if spec.get("retain") == "significant" else ():
+        commands[n].append({"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0} | asked)
     yield Chunk(0, stream, "ask", 4, step, step, 1, pack_json(_asks(stream)))
     yield Chunk(0, stream, "commands", 1, step, step, 1, pack_json(commands.get(step, [])))
     if step < 4:
@@ -130,7 +137,7 @@ def _registers(focal: Any) -> list[dict[str, Any]]:
             "condition": condition,
             "for_us": None,
             "select": [["d", ["distance"]]] if region["type"] in _WITH_DISTANCE else [],
-            "options": {"dwell_us": _TICK} if id_ == _DWELLING else {},
+            "options": {"dwell_us": _TICK} if id_ == _DWELLING else {"min_accuracy": 0.01},
         }
         for id_, (region, condition) in enumerate(asked, start=1)
     ]

@@ -28,6 +28,12 @@ covers it all the same, which bounds what conditions and neighbours need.
 That holds while F is connected: when it comes back after a gap, its queries are as new ones, which see what
 is kept and have everybody within REPORT EVERY.
 
+Costs, as multiples of what the same records cost a stream that retains all (one slot, 100 000 objects, within
+one run): 10 000 rectangles that stand still, of which 63 in 100 objects are kept: 3.3 with 5000 records a
+step, 6 with 1000; 1000 rectangles that move: 5 and 7, of which 38 and 20 in 100 are kept. Nearly all of it is
+what a step costs by itself, whatever comes in it, and the second join against the extended regions, whose
+grid is also the greater part of what memory the counts take; a stream that retains all pays nothing.
+
 What was told of objects that are forgotten: members of the frozen answer of a paused query, and those whose
 going waits for `dwell`, are taken back by their keys alone, for the reason `left`.
 """
