@@ -92,7 +92,7 @@ def test_the_shell_writes_a_tail_where_the_console_says(
     console.direct(str(tmp_path / "out.arrow"))
     following = Query([MANY], interrupted=False)
     monkeypatch.setattr(Showing, "_screen", lambda self: terminal.screen)
-    Showing(console)._following(following, None)  # type: ignore[arg-type]
+    Showing(console)._following(following, None, "dark")  # type: ignore[arg-type]
     console.close()
     assert capsys.readouterr().out == f"5 000 updates to {tmp_path}/out.arrow\n"
     assert (tmp_path / "out.arrow").stat().st_size > 10_000
