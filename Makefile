@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo shell test hunt check bench clean
+.PHONY: help install demo shell test hunt check bench screens clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,10 @@ bench: $(READY)    ## the measurements
 	@$(BIN)/stqsh bench start
 	@$(BIN)/stqsh bench batch
 	@$(BIN)/stqsh bench range
+	@$(BIN)/stqsh bench keys
+
+screens: $(READY)  ## the README's pictures: the real shell on sample_data/, drawn as .screens/*.svg
+	@$(BIN)/python tests/screens.py
 
 clean:           ## remove what the recipes made
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
