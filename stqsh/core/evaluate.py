@@ -22,7 +22,7 @@ from stqsh.core.objects.movement import Movement
 from stqsh.core.objects.table import ObjectTable
 from stqsh.core.pieces import Piece, pieces, single_steps
 from stqsh.core.significance.settings import forget_memory, is_significant, remember
-from stqsh.core.significance.step import close, take_out
+from stqsh.core.significance.step import close, is_watched, take_out
 from stqsh.core.significance.tally import figures
 from stqsh.core.slot.pool import vacuum
 from stqsh.core.slot.state import SlotState
@@ -115,7 +115,7 @@ class _Evaluation:
         if whole.commands.stream_dropped:
             return [whole]
         if is_significant(spec):
-            return single_steps(whole, every=merges)
+            return single_steps(whole, partial(is_watched, self.state, spec["id"]))
         return pieces(whole, partial(self._known, spec)) if merges else [whole]
 
     def _whole(self, spec: Spec, chunks: list[Chunk]) -> Piece:

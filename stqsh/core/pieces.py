@@ -55,10 +55,11 @@ def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
         yield whole
 
 
-def single_steps(whole: Piece, *, every: bool) -> Iterator[Piece]:
+def single_steps(whole: Piece, watched: Callable[[], bool]) -> Iterator[Piece]:
     """Cut a batch into its steps, each a piece; a run of steps in which nothing comes is one piece.
 
-    every: each step for itself, whether anything comes or not.
+    watched: whether such a step is to be looked at for itself all the same; asked before each of them, when
+    the step before has been taken in.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:
@@ -68,13 +69,14 @@ def single_steps(whole: Piece, *, every: bool) -> Iterator[Piece]:
     busy = busy[busy >= first]
     if whole.commands.any:
         busy = np.union1d(busy, [first])
-    for step in range(first, last + 1) if every else busy.tolist():
-        if first < step:
-            yield _between(whole, first, step - 1)
-        yield _between(whole, step, step)
-        first = step + 1
-    if first <= last:
-        yield _between(whole, first, last)
+    for step in [*busy.tolist(), last + 1]:
+        while first < step:
+            until = first if watched() else step - 1
+            yield _between(whole, first, until)
+            first = until + 1
+        if step <= last:
+            yield _between(whole, step, step)
+            first = step + 1
 
 
 def _steps(batches: list[pa.RecordBatch]) -> Array:

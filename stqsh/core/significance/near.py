@@ -128,12 +128,12 @@ class Near:
 
     def radii(self, context: RegionContext, circling: Array) -> Array:
         """How far the k-th neighbour was before the first step: float64 (circling,), infinite for none."""
-        queries, past, commands = context.queries, self._past, self._batch.commands
+        queries, past = context.queries, self._past
         ids = queries["id"][circling]
         radius = np.full(len(circling), np.inf)
         if len(past.id):
             place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
-            known = (past.id[place] == ids) & ~np.isin(ids, list(commands.resumed))
+            known = past.id[place] == ids  # one that goes on was paused before the step, and has no past
             radius[known] = past.radius[place[known]]
         return radius
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.queries import QueryTable
 from stqsh.core.significance.interest import Interest
 from stqsh.core.significance.keeping import Verdict, forget, judge
 from stqsh.core.significance.settings import is_significant, memory_of
 from stqsh.core.significance.shedding import shed
+from stqsh.core.slot.state import SlotState
 
 
 def take_out(batch: StreamBatch) -> Verdict | None:
@@ -28,6 +30,19 @@ def take_out(batch: StreamBatch) -> Verdict | None:
     interest.leave(np.flatnonzero(verdict.why).astype(np.int32))
     batch.objects.take_out(verdict.why)
     return verdict
+
+
+def is_watched(state: SlotState, stream: int) -> bool:
+    """Whether it matters at which of the steps in which nothing comes an object is forgotten.
+
+    It does for kNN queries, whose circles follow from the step before, and for what waits for `dwell`, which
+    is told of a record that is there or not; but not once nobody is kept.
+    """
+    known = f"s{stream}/objects/known"
+    if known not in state or not state.array(known).any():
+        return False
+    asked = bool((QueryTable(state, f"s{stream}/range")["dwell"] > 0).any())
+    return asked or len(QueryTable(state, f"s{stream}/nearest")) > 0
 
 
 def close(batch: StreamBatch, verdict: Verdict | None) -> None:
