@@ -45,8 +45,13 @@ def show(title: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*(cell(row.get(key)) for key in columns))
-    console = Console()
-    (console if console.is_terminal else Console(width=_WIDTH)).print(table)
+    console().print(table)
+
+
+def console() -> Console:
+    """Where tables go: the terminal, or a file with lines of a fixed width."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(width=_WIDTH, highlight=False)
 
 
 def cell(value: Any) -> str:

@@ -37,7 +37,8 @@ def measure(bench: Bench) -> list[Result]:
     units = min(_UNITS, bench.scale.span)
     queries = focal_queries(bench.world, _QUERIES, _SIDE)
     exact = [_followed(bench, query, units, None)[0] for query in queries]
-    runs = {factor: [_followed(bench, query, units, factor) for query in queries] for factor in FACTORS}
+    factors = bench.scale.some(FACTORS)
+    runs = {factor: [_followed(bench, query, units, factor) for query in queries] for factor in factors}
     curves = {
         factor: [_accuracy(size, whole) for (size, _), whole in zip(some, exact, strict=True)]
         for factor, some in runs.items()
@@ -55,7 +56,7 @@ def measure(bench: Bench) -> list[Result]:
             "paper_overhead": _PAPER[factor][1],
             "equation_overhead": formula.overhead(_SIDE, formula.growth(bench.world.drive, factor)),
         }
-        for factor in FACTORS
+        for factor in factors
     ]
     title = "accuracy of a moving query, 2 x 2 miles, and its cache"
     return [Result("12", title, _COLUMNS, rows, _charts(curves, rows, unit), notes=[_NOTE])]

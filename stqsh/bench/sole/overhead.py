@@ -35,7 +35,7 @@ def speed(bench: Bench) -> list[Result]:
     by_factor, by_interval = [], []
     for mph in bench.scale.some(_SPEEDS):
         world = bench.driving(Drive(mph=mph))
-        for factor in _FACTORS:
+        for factor in bench.scale.some(_FACTORS):
             by_factor.append({"cache": 100 * factor, **_row(bench, world, side, factor)})
         for unit_s in bench.scale.some(_INTERVALS):
             other = bench.driving(Drive(unit_s, mph))

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from stqsh.bench.report import cell, save, show
+from stqsh.bench.report import cell, console, save, show
 from stqsh.bench.sole.catalogue import FIGURES, Bench, measure
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.sole.result import Bar, Result
@@ -62,9 +61,8 @@ def _town(scale: Scale, path: Path, say: Say) -> dict[str, Array]:
 def tell(result: Result) -> None:
     """Show a figure as a table, with its notes and bars."""
     show(f"Fig. {result.number}: {result.title}", result.rows, result.columns)
-    console = Console(highlight=False)
     for note in result.notes:
-        console.print(note, markup=False, style="dim")
+        console().print(note, markup=False, style="dim")
     tell_bars(result.bars)
 
 

@@ -24,9 +24,11 @@ from stqsh.core.regions.grid import rect_lists
 from stqsh.core.significance.tally import tallies
 
 _SIZES = (0.0001, 0.0005, 0.001, 0.005, 0.01)
-_COUNTS = (1_000, 4_000, 16_000)
 _CALIBRATED = 60_000
 """The paper supports "more than 60K" of the smallest queries: the memory that takes is the budget."""
+
+_MEASURED = 1_000
+"""So many queries tell what an object and a query of another size take."""
 
 FACTOR = 0.25
 """The cache that the paper uses from section 7.2 on."""
@@ -37,47 +39,39 @@ _WANTED = {0.0001: 8.0, 0.01: 20.0}
 
 @dataclass(frozen=True)
 class Held:
-    """What a shared slot holds with some queries: bytes for objects and for queries, and copies.
+    """What a shared slot holds with some queries: bytes an object and a query, objects kept, and copies.
 
-    objects: those that are kept; copies: how many queries keep each, summed up.
+    copies: how many queries keep each object, summed up.
     """
 
     queries: int
     objects: int
     copies: int
-    object_bytes: int
-    query_bytes: int
+    object_bytes: float
+    query_bytes: float
 
     @property
-    def shared(self) -> int:
+    def shared(self) -> float:
         """Bytes in all."""
-        return self.object_bytes + self.query_bytes
+        return self.objects * self.object_bytes + self.queries * self.query_bytes
 
     @property
     def alone(self) -> float:
         """Bytes for a query that shares nothing."""
-        return (self.copies * self.object_bytes / self.objects + self.query_bytes) / self.queries
+        return self.copies / self.queries * self.object_bytes + self.query_bytes
+
+    def fitting(self, everything: int, budget: float) -> float:
+        """How many shared queries fit: as many as leave room for `everything`, each object that there is."""
+        return (budget - everything * self.object_bytes) / self.query_bytes
 
 
 def supported(bench: Bench) -> list[Result]:
     """Figure 19: how many queries fit into the same memory, with sharing and without."""
-    curves = {size: _curve(bench, size) for size in bench.scale.some(_SIZES)}
-    budget = curves[_SIZES[0]][-1].shared
-    rows = []
-    for size, curve in curves.items():
-        shared, alone = _fitting(curve, budget), budget / curve[-1].alone
-        rows.append(
-            {
-                "size": 100 * size,
-                "shared": round(shared),
-                "alone": round(alone),
-                "ratio": shared / alone,
-                "paper": _PAPER.get(size),
-                "object_bytes": curve[-1].object_bytes / curve[-1].objects,
-                "query_bytes": curve[-1].query_bytes / curve[-1].queries,
-                "copies": curve[-1].copies / curve[-1].queries,
-            }
-        )
+    sizes = bench.scale.some(_SIZES)
+    full = _held(bench, sizes[0], bench.scale.count(_CALIBRATED))
+    rows = [_supported(bench, full, full, sizes[0])]
+    for size in sizes[1:]:
+        rows.append(_supported(bench, full, _held(bench, size, bench.scale.count(_MEASURED)), size))
     columns = {
         "size": "size, % of town",
         "shared": "shared",
@@ -88,13 +82,13 @@ def supported(bench: Bench) -> list[Result]:
         "query_bytes": "bytes a query",
         "copies": "objects a query",
     }
-    sizes = [row["size"] for row in rows]
+    percent = [row["size"] for row in rows]
     charts = [
         Chart(
             "queries in the same memory",
             "size, % of the town",
             "queries",
-            [Line(name, sizes, [row[key] for row in rows]) for name, key in _CURVES],
+            [Line(name, percent, [row[key] for row in rows]) for name, key in _CURVES],
             log="xy",
         ),
         Chart(
@@ -102,31 +96,41 @@ def supported(bench: Bench) -> list[Result]:
             "size, % of the town",
             "ratio",
             [
-                Line("measured", sizes, [row["ratio"] for row in rows]),
+                Line("measured", percent, [row["ratio"] for row in rows]),
                 Line("paper", [0.01, 1.0], [8, 20], paper=True),
             ],
             log="xy",
         ),
     ]
-    found = {row["size"] / 100: row["ratio"] for row in rows}
+    found = {size: row["ratio"] for size, row in zip(sizes, rows, strict=True)}
     bars = [
         Bar(f"gain of sharing at {100 * size:g} %", wanted, found[size]) for size, wanted in _WANTED.items()
     ]
     note = (
-        f"The budget is what {bench.scale.count(_CALIBRATED):,} shared queries of 0.01 % take, "
-        f"{budget / 1e6:,.1f} MB of state arrays in use, objects and queries both. All queries move; cache "
-        f"{FACTOR:.0%}. Beyond what was measured, numbers go on as between the last two."
+        f"The budget is what {full.queries:,} shared queries of 0.01 % take: {full.shared / 1e6:,.1f} MB of "
+        "arrays in use, of objects and queries both. Of other sizes so many fit as leave room for all "
+        f"objects. All queries move; cache {FACTOR:.0%}."
     )
     return [Result("19", "queries supported with and without sharing", columns, rows, charts, bars, [note])]
 
 
+def _supported(bench: Bench, full: Held, held: Held, size: float) -> dict[str, Any]:
+    """How many queries of a size the budget supports, that is what `full` holds."""
+    shared = full.queries if held is full else held.fitting(bench.world.objects, full.shared)
+    alone = full.shared / held.alone
+    return {
+        "size": 100 * size,
+        "shared": round(shared),
+        "alone": round(alone),
+        "ratio": shared / alone,
+        "paper": _PAPER.get(size),
+        "object_bytes": held.object_bytes,
+        "query_bytes": held.query_bytes,
+        "copies": held.copies / held.queries,
+    }
+
+
 _CURVES = (("shared", "shared"), ("not shared", "alone"))
-
-
-def _curve(bench: Bench, size: float) -> list[Held]:
-    """What is held with more and more queries of a size."""
-    counts = (*_COUNTS, _CALIBRATED) if size == _SIZES[0] else _COUNTS
-    return [_held(bench, size, count) for count in map(bench.scale.count, counts)]
 
 
 def _held(bench: Bench, size: float, count: int) -> Held:
@@ -134,13 +138,9 @@ def _held(bench: Bench, size: float, count: int) -> Held:
     slot = shared_slot(bench, Queries(count, (size,), moving=1.0), FACTOR)
     tally = tallies(slot.state, slot.spec)
     object_bytes, query_bytes = parted(slot)
-    return Held(
-        queries=count,
-        objects=int(slot.array("objects/known").sum()),
-        copies=int(tally.inside.sum() + tally.cached.sum()),
-        object_bytes=object_bytes,
-        query_bytes=query_bytes,
-    )
+    objects = int(slot.array("objects/known").sum())
+    copies = int(tally.inside.sum() + tally.cached.sum())
+    return Held(count, objects, copies, object_bytes / objects, query_bytes / count)
 
 
 def shared_slot(bench: Bench, queries: Queries, factor: float) -> Slot:
@@ -158,15 +158,6 @@ def parted(slot: Slot) -> tuple[int, int]:
         size for name, size in sizes.items() if "/objects/" in name or "/cells/" in name or "/pool" in name
     )
     return objects, sum(sizes.values()) - objects
-
-
-def _fitting(curve: list[Held], budget: float) -> float:
-    """How many queries take so many bytes: between what was measured, and beyond as it went on last."""
-    counts, sizes = [held.queries for held in curve], [held.shared for held in curve]
-    if budget <= sizes[-1]:
-        return float(np.interp(budget, sizes, counts))
-    slope = (sizes[-1] - sizes[-2]) / (counts[-1] - counts[-2])
-    return counts[-1] + (budget - sizes[-1]) / slope
 
 
 def areas(bench: Bench) -> list[Result]:

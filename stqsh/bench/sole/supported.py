@@ -119,4 +119,4 @@ def _fewest(slot: Slot, whole: int) -> int:
         now = kept(slot)
         if before - now <= _ENOUGH * whole and k > slot.array("objects/refs").max():
             return now
-        before, k = now, max(k + 1, k * 3 // 2)
+        before, k = now, 2 * k

@@ -1,0 +1,178 @@
+"""The figures of SOLE on a village: that they run, and what their tables and pictures hold."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stqsh.bench.sole import run as running
+from stqsh.bench.sole.catalogue import FIGURES, Bench, measure
+from stqsh.bench.sole.curves import Curve
+from stqsh.bench.sole.drawing import MISSING, can_draw, draw
+from stqsh.bench.sole.pipeline import central
+from stqsh.bench.sole.result import Bar, Chart, Line, Result
+from stqsh.bench.sole.slot import Slot, memory, registered
+from stqsh.bench.sole.supported import supported
+from stqsh.bench.sole.world import SIDE, Drive, Queries, Scale
+
+VILLAGE = Scale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
+
+EXPECTED = {
+    12: ["12"],
+    13: ["13a", "13b"],
+    14: ["14"],
+    16: ["16"],
+    17: ["17"],
+    18: ["18"],
+    19: ["19"],
+    20: ["20"],
+    21: ["21a", "21b"],
+    22: ["22"],
+    23: ["23"],
+    24: ["24"],
+    25: ["25a", "25b"],
+}
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return Bench(VILLAGE, lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def world(bench):
+    return bench.world
+
+
+@pytest.mark.parametrize("number", FIGURES)
+def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path):
+    results = measure(number, bench)
+    assert [result.number for result in results] == EXPECTED[number]
+    for result in results:
+        assert result.rows
+        assert result.charts
+        assert "paper" in result.columns
+        for row in result.rows:
+            assert set(result.columns) <= set(row)
+        for chart in result.charts:
+            assert all(len(line.x) == len(line.y) for line in chart.lines)
+        running.write(result, VILLAGE, tmp_path, drawn=can_draw())
+        written = json.loads((tmp_path / f"figure-{result.number}.json").read_bytes())
+        assert list(written["columns"]) == list(result.columns)
+        assert len(written["results"]) == len(result.rows)
+
+
+def test_the_town_grows_by_as_many_objects_each_time_unit(bench, world):
+    assert VILLAGE.first + VILLAGE.coming * (VILLAGE.units - 1) <= world.objects
+    assert world.objects <= VILLAGE.first + VILLAGE.coming * VILLAGE.units
+
+
+def test_every_object_reports_once_a_time_unit(world):
+    for unit in (0, 1):
+        steps = range(30 * unit + 1, 30 * unit + 31)
+        keys = [key for step in steps for key in world.step(step).records.column("oid").to_pylist()]
+        assert len(keys) == len(set(keys)) == world.objects
+
+
+@pytest.mark.parametrize("drive", [Drive(10, 60.0), Drive(90, 5.0)])
+def test_no_object_is_quicker_than_its_drive(bench, drive):
+    world = bench.driving(drive)
+    one, other = (
+        {
+            row["oid"]: (row["lon"], row["lat"])
+            for step in unit
+            for row in world.step(step).records.to_pylist()
+        }
+        for unit in (range(1, drive.unit_s + 1), range(drive.unit_s + 1, 2 * drive.unit_s + 1))
+    )
+    ways = [np.hypot(*np.subtract(one[key], other[key])) for key in one]
+    assert 0 < max(ways) <= drive.metres_a_second * drive.unit_s * (1 + 1e-9)
+
+
+def test_the_same_objects_drive_whatever_the_report_interval(bench):
+    found = [bench.driving(Drive(unit_s)).places for unit_s in (10, 30)]
+    places = [dict(zip(keys.to_pylist(), at.tolist(), strict=True)) for keys, at in found]
+    assert places[0] == places[1]
+
+
+def test_queries_have_the_sizes_and_the_share_of_moving_ones_asked_for(world):
+    specs = Queries(200, (0.01,), moving=0.5).of(world)
+    moving = [spec["region"] for spec in specs if spec["region"]["type"] == "moving_rect"]
+    still = [spec["region"] for spec in specs if spec["region"]["type"] == "rect"]
+    assert 60 < len(moving) < 140
+    assert {round(region["xdist"] / SIDE, 6) for region in moving} == {0.1}
+    assert {round((region["x2"] - region["x1"]) / SIDE, 6) for region in still} == {0.1}
+    assert Queries(200, (0.01,), moving=0.5).of(world) == specs
+
+
+def test_a_slot_counts_the_answers_of_its_queries(world):
+    query = central(world, 0.16, moving=False)
+    slot = Slot(world)
+    slot.units(1, registered([query]))
+    _, places = world.places
+    inside = (np.abs(places - SIDE / 2) <= 0.2 * SIDE).all(axis=1)
+    assert slot.sizes[1] == inside.sum()
+
+
+def test_a_full_cache_misses_nothing(world):
+    queries = registered(Queries(5, (0.01,), moving=1.0).of(world))
+    exact, significant = Slot(world), Slot(world, "significant")
+    for slot, first in ((exact, queries), (significant, [memory(1.0), *queries])):
+        slot.units(2, first)
+    assert significant.sizes == exact.sizes
+    assert significant.array("objects/known").sum() < exact.array("objects/known").sum()
+
+
+def test_curves_are_read_between_their_points():
+    curve = Curve([100.0, 80.0, 50.0], [100.0, 95.0, 60.0])
+    assert curve.load_for(95) == 80
+    assert curve.accuracy_at(90) == 97.5
+    assert curve.load_for(50) is None
+
+
+def test_supported_queries_are_where_the_load_crosses_the_budget():
+    assert supported([100, 1000], [0.5, 0.9], 0.7) == 316
+    assert supported([100, 1000], [0.5, 0.9], 0.95) is None
+    assert supported([100, 1000], [0.5, 0.9], 0.4) is None
+
+
+def test_bars_hold_or_not():
+    assert Bar("at least", 8.0, 9.5).holds
+    assert not Bar("at least", 8.0, None).holds
+    assert Bar("at most", 85.0, 70.0, least=False).holds
+    assert not Bar("at most", 85.0, 90.0, least=False).holds
+
+
+def test_a_figure_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match="no figure 15; there are 12, 13"):
+        running.run([15], tmp_path, lambda text: None)
+
+
+def test_without_matplotlib_tables_come_and_what_to_do_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(running, "can_draw", lambda: False)
+    monkeypatch.setattr(running, "QUICK", VILLAGE)
+    said = []
+    running.run([17], tmp_path, said.append, quick=True)
+    assert MISSING in said
+    assert "join first" in capsys.readouterr().out
+    assert (tmp_path / "figure-17.json").exists()
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_the_town_is_kept_for_the_next_call(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "QUICK", VILLAGE)
+    running.run([17], tmp_path, lambda text: None, quick=True)
+    said = []
+    running.run([17], tmp_path, said.append, quick=True)
+    assert not any("letting the town fill" in text for text in said)
+
+
+def test_charts_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = [Line("ours", [1, 10, 100], [1.0, None, 3.0]), Line("paper", [1, 100], [1, 2], paper=True)]
+    charts = [Chart("a", "x", "y", lines, log="x"), Chart("b", "x", "y", lines, log="xy")]
+    path = tmp_path / "figure.png"
+    draw(Result("99", "a title", {}, [], charts), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
