@@ -13,7 +13,7 @@ from stqsh.shell.commands import Leave, run_command
 from stqsh.shell.completion import StqlCompleter
 from stqsh.shell.console import Console, Stopwatch
 from stqsh.shell.guard import coloured, error_text, init_file, painted, state_folder, write_traceback
-from stqsh.shell.interrupts import Interrupted, forcible
+from stqsh.shell.interrupts import Interrupted, forcible, over_echo
 from stqsh.shell.obituary import death_text
 from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.prompt import Terminal, make_prompt, open_history
@@ -175,7 +175,7 @@ class Shell:
                     self._greet(interrupted.rest_text())
                     break
         except KeyboardInterrupt:
-            self.showing.text(interrupted.text())
+            self.showing.text(over_echo(interrupted.text()))
             goes_on = False
         watch.done()
         self._backstage.look()
@@ -212,7 +212,7 @@ class Shell:
         except StqshError as error:
             self.showing.text(error_text(error, colour=coloured(sys.stdout)))
         except KeyboardInterrupt:
-            self.showing.text("interrupted; queries and streams go on")
+            self.showing.text(over_echo("interrupted; queries and streams go on"))
         except Leave:
             raise
         except Exception as error:

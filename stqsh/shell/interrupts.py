@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,11 @@ class _Watch:
             return
         say(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
+
+
+def over_echo(text: str) -> str:
+    """The text over the `^C` that a terminal has put at the cursor."""
+    return f"\r\x1b[K{text}" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
 
 
 class Interrupted:
