@@ -1,0 +1,190 @@
+"""The page in a real browser: it draws, moves, zooms, tells, stays live, and asks nothing of any network."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from tests.shell.browser import CHROMIUM, DRIVER, Browser, browsing
+from tests.shell.map.conftest import Town, first_line
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM.exists() and DRIVER.exists()), reason="needs chromium and chromedriver"),
+]
+STATION_HUE = "10,125,79"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def view(browser: Browser) -> dict[str, float]:
+    """Where the page looks: what its own variables say."""
+    found: dict[str, float] = browser.run("return {x: view.x, y: view.y, scale: view.scale}")
+    return found
+
+
+def place(browser: Browser, key: str) -> tuple[int, int]:
+    """Where on the map an object is, in pixels."""
+    x, y = browser.run(
+        "const i = state.objects.keys.indexOf(arguments[0]);"
+        "return [px(state.objects.x[i]), py(state.objects.y[i])]",
+        key,
+    )
+    return round(x), round(y)
+
+
+def mouse(browser: Browser, kind: str, at: tuple[int, int], **more: Any) -> None:
+    event = {"type": kind, "x": at[0], "y": at[1], **more}
+    browser.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
+
+
+def drag(browser: Browser, start: tuple[int, int], end: tuple[int, int]) -> None:
+    button = {"button": "left", "buttons": 1, "clickCount": 1}
+    mouse(browser, "mousePressed", start, **button)
+    mouse(browser, "mouseMoved", ((start[0] + end[0]) // 2, (start[1] + end[1]) // 2), **button)
+    mouse(browser, "mouseMoved", end, **button)
+    mouse(browser, "mouseReleased", end, **button)
+
+
+def test_a_page_in_a_file_is_a_map_that_lives(town: Town, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "town & map.html"
+    with town.mapped("taxis", "--to", str(file)) as process:
+        browser.wait(file.exists, "the page is written", 120)
+        browser.open(file.as_uri())
+        assert browser.text("title") == "taxis · local"
+        assert f"step {town.step} " in browser.text("when")
+        assert browser.text("sample") == "201 objects"
+        assert f"A\nstation\n{town.size('station')}" in browser.text("queries")
+        assert "is not there" not in browser.text("queries")
+
+        drawn = browser.pixels()
+        assert drawn.get(STATION_HUE, 0) > 50  # the outline of the forecourt
+        browser.driver.find_element("id", "query-station").click()
+        browser.wait(lambda: browser.pixels().get(STATION_HUE, 0) == 0, "the query's colour is gone")
+        browser.driver.find_element("id", "query-station").click()
+
+        _moves_and_zooms(browser)
+        _tells_of_what_is_pointed_at(browser)
+
+        before, step = view(browser), town.step
+        town.run(20)
+        assert town.step == step + 20
+        browser.wait(lambda: f"step {town.step} " in browser.text("when"), "the new step is there")
+        assert view(browser) == before
+        browser.wait(lambda: "=" in browser.run("return location.hash"), "the view is remembered")
+        browser.driver.refresh()
+        browser.wait(lambda: browser.run("return document.documentElement.dataset.painted"), "it paints")
+        assert view(browser)["scale"] == pytest.approx(before["scale"], rel=1e-6)
+
+        process.send_signal(signal.SIGINT)
+        browser.wait(lambda: "the map was left at" in browser.text("status"), "the page hears of the end")
+    assert process.stderr is not None and "the last state, of step" in process.stderr.read()
+    assert browser.asked() == {file.as_uri()} | {url for url in browser.asked() if _is_its_own(url)}
+    assert browser.complaints() == []
+    assert not list(tmp_path.glob(".*"))
+
+
+def _is_its_own(url: str) -> bool:
+    """Whether an address is the browser's own business: its first, empty tab."""
+    return url.startswith(("chrome:", "chrome-untrusted:", "data:", "about:"))
+
+
+def _moves_and_zooms(browser: Browser) -> None:
+    browser.driver.find_element("id", "fit").click()
+    start = view(browser)
+    drag(browser, (300, 300), (360, 260))
+    moved = view(browser)
+    assert moved["x"] < start["x"] and moved["y"] < start["y"] and moved["scale"] == start["scale"]
+    here = browser.run("return [worldX(420), worldY(200)]")
+    mouse(browser, "mouseWheel", (420, 200), deltaX=0, deltaY=-300)
+    browser.wait(lambda: view(browser)["scale"] > 1.5 * moved["scale"], "the wheel zooms")
+    assert browser.run("return [worldX(420), worldY(200)]") == pytest.approx(here, abs=1e-6)
+    scale = view(browser)["scale"]
+    fingers = [[(200, 300), (300, 300)], [(150, 300), (350, 300)], [(100, 300), (400, 300)]]
+    for kind, points in zip(("touchStart", "touchMove", "touchMove"), fingers, strict=True):
+        touches = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+        browser.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+    browser.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    browser.wait(lambda: view(browser)["scale"] > 2 * scale, "two fingers zoom")
+    browser.run("document.activeElement.blur()")
+    browser.driver.switch_to.active_element.send_keys("0")
+    assert view(browser)["scale"] == pytest.approx(start["scale"])
+
+
+def _tells_of_what_is_pointed_at(browser: Browser) -> None:
+    key = browser.run("return state.objects.keys[state.queries[1].members[0]]")
+    mouse(browser, "mouseMoved", place(browser, key))
+    browser.wait(lambda: "speed" in browser.text("record"), "the record is shown")
+    record = browser.text("record")
+    assert "in" in record and "slot" in record and "status" in record
+    shown = {row.split(" ", 1)[0] for row in record.split("\n")}
+    assert {"oid", "lon", "lat", "ts", "status", "speed", "slot"} <= shown
+    mouse(browser, "mouseMoved", (2, 300))
+    browser.wait(lambda: browser.text("record") == "", "the record goes")
+
+
+def test_a_page_that_is_served_hears_of_each_step(town: Town, browser: Browser) -> None:
+    browser.asked()
+    browser.requests.clear()
+    with town.mapped("posts", "--serve") as process:
+        address = first_line(process, r"http://127\.0\.0\.1:\d+/")[0]
+        browser.open(address)
+        assert browser.text("title") == "posts · local"
+        browser.driver.find_element("id", "layer-slots").click()
+        browser.wait(lambda: len(browser.pixels()) > 5, "slots are coloured")
+        town.run(10)
+        browser.wait(lambda: f"step {town.step} " in browser.text("when"), "the new step is there")
+        with pytest.raises(HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(address, headers={"Host": "evil.example"}))
+        assert refused.value.code == 403
+        with pytest.raises(HTTPError) as missing:
+            urllib.request.urlopen(address + "nothing")
+        assert missing.value.code == 404
+        process.send_signal(signal.SIGINT)
+        browser.wait(lambda: "the map was left at" in browser.text("status"), "the page hears of the end")
+    asked = {url for url in browser.asked() if not _is_its_own(url)}
+    assert {url for url in asked if not url.startswith("file:")} <= {address, address + "events"}
+
+
+def test_dark_and_light_follow_the_browser_and_the_button(
+    town: Town, browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "map.html"
+    with town.mapped("taxis", "--to", str(file), "--once") as process:
+        process.wait(120)
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    emulated = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", emulated)
+    browser.open(file.as_uri())
+    assert "one picture, taken at" in browser.text("status")
+    assert browser.run(paper) == "rgb(18, 22, 28)"
+    assert STATION_HUE not in browser.pixels()
+    browser.driver.find_element("id", "theme").click()
+    assert browser.run(paper) == "rgb(251, 250, 247)"
+    browser.wait(lambda: STATION_HUE in browser.pixels(), "the light colours are there")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path: Path, town: Town) -> None:
+    from stqsh.shell.map.page import page
+    from stqsh.shell.map.state import States
+
+    state = States(town.feed()).next()
+    assert state is not None
+    old = json.loads(state) | {"written": int(time.time() * 1000) - 60_000}
+    file = tmp_path / "old.html"
+    file.write_bytes(page(json.dumps(old).encode()))
+    browser.open(file.as_uri())
+    assert "no news since" in browser.text("status")

@@ -1,0 +1,69 @@
+"""What a page is made of: a state of columns, a sample of very many objects, nothing that could break out."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.session.maps.feed import Drawn, Scene
+from stqsh.session.maps.outlines import Outline
+from stqsh.session.maps.places import Places
+from stqsh.session.records import Progress, StreamRow
+from stqsh.shell.map.page import page
+from stqsh.shell.map.state import scene_json
+from tests.shell.samples import query
+
+KEYS = ["</script><script>alert(1)</script>", "plain", "two"]
+
+
+def scene() -> Scene:
+    keys = pa.array(KEYS)
+    records = pa.table({"oid": keys, "at": pa.array([0, 1_500_000, None], pa.timestamp("us", tz="UTC"))})
+    x, y = np.array([10.123456789, 11, 12]), np.array([50.0, 51, 52])
+    places = Places(7, 6_000_000, keys, x, y, np.array([0, 1, -1], np.int32), 3_000, records)
+    one = query(4, "q")
+    one.spec.update({"region": {"type": "nearest", "k": 2, "focal": "two"}, "text": "SELECT …"})
+    outline = Outline("q", (), (12.0, 52.0), "two")
+    drawn = Drawn(one, outline, np.array([0, 1]), 2, 2)
+    area = Outline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))
+    stream = StreamRow(1, "taxis", {"key": "oid", "planar": False})
+    return Scene(stream, Progress(1, 7), places, (drawn,), (area,))
+
+
+def test_a_state_has_a_scene_in_columns() -> None:
+    value: dict[str, Any] = json.loads(scene_json(scene(), {"session": "s", "ended": None}))
+    assert value["objects"] == {
+        "there": 3000,
+        "x": [10.1234568, 11.0, 12.0],
+        "y": [50.0, 51.0, 52.0],
+        "slot": [0, 1, -1],
+        "keys": KEYS,
+        "columns": {"oid": KEYS, "at": ["1970-01-01T00:00:00Z", "1970-01-01T00:00:01.5Z", None]},
+    }
+    [told] = value["queries"]
+    assert (told["letter"], told["members"], told["centre"], told["focal"]) == ("A", [0, 1], [12.0, 52.0], 2)
+    assert (told["about"], told["focalKey"], told["size"]) == ("NEAREST 2 TO 'two'", "two", 2)
+    assert value["areas"] == [{"name": "corner", "rings": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}]
+    assert (value["step"], value["at"], value["session"]) == (7, "1970-01-01T00:00:06Z", "s")
+
+
+def test_a_page_holds_its_state_and_nothing_breaks_out_of_it() -> None:
+    state = scene_json(scene(), {"session": "s"})
+    made = page(state).decode()
+    begin = made.index('<script id="state" type="application/json">') + len(
+        '<script id="state" type="application/json">'
+    )
+    held = made[begin : made.index("</script>", begin)]
+    assert json.loads(held) == json.loads(state)
+    assert "alert(1)</script>" not in made
+
+
+def test_a_page_names_no_address_beyond_itself() -> None:
+    made = page(b"{}").decode()
+    assert "http:" not in made and "https:" not in made and "//" not in made.replace("// ", "")
+    assert "default-src 'none'" in made
+    assert SimpleNamespace(size=len(made)).size < 60_000

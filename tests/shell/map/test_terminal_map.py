@@ -1,0 +1,139 @@
+"""The map in a pseudo-terminal of 80 by 24: read, moved, left; in colour, without, and in plain ASCII."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from tests.shell.map.conftest import Town
+from tests.shell.terminal import STQSH, Terminal
+
+COLOUR = re.compile(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m")
+
+
+def opened(town: Town, *words: str, **more: str) -> Terminal:
+    return Terminal({**town.environ, **more}, "map", "--session", "local", *words, size=(80, 24))
+
+
+def test_a_map_fits_80_by_24_and_shows_the_answers_with_their_letters(town: Town) -> None:
+    terminal = opened(town, "taxis")
+    terminal.wait(r"q leaves")
+    sizes = [town.size(name) for name in ("station", "caller", "favourite", "make_way")]
+    terminal.wait("A station {}  B caller {}  C favourite {}  D make_way {} @ambulance".format(*sizes))
+    lines = terminal.text().split("\n")
+    assert lines[0].startswith(f"taxis  201 objects  step {town.step}  2025-06-14T18:0")
+    assert (lines[1], lines[21][0], lines[21][-1]) == ("┌" + "─" * 78 + "┐", "└", "┘")
+    assert all(line[0] in "│├" and line[-1] == "│" for line in lines[2:21])
+    drawn = "".join(lines[2:21])
+    assert (
+        "@" in drawn and "B" in drawn and "+" in drawn and "make_way" not in drawn
+    )  # too small for its name
+    assert "├50.02" in terminal.text() and "┴10.04" in lines[21]
+    assert re.search(r"├─+┤ 1 km", lines[23])
+    terminal.keys("q")
+    left = terminal.wait("left the map of taxis; it goes on")
+    assert "A station" in left and "q leaves" not in left and "└" in left
+
+
+def test_keys_move_zoom_pick_follow_and_hide(town: Town) -> None:
+    terminal = opened(town, "taxis")
+    terminal.wait("A station")
+    terminal.settle()
+    before = terminal.text().split("\n")
+    terminal.keys("+")
+    terminal.wait("500 m")
+    terminal.keys("\x1b[D\x1b[D\x1b[D\x1b[D")
+    terminal.wait("taxis  [0-9]+ of 201 objects")
+    terminal.keys("0")
+    terminal.wait("taxis  201 objects")
+    terminal.settle()
+    assert terminal.text().split("\n")[1:] == before[1:]
+    terminal.keys("n")
+    terminal.wait(r"oid +(taxi-\d+|ambulance)(.|\n)*speed")
+    terminal.keys("\x1b")
+    terminal.settle()
+    assert "speed" not in terminal.text()
+    terminal.keys("/taxi-042\r")
+    terminal.wait(r"oid +taxi-042")
+    terminal.keys("\x1bt")
+    terminal.wait("follows ambulance")
+    terminal.keys("1")
+    terminal.wait(r"\(A station\)")
+    terminal.keys("?")
+    terminal.wait("hide a query")
+    terminal.keys("\x03")
+    terminal.wait("left the map")
+
+
+def test_a_map_is_live(town: Town) -> None:
+    terminal = opened(town, "taxis")
+    terminal.wait(f"step {town.step} ")
+    town.run(16)
+    terminal.wait(f"step {town.step} ")
+    terminal.wait(f"A station {town.size('station')} ")
+    terminal.keys(" ")
+    terminal.wait("stands still")
+    town.run(1)
+    terminal.settle()
+    terminal.keys(" ")
+    terminal.wait(f"step {town.step} ")
+    terminal.keys("q")
+    terminal.wait("left the map")
+
+
+def test_without_colours_and_without_utf_8_all_can_still_be_read(town: Town) -> None:
+    terminal = opened(town, "taxis", NO_COLOR="1", LC_ALL="C")
+    received: list[bytes] = []
+    feed = terminal._stream.feed
+    terminal._stream.feed = lambda data: (received.append(data), feed(data))[1]  # type: ignore[method-assign]
+    text = terminal.wait(r"A station \d+  B caller 3(.|\n)*q leaves")
+    assert text.isascii() and "|" in text and "@" in text and "+----" in text
+    terminal.keys("s")
+    terminal.wait("slots 0 1")
+    terminal.settle()
+    drawn = "".join(line[1:-1] for line in terminal.text().split("\n")[2:21])
+    assert drawn.count("0") + drawn.count("1") > 60  # a digit for an object: its slot
+    terminal.keys("q")
+    terminal.wait("left the map")
+    assert not COLOUR.search(b"".join(received))
+
+
+def test_colours_are_used_where_they_may_be(town: Town) -> None:
+    terminal = opened(town, "posts")
+    terminal.wait("A wanted")
+    terminal.settle()
+    cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
+    assert {cell.fg for cell in cells if cell.data == "A"} & {"brightgreen"}
+    terminal.keys("q")
+    terminal.wait("left the map")
+
+
+def test_without_a_terminal_it_is_one_frame_of_text(town: Town) -> None:
+    done = subprocess.run(
+        [*STQSH, "map", "--session", "local", "make_way"], env=town.environ, capture_output=True, check=True
+    )
+    lines = done.stdout.decode().split("\n")
+    assert (len(lines), lines[0][:17]) == (25, "taxis  201 object")
+    assert f"A make_way {town.size('make_way')} @ambulance" in lines[22]
+    assert b"\x1b" not in done.stdout
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["nothing"], "unknown stream or query 'nothing'", 2),
+        ([], "say which: MAP taxis; MAP posts", 2),
+        (["posts", "station"], "station asks about taxis", 2),
+        (["--serve", "--to", "f.html"], "not both", 2),
+        (["--serve", "99999"], "up to 65535", 2),
+        (["taxis", "--to", "no/such/folder/map.html"], "cannot write no/such/folder/map.html", 1),
+    ],
+)
+def test_what_cannot_be_is_said(town: Town, words: list[str], said: str, code: int) -> None:
+    command = [*STQSH, "map", "--session", "local", *words]
+    done = subprocess.run(command, env=town.environ, capture_output=True, text=True, check=False)
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (code, "")
