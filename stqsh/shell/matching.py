@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A filter on updates: `sign` is +1, -1 or 0 for both; `text` stands in any shown column, in any case."""
+    """A filter on updates: `sign` is +1, -1 or 0 for both; `text` stands in any shown column, in any case.
+
+    `names`: names of queries are shown, too.
+    """
 
     sign: int = 0
     text: str = ""
+    names: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.sign or self.text)
@@ -66,7 +70,7 @@ class Wanted:
 
         text = self.text.lower()
         reasons = [code for code, name in enumerate(REASONS) if code and text in name]
-        queries = [query.id for query in occurring(updates) if text in query.name.lower()]
+        queries = [one.id for one in occurring(updates) if self.names and text in one.name.lower()]
         table = updates.table
         named = np.isin(table.column("query").to_numpy(), queries)
         return np.asarray(named | np.isin(table.column("why").to_numpy(), reasons))
@@ -83,12 +87,12 @@ class Wanted:
 ALL = Wanted()
 
 
-def wanted(typed: str) -> Wanted:
+def wanted(typed: str, *, names: bool = False) -> Wanted:
     """The filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
     sign, space, text = typed.strip().partition(" ")
     if sign in ("+", "-"):
-        return Wanted(1 if sign == "+" else -1, text.strip())
-    return Wanted(0, sign + space + text)
+        return Wanted(1 if sign == "+" else -1, text.strip(), names)
+    return Wanted(0, sign + space + text, names) if sign else ALL
 
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:

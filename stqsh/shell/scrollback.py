@@ -147,7 +147,7 @@ class ScrollBack:
         return [("class:dim", fitted([*parts, *hints], width))]
 
     def _filter(self, typed: str) -> None:
-        self.wanted, self.offset = wanted(typed), 0
+        self.wanted, self.offset = wanted(typed, names=self.wanted.names), 0
 
     def _move(self, key: str) -> None:
         steps = {"up": 1, "down": -1, "pageup": self._page, "pagedown": -self._page}

@@ -165,7 +165,7 @@ class LiveView:
 
     def _filter(self, typed: str) -> None:
         """Show rows that fit from now on, after the last of them that came before."""
-        new = wanted(typed)
+        new = wanted(typed, names=not self.one_query)
         if new == self.wanted:
             return
         self.wanted, self._fitted = new, 0
@@ -180,7 +180,8 @@ class LiveView:
 
         target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
         lines = UpdateLines(target, is_narrow=self._lines.is_narrow)
-        back = ScrollBack(self._kept, lines, self.wanted, lambda: waiting_text(feed))
+        only = replace(self.wanted, names=not self.one_query)
+        back = ScrollBack(self._kept, lines, only, lambda: waiting_text(feed))
         self.screen.pause()
         back.show(self.scheme, move)
         if back.is_left:

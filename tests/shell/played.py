@@ -1,10 +1,10 @@
 """Plays the engine of a session for tests of live views: writes an update log at a pace, and nothing else.
 
-    python -m tests.shell.played ROOT SESSION UPDATES_A_SECOND [SECONDS]
+    python -m tests.shell.played ROOT SESSION UPDATES_A_SECOND [STEPS]
 
 Queries `busy` and `calm` are registered before the first batch. Each batch of `busy` takes back what the
 batch before it brought (half of the updates) and brings as much anew, so that the answer is always the last
-batch's; `calm` gets a row with each tenth batch. It ends after SECONDS, or when it is told to (TERM).
+batch's; `calm` gets a row with each tenth batch. It ends when it is told to (TERM), or its parent has gone.
 """
 
 from __future__ import annotations
@@ -94,20 +94,21 @@ def deliver(home: SessionHome, db: ControlDb, step: int, a_second: int) -> None:
     record_batch(db, progress, BatchEffects(sizes=sizes))
 
 
-def play(root: Path, name: str, a_second: int, seconds: float) -> None:
-    """Write batches at their times until it is over."""
+def play(root: Path, name: str, a_second: int, steps: int) -> None:
+    """Write batches at their times, `steps` of them where that is not 0; then only live on."""
     home, db = prepare(root, name)
-    started = wall_clock_us()
+    started, parent = wall_clock_us(), os.getppid()
     began, before = time.monotonic(), read_progress(db).step
     step = before
-    while time.monotonic() - began < seconds:
+    while os.getppid() == parent:
         write_engine(home, EngineInfo(os.getpid(), started, wall_clock_us(), "ready"))
-        step += 1
-        deliver(home, db, step, a_second)
-        time.sleep(max(0.0, began + (step - before) / BATCHES_A_SECOND - time.monotonic()))
+        if not steps or step < steps:
+            step += 1
+            deliver(home, db, step, a_second)
+        time.sleep(max(0.05, began + (step - before) / BATCHES_A_SECOND - time.monotonic()))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    root_, name_, a_second_, *seconds_ = sys.argv[1:]
-    play(Path(root_), name_, int(a_second_), float(seconds_[0]) if seconds_ else 600.0)
+    root_, name_, a_second_, *steps_ = sys.argv[1:]
+    play(Path(root_), name_, int(a_second_), int(steps_[0]) if steps_ else 0)

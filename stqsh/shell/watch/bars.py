@@ -28,6 +28,8 @@ def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
 
 def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
     """The records of the last batch on each slot, as bars where they have room, else a character a slot."""
+    if not slots:
+        return [("class:dim", "no slot has told of its load yet")]
     loads = [slot.get("records") or 0 for slot in slots]
     most = max(loads, default=0)
     line: Line = [("class:dim", "slots")]
@@ -40,7 +42,7 @@ def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
             ("", f" {grouped(load)}"),
         ]
     if sum(len(text) for _, text, *_ in line) <= width - len(_UNIT):
-        return [*line, ("class:dim", _UNIT)] if slots else [("class:dim", "no slot has told of its load yet")]
+        return [*line, ("class:dim", _UNIT)]
     spread = f"  {grouped(min(loads))} to {grouped(most)}{_UNIT}"
     return [("class:dim", f"{len(slots)} slots  "), ("class:bar", sparkline(loads)), ("class:dim", spread)]
 

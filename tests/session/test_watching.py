@@ -1,0 +1,108 @@
+"""Answers as they stand, kept as the update log grows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.errors import EngineDead
+from stqsh.session import changes
+from stqsh.session.updates import last_of_each_key
+from stqsh.session.watching import Watching, folded
+
+
+def keys(standing):
+    return [] if standing.answer is None else standing.answer.table.column("key").to_pylist()
+
+
+def latest(watching, step):
+    """What is given for the first batch at a step or after it."""
+    return next(found for progress, found in watching.standings() if progress.step >= step)
+
+
+def test_answers_stand_as_they_are_after_the_last_batch(link, deliver, query):
+    watching = Watching((query,), link)
+    looks = watching.standings()
+    _, (standing,) = next(looks)
+    assert (standing.size, standing.total, standing.accuracy) == (0, 0, "")
+    deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)))
+    _, (standing,) = next(looks)
+    assert keys(standing) == ["a", "b"]
+    deliver(
+        (2, query.id, -1, 1, ("a", 0.0)), (3, query.id, 1, 0, ("c", 1.0)), (2, 999, 1, 0, ("x", 0.0)), steps=2
+    )
+    _, (standing,) = next(looks)
+    assert keys(standing) == ["b", "c"]  # who came last stands last
+    assert (standing.sent, standing.total) == ({1: 2, 2: 1, 3: 1}, 4)
+
+
+def test_a_long_log_is_read_from_its_beginning(link, deliver, query):
+    for step in range(1, 80):
+        deliver((step, query.id, 1, 0, (f"k{step:02}", 0.0)))
+    (standing,) = latest(Watching((query,), link), 79)
+    assert keys(standing) == [f"k{step:02}" for step in range(1, 80)]
+
+
+def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):
+    looks = Watching((query,), link).standings()
+    deliver((1, query.id, 1, 0, ("a", 0.0)))
+    assert next(looks)[1][0].query.state == "active"
+    changes.change_query(link.db, "drop", "DROP QUERY q;", query)
+    deliver((2, query.id, -1, 8, ("a", 0.0)))
+    _, (standing,) = next(looks)
+    assert (standing.query.state, standing.size) == ("dropped", 0)
+
+
+def test_a_dead_engine_ends_it(link, deliver, query, monkeypatch):
+    def check(home):
+        raise EngineDead("the engine is not there any more")
+
+    link.wake()
+    monkeypatch.setattr("stqsh.session.link.check_alive", check)
+    with pytest.raises(EngineDead, match="not there"):
+        next(Watching((query,), link).standings())
+
+
+STEPS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6), max_size=8)
+
+
+def log_of(steps):
+    """The updates of the steps that make sense: who is in goes out, who is out comes in; `-` before `+`."""
+    members: set[int] = set()
+    rows = []
+    for number, wished in enumerate(steps, 1):
+        step = []
+        for key, both in dict(wished).items():
+            if key in members:
+                step.append((number, -1, key))
+                members.discard(key)
+            if both:
+                step.append((number, 1, key))
+                members.add(key)
+        rows.append(sorted(step, key=lambda row: row[1]))
+    return rows, members
+
+
+def table(rows):
+    columns = zip(*rows, strict=True) if rows else [(), (), ()]
+    kinds = (pa.int64(), pa.int8(), pa.int64())
+    return pa.table(
+        [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], names=["step", "op", "key"]
+    )
+
+
+@given(STEPS, st.integers(1, 4))
+def test_folding_piece_by_piece_gives_the_members(steps, size):
+    rows, members = log_of(steps)
+    answer = None
+    for start in range(0, len(rows), size):
+        piece = [row for step in rows[start : start + size] for row in step]
+        answer = folded(answer, table(piece))
+    found = [] if answer is None else answer.column("key").to_pylist()
+    assert sorted(found) == sorted(members)
+    if answer is not None:
+        assert answer.column("step").to_pylist() == sorted(answer.column("step").to_pylist())
+        whole = last_of_each_key(table([row for step in rows for row in step]))
+        assert sorted(found) == [row["key"] for row in whole.to_pylist() if row["op"] > 0]
