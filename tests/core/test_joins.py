@@ -87,7 +87,7 @@ def test_regions_are_those_of_the_formula(planar):
     draw = np.random.default_rng(5)
     x, y = draw.uniform(-180, 180, 500), draw.uniform(-89.9, 89.9, 500)
     w, h = draw.uniform(0, 9000, 500), draw.uniform(0, 9000, 500)
-    found = regions(x, y, w, h, planar)
+    found = regions(x, y, (w, h), np.full(len(x), np.nan), planar)
     for i in range(500):
         dx, dy = w[i] / 2, h[i] / 2
         if not planar:
