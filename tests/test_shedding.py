@@ -18,7 +18,7 @@ from stqsh.session.memory import Order
 from stqsh.session.results import Message, Rows
 from stqsh.session.running import Running
 
-STEPS = 60
+STEPS = 120
 CREATE = (
     "CREATE MOVING STREAM cars (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE '{}'"
     " PLANAR REPORT EVERY 3 s MAX SPEED 0.1 RETAIN SIGNIFICANT;"
@@ -35,7 +35,7 @@ def write_cars(file: Path, count: int = 100) -> None:
     """Cars on a line, one unit apart, that tremble and report in two of three seconds."""
     rows = ["oid,x,y,ts"]
     for step in range(STEPS):
-        at = f"2025-01-01T00:00:{step:02d}Z"
+        at = f"2025-01-01T00:{step // 60:02d}:{step % 60:02d}Z"
         for car in range(count):
             if (step + car) % 3:
                 rows.append(f"c{car},{car + 0.01 * ((step + car) % 2)},50,{at}")
@@ -220,7 +220,7 @@ def test_who_tails_an_approximate_query_is_told_once_and_who_selects_too(tmp_pat
         ]
         explained = {row["item"]: row["value"] for row in table(opened, "EXPLAIN everyone")}
         assert accuracy < 1
-        assert explained["accuracy"].startswith("accuracy 0.")
+        assert explained["accuracy"] == accuracy
 
 
 def test_where_no_state_can_be_read_nothing_is_made_up(

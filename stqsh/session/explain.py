@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from stqsh.session.accuracy import accuracies
+from stqsh.session.accuracy import accuracies, accuracy_shown
 from stqsh.session.catalogue import query_by_id
 from stqsh.session.desk import Desk
 from stqsh.session.memory import is_significant
@@ -95,7 +95,7 @@ def _kept(desk: Desk, spec: Spec, stream: Spec) -> list[Item]:
     query = query_by_id(desk.link.db, spec["id"])
     accuracy = accuracies(desk.link, [query])[query.id]
     return [("answers from", "what is significant: in a query's region or cache area"),
-            ("accuracy", accuracy.text())]  # fmt: skip
+            ("accuracy", accuracy_shown(accuracy))]  # fmt: skip
 
 
 def _slots(told: Spec, stream: Spec) -> str:

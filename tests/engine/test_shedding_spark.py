@@ -1,0 +1,106 @@
+"""Load shedding through Spark: what slots are told, what users see, and that `kill -9` changes none of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stqsh.session.client import Session, connect
+from stqsh.session.process import is_alive, read_engine
+from tests.test_recovery import processes
+from tests.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
+]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("shedding")
+    write_cars(folder / "cars.csv")
+    with connect(home=folder / "home", temporary=True, autoplay=False) as session:
+        say(session, CREATE.format(folder / "cars.csv") + QUERIES)
+        run(session, 6)
+        yield session
+
+
+def batches(opened: Session, count: int) -> list[tuple[str, str, str]]:
+    """Run so many batches of two steps; orders come between them."""
+    return [update for _ in range(count) for update in run(opened, 2)]
+
+
+def kill(opened: Session) -> None:
+    """Take the engine and all its processes away, and start it again."""
+    info = read_engine(opened.home)
+    assert info is not None
+    for pid in [pid for pid, _ in processes(info.pid)] + [info.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    while is_alive(read_engine(opened.home)):
+        time.sleep(0.05)
+    opened.start_engine()
+
+
+def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> None:
+    assert status(opened)["answers"] == "exact"
+    say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
+    shed = batches(opened, 3)
+    assert {(query, why) for query, why, _ in shed} == {("everyone", "shed")}
+    row = load(opened)
+    assert row["objects"] <= row["target"] == 72
+    assert row["objects"] + row["shadow"] == 100
+    assert status(opened)["answers"].startswith("1 of 4 approximate, least accuracy 0.")
+    assert status(opened)["shedding"] == f"object, k 2, {row['shadow']} % dropped"
+    given = orders(opened)
+    assert [order.k for order in given] == [2]
+
+    kill(opened)
+    assert batches(opened, 1) == []
+    assert (load(opened)["objects"], load(opened)["k"]) == (row["objects"], 2)
+    assert orders(opened) == given
+
+    say(opened, "SET shedding = off")
+    back = batches(opened, 2)
+    assert sorted((query, key) for query, _, key in back) == sorted((query, key) for query, _, key in shed)
+    assert {why for _, why, _ in back} == {"+"}
+    assert status(opened)["answers"] == "exact"
+
+
+def test_regions_shrink_through_a_kill_and_grow_back(opened: Session) -> None:
+    say(opened, "SET shedding.budget = 80; SET shedding = query;")
+    shed = batches(opened, 6)
+    for _ in range(10):  # each shrinks the regions until what they hold fits
+        if load(opened)["objects"] <= 80:
+            break
+        shed += batches(opened, 1)
+    assert {query for query, why, _ in shed if why == "shed"} >= {"everyone", "half", "careful"}
+    row, given = load(opened), orders(opened)
+    assert row["objects"] <= 80
+    assert (row["cache"], row["area"]) == (0.0, given[-1].area)
+    assert given[-1].area < 1
+    by_query = {row["query"]: row for row in table(opened, "SHOW CACHE")}
+    assert by_query["careful"]["accuracy"] == 0.9
+
+    kill(opened)
+    batches(opened, 1)
+    assert load(opened)["cache"] == 0.0
+    assert load(opened)["area"] == pytest.approx(given[-1].area, abs=0.05)
+    assert orders(opened)[: len(given)] == given
+
+    say(opened, "SET shedding = off")
+    batches(opened, 1)
+    assert "not settled before step" in status(opened)["answers"]
+    batches(opened, 2)
+    assert status(opened)["answers"] == "exact"
+    assert load(opened)["objects"] == 100
