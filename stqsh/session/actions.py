@@ -36,7 +36,7 @@ from stqsh.session.following import Following, TailOptions
 from stqsh.session.manual import help_text
 from stqsh.session.memory import is_significant
 from stqsh.session.records import QueryRow, Spec, StreamRow
-from stqsh.session.results import Answer, Message, Outcome
+from stqsh.session.results import Answer, Message, Outcome, Waiting
 from stqsh.session.running import Running
 from stqsh.session.show import SUBJECTS
 from stqsh.session.tuning import set_setting
@@ -199,7 +199,8 @@ def select(desk: Desk, statement: ast.Select) -> Iterator[Outcome]:
     """SELECT: a snapshot, answered once."""
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
-        yield Message(f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)")
+        text = f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)"
+        yield Waiting(text, lambda tell: desk.snapshots.wait_for(stream, tell))
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
     if is_significant(stream):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,37 +14,44 @@ if TYPE_CHECKING:
     from stqsh.session.process import EngineInfo
 
 _LINES = 5
-_FRAMES = ("\tat ", "    at ", "  File ", "    ", "\t...")
+_FRAMES = ("\tat ", "    at ", "  File ", "    ", "\t...", "Traceback (most recent")
 _USUAL = (
     "WARNING: Using incubator modules",
     "Setting default log level",
     "To adjust logging level",
+    "Streaming TransformWithState",
     "BrokenPipeError",  # what is left of a killed engine says of its end of the pipe
     "ConnectionResetError",
 )
 """Lines that say nothing of why an engine has gone."""
+_MEMORY = ("OutOfMemory", "MemoryError")
+_REAPED_S = 1.0
+"""So long a process that is dead may take until its exit code is there: its threads end one by one."""
 
 
 def last_words(home: SessionHome, info: EngineInfo) -> str:
     """Why the engine has gone, as far as can be told: a line, and the last lines of its log that matter."""
     if info.state == "failed" and info.message:
         return f"the engine failed: {info.message}"
-    gone = f"the engine (pid {info.pid}) is not running any more{_ending(info.pid)}"
-    return "\n  ".join([gone, *telling_lines(home.engine_log)])
+    ending, lines = _ending(info.pid), telling_lines(home.engine_log)
+    if ending:  # what its parts said of that is no reason
+        lines = [line for line in lines if any(word in line for word in _MEMORY)]
+    return "\n  ".join([f"the engine (pid {info.pid}) is not running any more{ending}", *lines])
 
 
 def _ending(pid: int) -> str:
     """How a process ended, where this one started it and a signal did it."""
     child = procfs.children.get(pid)
-    code = None if child is None else child.poll()
-    if code is None or code >= 0:
+    if child is None:
         return ""
-    if -code == signal.SIGKILL:
+    try:
+        code = child.wait(_REAPED_S)
+    except subprocess.TimeoutExpired:
+        return ""
+    if code == -signal.SIGKILL:
         return ": it was killed (SIGKILL); if nobody did that, the machine ran out of memory (stqsh doctor)"
-    name = str(-code)
-    with suppress(ValueError):
-        name = signal.Signals(-code).name
-    return f": {name} ended it"
+    names = {number.value: number.name for number in signal.Signals}
+    return f": {names.get(-code, -code)} ended it" if code < 0 else ""
 
 
 def telling_lines(log: Path) -> list[str]:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from stqsh.session.records import QueryRow, StreamRow
+from stqsh.session.records import Progress, QueryRow, StreamRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,16 @@ class Message:
     """Something to tell the user: one or more lines of text, not data."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Message):
+    """Says what the session waits for before it goes on; `wait` waits, and tells the progress meanwhile.
+
+    Who does not call it waits all the same, with the next outcome.
+    """
+
+    wait: Callable[[Callable[[Progress], None]], None]
 
 
 @dataclass(frozen=True, slots=True)

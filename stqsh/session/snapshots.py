@@ -76,11 +76,16 @@ class Snapshots:
         """Whether a stream plays and no step has taken it in yet: it would look empty by mistake."""
         return self._link.progress().seq < stream["id"] and plays(self._link.db, stream["id"])
 
-    def wait_for(self, stream: Spec) -> None:
-        """Wait until a stream that plays has begun, or is paused or dropped instead. Raises as `ask` does."""
+    def wait_for(self, stream: Spec, tell: Callable[[Progress], None] | None = None) -> None:
+        """Wait until a stream that plays has begun, or is paused or dropped instead. Raises as `ask` does.
+
+        `tell` is told the progress at each look.
+        """
         for progress in self._link.watch():
             if progress.seq >= stream["id"] or not plays(self._link.db, stream["id"]):
                 return
+            if tell is not None:
+                tell(progress)
 
     def ask(self, spec: Spec, stream: Spec) -> Found:
         """Answer a snapshot spec over a stream, whose StreamSpec is given.

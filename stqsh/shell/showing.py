@@ -12,7 +12,7 @@ from stqsh.shell.guard import coloured
 if TYPE_CHECKING:
     from stqsh.session.client import Session
     from stqsh.session.following import Following
-    from stqsh.session.results import Outcome
+    from stqsh.session.results import Outcome, Waiting
     from stqsh.shell.console import Console
     from stqsh.shell.output import Writer
     from stqsh.shell.repeating import Every
@@ -47,6 +47,8 @@ class Showing:
         from stqsh.session import following, results, running, watching
 
         match outcome:
+            case results.Waiting():
+                self._wait(session, outcome)
             case results.Message():
                 self.text(outcome.text)
             case results.Script():
@@ -94,6 +96,18 @@ class Showing:
 
         title = " ".join(statement.text.split())
         repeating.repeat_in_place(how, title, lines, sys.stdout.buffer)
+
+    def _wait(self, session: Session, waiting: Waiting) -> None:
+        """Show that the session is alive while something is waited for."""
+        from stqsh.shell.status import alive_text
+
+        screen = self._screen()
+        try:
+            waiting.wait(
+                lambda progress: screen.status(f"{waiting.text}  {alive_text(session.home, progress)}")
+            )
+        finally:
+            screen.close()
 
     def _data(self, write: Callable[[Writer], None], format_: str | None) -> None:
         """Write an answer where it is to go."""

@@ -97,6 +97,19 @@ def test_a_crash_tells_the_lines_of_the_log_that_matter(home):
     assert "Traceback" not in caught.value.message and "engine.log" in caught.value.hint
 
 
+def test_a_killed_engine_is_said_to_be_killed_and_what_its_parts_said_of_that_is_not(home):
+    noisy = ENGINE % 'print("BrokenPipeError: at the other end", flush=True); say("ready"); time.sleep(60)'
+    started = ensure_engine(home, command(noisy))
+    wait_until_ready(home)
+    os.kill(started.pid, signal.SIGKILL)
+    with pytest.raises(EngineDead) as caught:
+        for _ in range(200):
+            check_alive(home)
+            time.sleep(0.02)
+    assert "it was killed (SIGKILL)" in caught.value.message
+    assert "BrokenPipe" not in caught.value.message
+
+
 def test_a_killed_engine_is_started_again_and_its_children_are_ended(home):
     parent = ENGINE % (
         'import subprocess; child = subprocess.Popen(["sleep", "60"]); '
