@@ -21,6 +21,7 @@ from support.budget import share
 from core.slots import TICK, Slot, records, register, stats, updates
 from stqsh.core.chunks import pack_json
 from stqsh.core.kernels.distance import distance
+from stqsh.core.kernels.moving import extended
 from stqsh.core.kernels.moving import region as rectangle_around
 from stqsh.core.objects.table import ObjectTable
 from stqsh.core.significance.reach import reach
@@ -471,6 +472,28 @@ def test_a_full_cache_gives_the_answers_of_a_stream_that_retains_all(seed, where
         for retain in ("significant", "all")
     )
     assert answers(significant, 40) == answers(all_, 40)
+
+
+@pytest.mark.parametrize("latitude", [0.0, 60.0, -88.9, 89.95])
+def test_extended_rectangles_hold_what_they_may_become(latitude):
+    draw = np.random.default_rng(7)
+    for _ in range(300):
+        x, y = draw.choice([10.0, 179.99]), latitude + draw.uniform(-0.01, 0.01)
+        sides, far = tuple(draw.uniform(0, 9000, 2).tolist()), draw.uniform(1, 9000)
+        x1, y1, x2, y2 = extended(x, y, sides, far, False)
+        place = destination(x, y, draw.uniform(0, 360), draw.choice([0.3, 1.0]) * far * (1 - 1e-9))
+        becomes = rectangle_around(*place, *sides, False)
+        assert y1 <= becomes[1] <= becomes[3] <= y2
+        assert x1 <= becomes[0] <= becomes[2] <= x2
+
+
+def destination(lon, lat, bearing, metres):
+    """Where one gets to on the sphere."""
+    up, turn, angle = math.radians(lat), math.radians(bearing), metres / 6371008.8
+    high = math.asin(math.sin(up) * math.cos(angle) + math.cos(up) * math.sin(angle) * math.cos(turn))
+    ahead = math.cos(angle) - math.sin(up) * math.sin(high)
+    side = math.atan2(math.sin(turn) * math.sin(angle) * math.cos(up), ahead)
+    return (lon + math.degrees(side) + 540) % 360 - 180, math.degrees(high)
 
 
 def test_a_cache_of_nothing_misses_who_lies_before_a_moving_region():
