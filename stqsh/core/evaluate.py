@@ -111,11 +111,11 @@ class _Evaluation:
         return out
 
     def _pieces(self, spec: Spec, whole: Piece) -> Iterable[Piece]:
-        merges = self._merges(spec, whole.commands)
         if whole.commands.stream_dropped:
             return [whole]
         if is_significant(spec):
             return single_steps(whole, partial(is_watched, self.state, spec["id"]))
+        merges = self._merges(spec, whole.commands)
         return pieces(whole, partial(self._known, spec)) if merges else [whole]
 
     def _whole(self, spec: Spec, chunks: list[Chunk]) -> Piece:
@@ -144,8 +144,8 @@ class _Evaluation:
         """Take a piece in: what it tells, and how many objects there are then."""
         report, begun = Report(), perf_counter_ns()
         batch = self._batch(spec, piece)
-        verdict = take_out(batch)
         decoded = perf_counter_ns()
+        verdict = take_out(batch)
         for name, kind in KINDS.items():
             kind.step(replace(batch, commands=batch.commands.of_kind(name)), report)
         told = chunks_of(self.slot, batch.objects, report)
