@@ -20,7 +20,7 @@ from stqsh.profile import load_profile
 from stqsh.session.control import ControlDb
 from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress
-from stqsh.session.results import Message, Rows, Script
+from stqsh.session.results import Message, Rows, Script, Waiting
 from stqsh.shell.app import Shell
 from stqsh.shell.backstage import Glance
 from stqsh.shell.commands import COMMANDS
@@ -150,6 +150,20 @@ def test_a_script_can_be_included(typed: Any, tmp_path: Path) -> None:
 def test_a_session_that_does_not_open_ends_the_shell_with_the_reason(typed: Any) -> None:
     with pytest.raises(HomeError, match="no home"):
         typed("", HomeError("no home"))
+
+
+def test_while_a_stream_is_waited_for_the_session_shows_that_it_lives(typed: Any, tmp_path: Path) -> None:
+    told: list[Progress] = []
+
+    def wait(tell: Callable[[Progress], None]) -> None:
+        told.append(Progress())
+        tell(told[-1])
+
+    waiting = Waiting("waiting for taxis", wait)
+    session = Session(tmp_path, {"SELECT COUNT(*) FROM taxis": waiting})
+    shown = typed("SELECT COUNT(*) FROM taxis;\r\\q\r", session)
+    assert told
+    assert "waiting for taxis  engine not started" in shown
 
 
 def test_the_history_keeps_whole_statements_for_its_owner_only(typed: Any, tmp_path: Path) -> None:
