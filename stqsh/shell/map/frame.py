@@ -72,10 +72,11 @@ class Picture:
         count = grouped(drawn) if visible == drawn else f"{grouped(visible)} of {grouped(drawn)}"
         sample = f" (a sample of {grouped(there)})" if drawn < there else ""
         alive = self.alive or status_text(scene.progress)
-        words = [scene.stream.name, f"{count} objects{sample}", alive]
         if scene.places.step > scene.progress.step:
-            words.append(f"places of step {scene.places.step}")
-        return [("bold", "  ".join(words)), ("bold", f"  {self.notice}" if self.notice else "")]
+            alive += f"  places of step {scene.places.step}"
+        if self.notice:
+            alive = f"step {grouped(scene.places.step)}  {self.notice}"
+        return [("bold", f"{scene.stream.name}  {count} objects{sample}  {alive}")]
 
     def _framed(self, canvas: Canvas, projection: Projection) -> list[Pieces]:
         marks, dim = MARKS[self.braille], self.palette.dim

@@ -78,12 +78,13 @@ def test_a_page_in_a_file_is_a_map_that_lives(town: Town, browser: Browser, tmp_
         _moves_and_zooms(browser)
         _tells_of_what_is_pointed_at(browser)
 
+        browser.driver.switch_to.active_element.send_keys("+")
         before, step = view(browser), town.step
         town.run(20)
         assert town.step == step + 20
         browser.wait(lambda: f"step {town.step} " in browser.text("when"), "the new step is there")
         assert view(browser) == before
-        browser.wait(lambda: "=" in browser.run("return location.hash"), "the view is remembered")
+        browser.wait(lambda: "scale=" in browser.run("return location.hash"), "the view is remembered")
         browser.driver.refresh()
         browser.wait(lambda: browser.run("return document.documentElement.dataset.painted"), "it paints")
         assert view(browser)["scale"] == pytest.approx(before["scale"], rel=1e-6)
