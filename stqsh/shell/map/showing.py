@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
+    feed.once = False
     if feed.file is None and sys.stdin.isatty() and sys.stdout.isatty():
         from stqsh.shell.map.app import show_map
 
