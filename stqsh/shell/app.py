@@ -148,8 +148,13 @@ class Shell:
         r"""Do what `\watch` says, until Ctrl-C."""
         session = self._backstage.session()
         self._settle(session)
+
+        def once() -> None:
+            if not self._execute(block):
+                raise KeyboardInterrupt
+
         try:
-            self.showing.repeated(session, block, how, lambda: self._execute(block))
+            self.showing.repeated(session, block, how, once)
         except KeyboardInterrupt:
             self.showing.text(r"left \watch; the session goes on")
 
