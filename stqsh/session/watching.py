@@ -62,12 +62,15 @@ class Watching:
         after, looked = -1, float("-inf")
         for progress in self.link.watch():
             is_due = time.monotonic() - looked >= LOOK_EVERY_S
+            if progress.batch <= after and not is_due:
+                continue
+            rows = [query_by_id(self.link.db, query.id) for query in self.queries]
             if is_due:
-                looked, worth = time.monotonic(), accuracies(self.link, self.queries)
-            if progress.batch > after or is_due:
-                self._read(folds, after, progress.batch)
-                after = max(after, progress.batch)
-                yield progress, tuple(self._standing(fold, worth[fold.query.id].text()) for fold in folds)
+                looked, worth = time.monotonic(), accuracies(self.link, rows)
+            self._read(folds, after, progress.batch)
+            after = max(after, progress.batch)
+            texts = [worth[query.id].text() for query in rows]
+            yield progress, tuple(map(self._standing, folds, rows, texts))
 
     def _read(self, folds: list[_Fold], after: int, up_to: int) -> None:
         """Take in the batches after one, up to another."""
@@ -87,8 +90,7 @@ class Watching:
         for fold in folds:
             fold.settle()
 
-    def _standing(self, fold: _Fold, worth: str) -> Standing:
-        query = query_by_id(self.link.db, fold.query.id)
+    def _standing(self, fold: _Fold, query: QueryRow, worth: str) -> Standing:
         answer = None
         if fold.answer is not None:
             stream = self.link.book.stream(query.stream_id)

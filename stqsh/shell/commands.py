@@ -78,6 +78,7 @@ def _help(console: Console, argument: str) -> None:
         ("statement ;", "runs it; HELP; lists the statements, HELP RUN; tells about one"),
         ("statement \\G", "runs it and shows one value a line, as FORMAT vertical does"),
         ("Ctrl-C", "leaves a TAIL, stops a RUN, clears the line"),
+        ("space, /, ↑, q", "in a TAIL: pause and go on, filter by a text or an op, scroll back, leave"),
         ("Ctrl-R", "searches the history"),
         ("Ctrl-D", "leaves the shell"),
     ]

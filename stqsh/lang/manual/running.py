@@ -37,7 +37,9 @@ RUNNING = (
     Entry(
         "TAIL",
         "TAIL query [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE condition] [LIMIT n] [FORMAT x]",
-        "Follow a query's updates; Ctrl-C leaves them, and the query goes on.",
+        "Follow a query's updates. On a terminal space pauses, / filters by a text or by + or -, arrows"
+        " scroll back, q or Ctrl-C leaves; the query goes on. What is too fast to be read there is left out"
+        " and counted; a pipe and a file get everything.",
         "TAIL near FROM START ONLY + LIMIT 3",
         "The engine does not notice: updates are read from the session's log. FROM START reads all of it.",
     ),
