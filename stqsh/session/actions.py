@@ -39,6 +39,7 @@ from stqsh.session.records import QueryRow, Spec, StreamRow
 from stqsh.session.results import Answer, Message, Outcome, Waiting
 from stqsh.session.running import Running
 from stqsh.session.show import SUBJECTS
+from stqsh.session.snapshots import Snapshots
 from stqsh.session.tuning import set_setting
 from stqsh.session.watching import Watching
 
@@ -158,7 +159,8 @@ def draw_map(desk: Desk, statement: ast.Map) -> Iterator[Outcome]:
     stream = _stream(desk, spec["stream"])
     names = None if spec["queries"] is None else tuple(spec["queries"])
     desk.link.wake()
-    yield MapFeed(stream, names, spec["file"], desk.link, desk.snapshots, once=not desk.autoplay)
+    # Snapshots of its own: a map looks from another thread.
+    yield MapFeed(stream, names, spec["file"], desk.link, Snapshots(desk.link), once=not desk.autoplay)
 
 
 def show(desk: Desk, statement: ast.Show) -> Iterator[Outcome]:

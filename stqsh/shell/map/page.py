@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent / "web"
+_SCRIPTS = ("view.js", "painting.js", "legend.js", "live.js")
+"""In the order in which they stand in the page."""
 
 
 def page(state: bytes) -> bytes:
@@ -18,8 +20,11 @@ def page(state: bytes) -> bytes:
 @cache
 def _template() -> tuple[bytes, bytes]:
     """The page before its state and after it."""
-    text = (_FOLDER / "page.html").read_text(encoding="utf-8")
-    for name, file in (("style", "page.css"), ("script", "page.js")):
-        text = text.replace("{{" + name + "}}", (_FOLDER / file).read_text(encoding="utf-8").strip())
+    script = "\n".join(_read(name) for name in _SCRIPTS)
+    text = _read("page.html").replace("{{style}}", _read("page.css")).replace("{{script}}", script)
     before, after = text.split("{{state}}")
     return before.encode(), after.encode()
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8").strip()

@@ -1,0 +1,100 @@
+// ---- the legend ----
+function element(name, parts, kind) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  made.append(...parts);
+  return made;
+}
+
+function toggle(list, id, checked, parts, change) {
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.id = id;
+  box.checked = checked;
+  box.addEventListener("change", () => { change(box.checked); remember(); draw(); });
+  const item = element("li", [element("label", [box, ...parts])]);
+  list.append(item);
+  return item;
+}
+
+function legend() {
+  const queries = $("queries"), layers = $("layers"), focus = document.activeElement?.id;
+  queries.replaceChildren();
+  state.queries.forEach((query, number) => {
+    const swatch = element("span", [query.letter], "swatch");
+    swatch.style.background = hue(number);
+    if (dark()) swatch.style.color = "#12161c";
+    const parts = [swatch, element("span", [query.name], "name"), element("span", [String(query.size)], "size")];
+    const item = toggle(queries, "query-" + query.name, !chosen.off.has(query.name), parts, (on) => chosen.off[on ? "delete" : "add"](query.name));
+    const focal = query.focalKey !== null && query.focal === null ? ` · ${query.focalKey} is not there` : "";
+    item.append(element("div", [query.about + focal + (query.state === "active" ? "" : " · " + query.state)], "text"));
+    item.title = query.text;
+  });
+  if (state.leftOut) queries.append(element("li", [`${state.leftOut} more queries are not drawn`], "text"));
+  layers.replaceChildren();
+  [["objects", "objects"], ["regions", "regions"], ["names", "names"], ["slots", "colour by slot"]].forEach(([name, text]) =>
+    toggle(layers, "layer-" + name, chosen[name], [element("span", [text], "name")], (on) => { chosen[name] = on; if (name === "slots") legend(); }));
+  if (chosen.slots) {
+    const slots = [...new Set(state.objects.slot)].filter((slot) => slot >= 0).sort((a, b) => a - b);
+    layers.append(element("li", slots.map((slot) => {
+      const swatch = element("span", [String(slot)], "swatch");
+      swatch.style.background = slotHue(slot);
+      return swatch;
+    }), "slots"));
+  }
+  if (focus) $(focus)?.focus();
+}
+
+function tell() {
+  document.title = $("title").textContent = `${state.stream} · ${state.session}`;
+  $("when").textContent = state.step ? `step ${state.step}  ${state.at ?? ""}` : "no step yet";
+  const { there, keys } = state.objects;
+  $("sample").textContent = keys.length < there ? `${keys.length} of ${there} objects: a sample` : `${there} objects`;
+  root.dataset.step = String(state.step);
+  news();
+}
+
+function news() {
+  const silent = Date.now() - state.written > state.patience * 1000;
+  const since = new Date(state.written).toISOString().slice(0, 19) + "Z";
+  $("status").textContent = state.ended ?? (silent ? `no news since ${since}: the map was left, or the session has ended` : state.status);
+  $("status").classList.toggle("over", Boolean(state.ended) || silent);
+}
+
+// ---- what comes anew ----
+function take(next) {
+  if (!next.objects) return;
+  const began = state.objects.x.length === 0;
+  state = next;
+  if (began && view.fitted) fit();
+  hovered = -1;
+  legend();
+  tell();
+  show();
+  draw();
+}
+
+// ---- records ----
+function nearest(left, top) {
+  let best = -1, least = 14 ** 2;
+  for (let i = 0; i < state.objects.x.length; i++) {
+    const far = (px(state.objects.x[i]) - left) ** 2 + (py(state.objects.y[i]) - top) ** 2;
+    if (far < least) { least = far; best = i; }
+  }
+  return best;
+}
+
+function show() {
+  const at = hovered >= 0 ? hovered : pinned === null ? -1 : state.objects.keys.indexOf(pinned), table = $("record");
+  table.style.display = at < 0 ? "none" : "block";
+  if (at < 0) return;
+  const row = (name, value) => element("tr", [element("td", [name]), element("td", [value === null ? "" : String(value)])]);
+  const inside = state.queries.filter((query) => query.members.includes(at)).map((query) => query.name).join(", ");
+  const rows = Object.entries(state.objects.columns).map(([name, values]) => row(name, values[at]));
+  if (state.objects.slot[at] >= 0) rows.push(row("slot", state.objects.slot[at]));
+  if (inside) rows.push(row("in", inside));
+  table.replaceChildren(...rows);
+  const left = px(state.objects.x[at]) + 14, top = py(state.objects.y[at]) + 14;
+  table.style.left = `${Math.max(4, Math.min(left, innerWidth - table.offsetWidth - 8))}px`;
+  table.style.top = `${Math.max(4, Math.min(top, innerHeight - table.offsetHeight - 8))}px`;
+}

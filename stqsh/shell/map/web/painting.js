@@ -1,0 +1,196 @@
+// ---- drawing ----
+function draw() {
+  if (wanted) return;
+  wanted = requestAnimationFrame(() => { wanted = 0; paint(); });
+}
+
+function paint() {
+  const ratio = devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;
+  if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
+    canvas.width = Math.round(wide * ratio);
+    canvas.height = Math.round(high * ratio);
+    if (view.fitted) fit();
+  }
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, wide, high);
+  pen.lineJoin = "round";
+  const shown = state.queries.map((query, number) => ({ query, number })).filter(({ query }) => !chosen.off.has(query.name));
+  if (chosen.slots) paintCells();
+  if (chosen.regions) {
+    state.areas.forEach((area) => outline(area.rings, css("--faint"), 0.04, [5, 4]));
+    shown.forEach(({ query, number }) => outline(query.rings, hue(number), 0.1, []));
+  }
+  shown.forEach(({ query, number }) => spokes(query, hue(number)));
+  if (chosen.objects) paintObjects();
+  shown.forEach(({ query, number }) => members(query, hue(number)));
+  shown.forEach(({ query, number }) => centre(query, hue(number)));
+  ring();
+  labels = [];
+  if (chosen.names && chosen.regions) {
+    state.areas.forEach((area) => label(area.rings, area.name, css("--faint")));
+    shown.forEach(({ query, number }) => label(query.rings, query.name, hue(number)));
+  }
+  frame(wide, high);
+  root.dataset.painted = String(Number(root.dataset.painted ?? 0) + 1);
+}
+
+function trace(rings) {
+  pen.beginPath();
+  rings.forEach((ring) => {
+    ring.forEach(([x, y], i) => i ? pen.lineTo(px(x), py(y)) : pen.moveTo(px(x), py(y)));
+    pen.closePath();
+  });
+}
+
+function outline(rings, colour, fill, dash) {
+  trace(rings);
+  pen.strokeStyle = pen.fillStyle = colour;
+  pen.globalAlpha = fill;
+  pen.fill("evenodd");
+  pen.globalAlpha = 1;
+  pen.lineWidth = 1.5;
+  pen.setLineDash(dash);
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+function paintCells() {
+  if (!state.cells) return;
+  const [x1, y1, x2, y2] = state.cells.bounds, rows = state.cells.owners.length, columns = state.cells.owners[0].length;
+  pen.globalAlpha = 0.16;
+  state.cells.owners.forEach((owners, row) => owners.forEach((slot, column) => {
+    const left = px(x1 + (x2 - x1) * column / columns), right = px(x1 + (x2 - x1) * (column + 1) / columns);
+    const low = py(y1 + (y2 - y1) * row / rows), top = py(y1 + (y2 - y1) * (row + 1) / rows);
+    pen.fillStyle = slotHue(slot);
+    pen.fillRect(left, top, right - left, low - top);
+  }));
+  pen.globalAlpha = 1;
+}
+
+function paintObjects() {
+  const { x, y, slot } = state.objects, size = x.length > 5000 ? 2 : 3.5, wide = canvas.clientWidth, high = canvas.clientHeight;
+  pen.fillStyle = css("--dot");
+  pen.globalAlpha = x.length > 5000 ? 0.7 : 0.9;
+  for (let i = 0; i < x.length; i++) {
+    const left = px(x[i]), top = py(y[i]);
+    if (left < 0 || top < 0 || left > wide || top > high) continue;
+    if (chosen.slots && slot[i] >= 0) pen.fillStyle = slotHue(slot[i]);
+    pen.fillRect(left - size / 2, top - size / 2, size, size);
+  }
+  pen.globalAlpha = 1;
+}
+
+function spokes(query, colour) {
+  if (query.kind !== "nearest" || !query.centre) return;
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1;
+  pen.globalAlpha = 0.7;
+  query.members.forEach((i) => {
+    pen.beginPath();
+    pen.moveTo(px(query.centre[0]), py(query.centre[1]));
+    pen.lineTo(px(state.objects.x[i]), py(state.objects.y[i]));
+    pen.stroke();
+  });
+  pen.globalAlpha = 1;
+}
+
+function members(query, colour) {
+  pen.fillStyle = colour;
+  pen.font = "700 9px ui-monospace, monospace";
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  const lettered = query.members.length <= 400;
+  query.members.forEach((i) => {
+    const left = px(state.objects.x[i]), top = py(state.objects.y[i]);
+    pen.beginPath();
+    pen.arc(left, top, lettered ? 6.5 : 3, 0, 2 * Math.PI);
+    pen.fill();
+    if (!lettered) return;
+    pen.fillStyle = css("--paper");
+    pen.fillText(query.letter, left, top + 0.5);
+    pen.fillStyle = colour;
+  });
+}
+
+function centre(query, colour) {
+  if (!query.centre) return;
+  const left = px(query.centre[0]), top = py(query.centre[1]);
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.moveTo(left - 8, top); pen.lineTo(left + 8, top);
+  pen.moveTo(left, top - 8); pen.lineTo(left, top + 8);
+  if (query.focal !== null) pen.rect(left - 5, top - 5, 10, 10);
+  pen.stroke();
+}
+
+function ring() {
+  const at = hovered >= 0 ? hovered : pinned === null ? -1 : state.objects.keys.indexOf(pinned);
+  if (at < 0) return;
+  pen.strokeStyle = css("--ink");
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.arc(px(state.objects.x[at]), py(state.objects.y[at]), 10, 0, 2 * Math.PI);
+  pen.stroke();
+}
+
+let labels = [];
+function label(rings, text, colour) {
+  let top = Infinity, left = Infinity, right = -Infinity;
+  rings.forEach((ring) => ring.forEach(([x, y]) => { top = Math.min(top, py(y)); left = Math.min(left, px(x)); right = Math.max(right, px(x)); }));
+  pen.font = "600 12px system-ui, sans-serif";
+  const wide = pen.measureText(text).width;
+  if (!rings.length || right - left < wide / 2) return;
+  const covers = (one) => one.left < left + wide && left < one.left + one.wide && Math.abs(one.top - top) < 14;
+  while (labels.some(covers)) top -= 14;
+  labels.push({ left, top, wide });
+  pen.textAlign = "left";
+  pen.textBaseline = "bottom";
+  pen.lineWidth = 3;
+  pen.strokeStyle = css("--paper");
+  pen.strokeText(text, left + 2, top - 2);
+  pen.fillStyle = colour;
+  pen.fillText(text, left + 2, top - 2);
+}
+
+function nice(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * (rough >= 5 * power ? 5 : rough >= 2 * power ? 2 : 1);
+}
+
+function ticks(low, high, most) {
+  let step = nice((high - low) / most);
+  while (step < (high - low) / most * 0.999999) step = nice(step * 2.6);
+  const found = [];
+  for (let number = Math.ceil(low / step); number * step <= high; number++) found.push(number * step);
+  return { step, found };
+}
+
+function frame(wide, high) {
+  const write = (value, step) => value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  pen.strokeStyle = pen.fillStyle = css("--faint");
+  pen.lineWidth = 1;
+  pen.font = "11px system-ui, sans-serif";
+  pen.strokeRect(0.5, 0.5, wide - 1, high - 1);
+  pen.textAlign = "center";
+  pen.textBaseline = "bottom";
+  const across = ticks(worldX(0), worldX(wide), Math.max(2, wide / 130));
+  across.found.forEach((x) => {
+    pen.beginPath(); pen.moveTo(px(x), high); pen.lineTo(px(x), high - 6); pen.stroke();
+    if (px(x) > 30 && px(x) < wide - 30) pen.fillText(write(x, across.step), px(x), high - 7);
+  });
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  const down = ticks(worldY(high), worldY(0), Math.max(2, high / 130));
+  down.found.forEach((y) => {
+    pen.beginPath(); pen.moveTo(0, py(y)); pen.lineTo(6, py(y)); pen.stroke();
+    if (py(y) > 60 && py(y) < high - 30) pen.fillText(write(y, down.step), 9, py(y));
+  });
+  const metres = (state.planar ? 1 : 111195) / view.scale, length = nice(130 * metres), bar = length / metres;
+  const text = state.planar ? String(length) : length >= 1000 ? length / 1000 + " km" : length + " m";
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.moveTo(44, high - 40); pen.lineTo(44, high - 34); pen.lineTo(44 + bar, high - 34); pen.lineTo(44 + bar, high - 40);
+  pen.stroke();
+  pen.fillText(text, 50, high - 44);
+}
