@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
+from stqsh.session.process import EngineInfo, write_engine
+from stqsh.shell.map.showing import print_or_write
+from stqsh.shell.screen import Screen
 from tests.shell.map.conftest import Town
 from tests.shell.terminal import STQSH, Terminal
 
@@ -137,3 +143,28 @@ def test_what_cannot_be_is_said(town: Town, words: list[str], said: str, code: i
     done = subprocess.run(command, env=town.environ, capture_output=True, text=True, check=False)
     assert said in done.stderr and "Traceback" not in done.stderr
     assert (done.returncode, done.stdout) == (code, "")
+
+
+def test_in_a_script_a_page_is_written_once(town: Town, tmp_path: Path) -> None:
+    file = tmp_path / "map.html"
+    feed = town.feed(f"MAP taxis station TO '{file}';")
+    told = print_or_write(feed, Screen(io.BytesIO(), visible=False))
+    assert told == f"map of taxis after step {town.step} written to {file}"
+    assert "one picture, taken at" in file.read_text()
+
+
+def test_a_page_is_told_when_the_engine_has_stopped(town: Town, tmp_path: Path) -> None:
+    file = tmp_path / "map.html"
+    with town.mapped("taxis", "--to", str(file)) as process:
+        deadline = time.monotonic() + 120
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        write_engine(town.session.home, EngineInfo(2**30, 0, 0, "ready"))
+        try:
+            _, told = process.communicate(timeout=120)
+        finally:
+            town.beat()
+    assert process.returncode == 0
+    assert "the session's engine has stopped; the last state, of step" in told
+    assert "has stopped; this is the last state" in file.read_text()

@@ -41,7 +41,7 @@ function fit() {
   view.x = (x1 + x2) / 2;
   view.y = (y1 + y2) / 2;
   const wide = Math.max(x2 - x1, least) * flat(), high = Math.max(y2 - y1, least), room = canvas.clientWidth;
-  const legend = document.querySelector("aside").offsetWidth + 24, side = room > 2.4 * legend ? legend : 0;
+  const legend = document.querySelector("aside").offsetWidth + 24, side = innerWidth >= 700 && room > 2.4 * legend ? legend : 0;
   view.scale = Math.min((room - side - 90) / wide, (canvas.clientHeight - 110) / high);
   view.x += side / 2 / view.scale / flat();
   view.fitted = true;
