@@ -14,14 +14,15 @@ from itertools import accumulate
 from stqsh.session.memory import MemorySettings, Order, allowed
 from stqsh.session.records import Spec
 
-CACHE_DOWN, CACHE_UP = 0.25, 0.05
-"""Steps of the cache's share: quickly down, and up in steps that do not leap over the budget."""
-LEAST_AREA = 0.01
-MOST_GROWTH = 1.05
-"""A region's area grows by so much at a time at the most."""
+CACHE_DOWN, CACHE_UP = 0.25, 0.1
+"""Steps of the cache's share: quickly down, and up in steps that do not leap far over the budget."""
+LEAST_AREA = 0.1
+"""Less of a region is no answer any more, and would take long to grow back."""
+LEAST_GROWTH, MOST_GROWTH = 0.001, 1.25
+"""A region's area grows by so much at a time: in all at the least, and by this factor at the most."""
 PATIENCE = 3
 """So many times every object has to report before a smaller k is tried."""
-_DIGITS = 4
+_DIGITS, _LITTLE = 4, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Load:
 
     `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
     no query has locked, by their reference counts. `report_steps`: so many steps after the step in which
-    something may come back, it has reported.
+    something may come back, it has reported. `least`: the least accuracy of a query.
     """
 
     objects: int = 0
@@ -39,6 +40,7 @@ class Load:
     step: int = 0
     report_steps: int = 1
     shadow: int = 0
+    least: float = 1.0
 
     def held(self, settings: MemorySettings) -> int:
         """What counts against the budget: objects, or bytes."""
@@ -52,11 +54,12 @@ class Load:
 def load_of(told: Iterable[Spec], step: int, report_steps: int) -> Load:
     """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
     streams = list(told)
-    histogram = [sum(counts) for counts in zip(*(one["histogram"] for one in streams), strict=True)]
+    histogram = tuple(sum(counts) for counts in zip(*(one["histogram"] for one in streams), strict=True))
     objects, size, shadow = (
         sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
     )
-    return Load(objects, size, tuple(histogram), step, max(1, report_steps), shadow)
+    least = min((float(one["least"]) for one in streams), default=1.0)
+    return Load(objects, size, histogram, step, max(1, report_steps), shadow, least)
 
 
 def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
@@ -110,7 +113,8 @@ def least_k(histogram: Sequence[int], excess: float) -> int:
 def _shed_queries(settings: MemorySettings, load: Load, now: Order) -> Order:
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if held > budget:
-        return _shrunk(now, target / held)
+        # Where every query is at its least accuracy, smaller shares change nothing but the way back.
+        return now if load.least > now.area + _LITTLE else _shrunk(now, target / held)
     # What a larger region asks for comes as it reports: whoever does not wait for that grows too far.
     if held < target and load.step - now.step >= load.report_steps:
         return _grown(now, target / max(1, held))
@@ -125,6 +129,6 @@ def _shrunk(now: Order, share: float) -> Order:
 
 def _grown(now: Order, share: float) -> Order:
     if now.area < 1:
-        larger = max(now.area * min(MOST_GROWTH, share), now.area + LEAST_AREA / 10)
+        larger = max(now.area * min(MOST_GROWTH, (1 + share) / 2), now.area + LEAST_GROWTH)
         return replace(now, area=min(1.0, round(larger, _DIGITS)))
     return replace(now, cache=min(1.0, round(now.cache + CACHE_UP, _DIGITS)))

@@ -115,6 +115,8 @@ def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     """The step from which a query has seen all that it needs, 0 where that is past; see engine.settling."""
     settling = (progress.stats.get("memory") or {}).get("settling") or {"recent": [], "all_until": 0}
     until = int(settling["all_until"])
+    if stream.id > progress.seq:
+        return 0
     if query.seq > progress.seq:
         return progress.step + 1
     for before, step in settling["recent"]:

@@ -79,7 +79,7 @@ def test_queries_first_lose_their_caches_then_their_borders() -> None:
     order, held = Order(), load(1200, report_steps=5)
     seen = []
     for step in range(1, 7):
-        order = decide(QUERY, replace(held, step=step), order)
+        order = decide(QUERY, replace(held, step=step, least=order.area), order)
         seen.append((order.cache, order.area, order.step))
     assert seen == [
         (0.75, 1.0, 1), (0.5, 1.0, 2), (0.25, 1.0, 3), (0.0, 1.0, 4), (0.0, 0.75, 5), (0.0, 0.5625, 6)
@@ -95,16 +95,25 @@ def test_regions_grow_back_step_by_step_and_wait_for_reports_in_between() -> Non
     order, held = Order(cache=0.0, area=0.9, step=10), load(800, report_steps=5)
     assert decide(QUERY, replace(held, step=14), order) is order
     order = decide(QUERY, replace(held, step=15), order)
-    assert order == Order(cache=0.0, area=0.945, step=15)
+    assert order == Order(cache=0.0, area=0.9563, step=15)
     for step in range(20, 40, 5):
         order = decide(QUERY, replace(held, step=step), order)
-    assert order == Order(cache=0.1, area=1.0, step=35)
+    assert order == Order(cache=0.3, area=1.0, step=35)
+
+
+def test_regions_do_not_shrink_to_no_avail() -> None:
+    order = Order(cache=0.0, area=0.5)
+    assert decide(QUERY, load(2000, least=0.6), order) is order
+    assert decide(QUERY, load(2000, least=0.5), order).area == 0.225
+    assert decide(QUERY, load(9000, least=0.2), Order(cache=0.0, area=0.2)).area == LEAST_AREA
+
+
+def test_far_below_the_target_regions_grow_by_a_quarter() -> None:
+    assert decide(QUERY, load(10, step=1), Order(cache=0.0, area=0.1)).area == 0.125
 
 
 def test_close_to_the_target_regions_grow_little() -> None:
-    assert decide(QUERY, load(891), Order(cache=0.0, area=0.5, step=-9)).area == pytest.approx(
-        0.5051, abs=1e-4
-    )
+    assert decide(QUERY, load(891), Order(cache=0.0, area=0.5, step=-9)).area == 0.5025
 
 
 @pytest.mark.parametrize(
@@ -125,8 +134,11 @@ def test_the_cache_factor_follows_the_settings_in_every_mode() -> None:
 
 
 def test_the_load_is_that_of_all_slots_and_streams() -> None:
-    told = [{"objects": n, "bytes": 10 * n, "histogram": [n] * 64, "shadow": 2 * n} for n in (1, 2, 3)]
-    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1, 12)
+    told = [
+        {"objects": n, "bytes": 10 * n, "histogram": [n] * 64, "shadow": 2 * n, "least": n / 4}
+        for n in (1, 2, 3)
+    ]
+    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1, 12, 0.25)
 
 
 loads = st.builds(

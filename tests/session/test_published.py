@@ -139,3 +139,17 @@ def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):
         stop.set()
         for thread in readers:
             thread.join()
+
+
+def test_arrays_that_were_cut_short_are_read_on(tmp_path):
+    slots = Slots(tmp_path)
+    for state in slots.states:
+        state.resize("x", 100_000)
+    reader = Published(tmp_path, 2)
+    for step, length in ((1, 100_000), (2, 50), (3, 70_000)):
+        for slot, (state, arena) in enumerate(zip(slots.states, slots.arenas, strict=True)):
+            state.resize("x", length)
+            state.settle(arena.trim)
+            slots.step(slot, step)
+        found = reader.read(lambda states: [int(state.array("x").sum()) for state in states], 0, lambda: 0.0)
+        assert found == [step * length] * 2
