@@ -147,11 +147,17 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
         for folder in (home.updates, home.path / "streams"):
             folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise HomeError(
-            f"cannot use the session home {error.filename or root}: {_reason(error)}",
-            hint=_ELSEWHERE,
-        ) from error
+        raise _unusable(error, root) from error
     return home
+
+
+def made_root(root: Path) -> Path:
+    """The folder that holds the session homes, made if need be (mode 0700). Raises `HomeError`."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(error, root) from error
+    return root
 
 
 def list_sessions(root: Path | None = None) -> list[SessionInfo]:
@@ -207,6 +213,12 @@ def _check_access(home: SessionHome) -> None:
         raise PermissionError(13, "Permission denied", str(home.path))
     if home.control_db.exists() and not os.access(home.control_db, os.R_OK | os.W_OK):
         raise PermissionError(13, "Permission denied", str(home.control_db))
+
+
+def _unusable(error: OSError, root: Path) -> HomeError:
+    return HomeError(
+        f"cannot use the session home {error.filename or root}: {_reason(error)}", hint=_ELSEWHERE
+    )
 
 
 def _reason(error: OSError) -> str:

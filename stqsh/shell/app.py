@@ -8,24 +8,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDead, StqshError
-from stqsh.shell.backstage import Backstage
 from stqsh.shell.commands import Leave, run_command
-from stqsh.shell.completion import StqlCompleter
 from stqsh.shell.console import Console, Stopwatch
-from stqsh.shell.guard import coloured, error_text, init_file, painted, state_folder, write_traceback
+from stqsh.shell.front import Front
+from stqsh.shell.guard import coloured, error_text, init_file, painted, write_traceback
 from stqsh.shell.interrupts import Interrupted, forcible, over_echo
 from stqsh.shell.obituary import death_text
 from stqsh.shell.opening import is_new, profile_script
-from stqsh.shell.prompt import Terminal, make_prompt, open_history
+from stqsh.shell.prompt import Terminal
 from stqsh.shell.scripts import Block, is_command, read_scripts, script_text
 from stqsh.shell.showing import Showing
 from stqsh.shell.variables import given_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.application import Application
 
     from stqsh.session.client import Session
     from stqsh.shell.repeating import Every
@@ -85,10 +81,8 @@ class Shell:
         self.showing = Showing(self.console)
         self._last, self._draft = "", ""
         self._is_format_open = format_ is None
-        self._terminal = terminal or Terminal()
-        self._backstage = Backstage(name, open_session, self._redraw)
-        self._prompt: PromptSession[str] | None = None
-        self._is_death_told = False
+        self._front = Front(name, open_session, terminal, self.showing.text)
+        self._backstage = self._front.backstage
 
     def run(self, *, init: bool = False, opening: Path | None = None) -> int:
         """The loop: until `\\q` or Ctrl-D; in a session that is new, `opening` is run first.
@@ -96,7 +90,7 @@ class Shell:
         Raises what opening the session raised.
         """
         self._greet(WELCOME)
-        prompt = self._prompt = self._made_prompt()
+        prompt = self._front.prompt()
         try:
             if opening is not None and is_new(self._backstage.session()):
                 self._read(opening)
@@ -212,7 +206,7 @@ class Shell:
             with forcible(farewell):
                 action()
         except EngineDead as error:
-            self._is_death_told = True
+            self._front.is_death_told = True
             self.showing.text(painted(death_text(error), colour=coloured(sys.stdout)))
         except StqshError as error:
             self.showing.text(error_text(error, colour=coloured(sys.stdout)))
@@ -251,38 +245,6 @@ class Shell:
         if self._backstage.glance.failed:
             self.showing.text(f"{self._backstage.glance.engine}; starting it again")
             session.start_engine(wait=False)
-
-    def _made_prompt(self) -> PromptSession[str]:
-        prompt = make_prompt(
-            open_history(state_folder() / "history"),
-            StqlCompleter(lambda: self._backstage.glance, self._backstage.live_keys),
-            lambda: self._backstage.glance,
-            self._terminal,
-        )
-        # Behind the first drawing: the imports of the session would hold the prompt back.
-        prompt.app.after_render += lambda _: self._backstage.start()
-        prompt.app.key_processor.after_key_press += lambda _: self._backstage.typed()
-        return prompt
-
-    def _redraw(self) -> None:
-        """Called from the thread behind: show what is new, or raise in the prompt what went wrong."""
-        app = None if self._prompt is None else self._prompt.app
-        if app is None or not app.is_running:
-            return
-        self._tell_death(app)
-        error = self._backstage.error
-        if error is not None and app.loop is not None:
-            app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
-        app.invalidate()
-
-    def _tell_death(self, app: Application[str]) -> None:
-        """Say above the prompt, once, that the engine has gone and why."""
-        death = self._backstage.glance.death
-        if death and not self._is_death_told and app.loop is not None:
-            from stqsh.shell.prompt import say_above
-
-            app.loop.call_soon_threadsafe(say_above, app, lambda: self.showing.text(death))
-        self._is_death_told = bool(death)
 
     def _leave(self) -> None:
         session, name = self._backstage.ready_session, self._backstage.glance.session

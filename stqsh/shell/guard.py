@@ -93,12 +93,13 @@ def exit_on_signals() -> None:
 
 
 def state_folder() -> Path:
-    """The folder for history and error reports, made if need be; the home directory's place for state."""
-    from stqsh.session.home import sessions_root
+    """The folder for history and error reports, made if need be; the home directory's place for state.
 
-    folder = sessions_root()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    Raises `HomeError` where it cannot be made.
+    """
+    from stqsh.session.home import made_root, sessions_root
+
+    return made_root(sessions_root())
 
 
 def init_file() -> Path:
@@ -120,6 +121,6 @@ def write_traceback() -> Path | str:
         path = state_folder() / "errors.log"
         with path.open("a", encoding="utf-8") as file:
             file.write(f"pid {os.getpid()}\n{text}\n")
-    except OSError as error:
+    except (OSError, StqshError) as error:
         return f"no file ({error})"
     return path

@@ -12,12 +12,19 @@ if TYPE_CHECKING:
 
 
 def profile_script(profile: str | None) -> Path | None:
-    """The script that the profile asked for names; None where it names none. Raises `ProfileError`."""
+    """The script that the profile asked for names; None where it names none.
+
+    One that cannot be read names none either: opening the session says what is wrong with it.
+    """
     if profile is None and not {"STQSH_PROFILE", "STQSH_SESSION_SCRIPT"} & set(os.environ):
         return None  # the usual profile names none, and reading it takes time that the prompt has not
+    from stqsh.errors import ProfileError
     from stqsh.profile import load_profile
 
-    return load_profile(profile).script
+    try:
+        return load_profile(profile).script
+    except ProfileError:
+        return None
 
 
 def is_new(session: Session) -> bool:

@@ -30,7 +30,7 @@ LOADED = """
 import sys
 from stqsh.shell.app import Shell
 shell = Shell("default", lambda: None)
-shell._made_prompt()
+shell._front.prompt()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
