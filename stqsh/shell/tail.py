@@ -103,10 +103,15 @@ class LiveView:
     _fitted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        from stqsh.shell.table import UpdateLines  # (pyarrow)
-
         self._kept = Kept()
         self._entry = Entry("/", self._filter)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Draw as wide as the terminal is by now."""
+        from stqsh.shell.table import UpdateLines  # (pyarrow)
+
+        self._width = self.screen.width
         self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
 
     def follow(self, source: Source) -> None:
@@ -124,6 +129,8 @@ class LiveView:
 
     def _look(self, feed: Feed) -> None:
         """One round: what has come, then the keys."""
+        if self.screen.width != self._width:
+            self._fit()
         if not self.is_paused:
             for item in feed.take():
                 self._show(item)
