@@ -140,6 +140,19 @@ def kept_after(slot, commands):
     return kept(slot)
 
 
+def test_what_was_known_of_a_focal_object_goes_with_the_last_query_that_follows_it():
+    slot = Slot(**SIGNIFICANT)
+    play(slot, 1, 1, [(1, "a", 0, 0, 1)], [register(7, moving("a", 1)), register(8, moving("a", 1))])
+    play(slot, 2, 2, (), [{"op": "drop", "id": 7}])
+    assert kept(slot) == {"a": 0}
+    play(slot, 3, 3, (), [{"op": "drop", "id": 8}])
+    assert kept(slot) == {}
+    slot.batch(
+        4, 4, [(4, "a", 9, 9, 4), (4, "p", 0.2, 0, 4)], [register(9, moving("a", 1))]
+    )  # nobody is told
+    assert kept(slot) == {"a": 0}
+
+
 def test_queries_that_pause_or_end_hold_nobody():
     slot = Slot(**SIGNIFICANT | {"report_every_us": 100 * TICK, "max_speed": 0.01})
     rows = [(1, "p", 0.5, 0.5, 1), (1, "q", 3.5, 3.5, 1)]

@@ -6,6 +6,7 @@ import numpy as np
 
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import QueryTable
+from stqsh.core.significance.followed import forget_focals
 from stqsh.core.significance.interest import Interest
 from stqsh.core.significance.keeping import Verdict, forget, judge
 from stqsh.core.significance.settings import is_significant, memory_of
@@ -49,3 +50,4 @@ def close(batch: StreamBatch, verdict: Verdict | None) -> None:
     """Forget whoever did not stay, when tables hold the state after the piece; make room where it is due."""
     if verdict is not None:
         forget(batch, verdict.kept)
+        forget_focals(batch)
