@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stqsh.errors import StqshError
 from stqsh.session.process import is_alive, read_engine
 from stqsh.session.units import iso
+from stqsh.shell.map.pace import Pace
 from stqsh.shell.map.page import page
 from stqsh.shell.map.state import States
 from stqsh.shell.status import grouped
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 POLL_S = 0.1
 LEAST_S = 0.5
 """The file is written no more often than that: nobody looks more often."""
-REST = 3.0
-"""After each state the map rests for so many times as long as it took."""
 STOPPED = "the session's engine has stopped; this is the last state"
 
 
@@ -57,10 +56,9 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
 
 def _keep_writing(path: Path, states: States, screen: Screen) -> str:
     """Write each new state; why there are no more of them."""
-    written = 0
-    has_run = False
+    written, has_run, pace = 0, False, Pace(POLL_S)
     while True:
-        began = time.monotonic()
+        pace.begin()
         is_running = engine_runs(states)
         has_run = has_run or is_running
         state = states.next()
@@ -73,8 +71,7 @@ def _keep_writing(path: Path, states: States, screen: Screen) -> str:
             )
         if has_run and not is_running:
             return STOPPED
-        spent = time.monotonic() - began
-        time.sleep(POLL_S if state is None else max(LEAST_S, spent * REST))
+        time.sleep(pace.rest_s(None if state is None else LEAST_S))
 
 
 def left_text() -> str:

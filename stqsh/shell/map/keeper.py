@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
+from stqsh.shell.map.pace import Pace
 from stqsh.shell.status import alive_text
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 MOST_DRAWN = 200_000
 """So many objects are drawn on a terminal at the most, a sample beyond."""
-REST = 3.0
-"""After each look the map rests for so many times as long: it takes a quarter of a core at the most."""
 POLL_S = 0.05
 
 
@@ -49,16 +47,17 @@ class Keeper:
 
     def _work(self) -> None:
         try:
+            pace = Pace(POLL_S)
             while not self._over.is_set():
-                spent = self._look()
-                self._is_new_pick.wait(max(POLL_S, spent * REST))
+                pace.begin()
+                self._look()
+                self._is_new_pick.wait(pace.rest_s())
                 self._is_new_pick.clear()
         except Exception as error:  # shown, or raised, by whoever draws
             self.error = error
 
-    def _look(self) -> float:
-        """Look once; the seconds that it took."""
-        began, feed = time.monotonic(), self._feed
+    def _look(self) -> None:
+        feed = self._feed
         self.alive = alive_text(feed.link.home, feed.link.progress())
         scene = feed.look(MOST_DRAWN)
         key = self._picked
@@ -66,4 +65,3 @@ class Keeper:
             self.record = (key, feed.record(key))
         if scene is not None:
             self.scene = scene
-        return time.monotonic() - began

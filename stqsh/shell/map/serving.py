@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from stqsh.errors import StqshError
-from stqsh.shell.map.filed import LEAST_S, POLL_S, REST, STOPPED, engine_runs, left_text
+from stqsh.shell.map.filed import LEAST_S, POLL_S, STOPPED, engine_runs, left_text
+from stqsh.shell.map.pace import Pace
 from stqsh.shell.map.page import page
 from stqsh.shell.map.state import States
 from stqsh.shell.status import grouped
@@ -82,9 +83,9 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
 def _keep_posting(board: Board, states: States, screen: Screen) -> str:
     """Post each new state; why there are no more of them."""
-    has_run = False
+    has_run, pace = False, Pace(POLL_S)
     while True:
-        began = time.monotonic()
+        pace.begin()
         is_running = engine_runs(states)
         has_run = has_run or is_running
         state = states.next()
@@ -93,8 +94,7 @@ def _keep_posting(board: Board, states: States, screen: Screen) -> str:
             screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
         if has_run and not is_running:
             return STOPPED
-        spent = time.monotonic() - began
-        time.sleep(POLL_S if state is None else max(LEAST_S, spent * REST))
+        time.sleep(pace.rest_s(None if state is None else LEAST_S))
 
 
 class _Server(ThreadingHTTPServer):
