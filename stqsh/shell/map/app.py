@@ -19,6 +19,7 @@ from stqsh.shell.map.keeper import Keeper
 from stqsh.shell.map.palette import Palette
 from stqsh.shell.plain import charset, drawn_bytes
 from stqsh.shell.scheme import scheme_name
+from stqsh.shell.status import READY, engine_text
 
 if TYPE_CHECKING:
     from stqsh.session.maps.feed import MapFeed
@@ -42,7 +43,8 @@ def show_map(feed: MapFeed, scheme: str = "auto", terminal: Terminal | None = No
         screen.run()
     finally:
         keeper.stop()
-    return f"left the map of {feed.stream.name}; it goes on"
+    engine = engine_text(feed.link.home)
+    return f"left the map of {feed.stream.name}; {'it goes on' if engine == READY else engine}"
 
 
 def print_map(feed: MapFeed) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
-from stqsh.session.process import is_alive, read_engine
-from stqsh.session.units import iso
-from stqsh.shell.map.pace import Pace
+from stqsh.shell.map.life import STOPPED, follow, left_text, now
 from stqsh.shell.map.page import page
 from stqsh.shell.map.state import States
 from stqsh.shell.status import grouped
@@ -18,11 +15,6 @@ from stqsh.shell.status import grouped
 if TYPE_CHECKING:
     from stqsh.session.maps.feed import MapFeed
     from stqsh.shell.screen import Screen
-
-POLL_S = 0.1
-LEAST_S = 0.5
-"""The file is written no more often than that: nobody looks more often."""
-STOPPED = "the session's engine has stopped; this is the last state"
 
 
 def write_page(feed: MapFeed, screen: Screen) -> str:
@@ -34,59 +26,27 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
     path, states = Path(feed.file).expanduser(), States(feed)
     if feed.once:
         states.next()
-        _write(path, states.last(f"one picture, taken at {_now()}"))
+        _write(path, states.last(f"one picture, taken at {now()}"))
         return f"map of {feed.stream.name} after step {states.step} written to {path}"
+
+    def take(state: bytes) -> None:
+        _write(path, state)
+        screen.status(f"{path}  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+
     try:
-        why = _keep_writing(path, states, screen)
-    except KeyboardInterrupt:
-        why = left_text()
+        why = follow(states, take)
     except SystemExit:  # a TERM signal
         _write(path, states.last(left_text()))
         raise
     finally:
         screen.close()
-    _write(path, states.last(why))
-    ends = (
-        "the session's engine has stopped"
-        if why == STOPPED
-        else f"left the map of {feed.stream.name}; it goes on"
-    )
+    last = states.last(why)
+    _write(path, last)
+    left = f"left the map of {feed.stream.name}; it goes on"
+    ends = "the session's engine has stopped" if why == STOPPED else left
+    if last is None:
+        return f"{ends}; {path} was not written yet"
     return f"{ends}; the last state, of step {states.step}, stays in {path}"
-
-
-def _keep_writing(path: Path, states: States, screen: Screen) -> str:
-    """Write each new state; why there are no more of them."""
-    written, has_run, pace = 0, False, Pace(POLL_S)
-    while True:
-        pace.begin()
-        is_running = engine_runs(states)
-        has_run = has_run or is_running
-        state = states.next()
-        if state is not None:
-            _write(path, state)
-            written += 1
-            screen.status(
-                f"{path}  step {grouped(states.step)}  written {grouped(written)} times  Ctrl-C ends it",
-                now=True,
-            )
-        if has_run and not is_running:
-            return STOPPED
-        time.sleep(pace.rest_s(None if state is None else LEAST_S))
-
-
-def left_text() -> str:
-    """What a page says once its map was left."""
-    return f"the map was left at {_now()}; this is the last state"
-
-
-def _now() -> str:
-    return str(iso(time.time_ns() // 10**9 * 10**6))
-
-
-def engine_runs(states: States) -> bool:
-    """Whether the session's engine is there."""
-    engine = read_engine(states.feed.link.home)
-    return engine is not None and is_alive(engine)
 
 
 def _write(path: Path, state: bytes | None) -> None:
@@ -99,4 +59,7 @@ def _write(path: Path, state: bytes | None) -> None:
         hidden.replace(path)
     except OSError as error:
         hidden.unlink(missing_ok=True)
-        raise StqshError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise StqshError(
+            f"cannot write {path}: {reason}", hint="TO 'file.html' names another place"
+        ) from error

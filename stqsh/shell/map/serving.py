@@ -13,8 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from stqsh.errors import StqshError
-from stqsh.shell.map.filed import LEAST_S, POLL_S, STOPPED, engine_runs, left_text
-from stqsh.shell.map.pace import Pace
+from stqsh.shell.map.life import STOPPED, follow
 from stqsh.shell.map.page import page
 from stqsh.shell.map.state import States
 from stqsh.shell.status import grouped
@@ -67,10 +66,13 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     thread = threading.Thread(target=server.serve_forever, name="map server", daemon=True)
     thread.start()
     screen.message(f"http://{HOST}:{server.server_port}/ shows {feed.stream.name}; Ctrl-C ends it")
+
+    def take(state: bytes) -> None:
+        board.post(state)
+        screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+
     try:
-        why = _keep_posting(board, states, screen)
-    except KeyboardInterrupt:
-        why = left_text()
+        why = follow(states, take)
     finally:
         screen.close()
     board.post(states.last(why) or b"", last=True)
@@ -79,22 +81,6 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     server.server_close()
     ends = "the session's engine has stopped" if why == STOPPED else f"{feed.stream.name} goes on"
     return f"the map is not served any more; {ends}"
-
-
-def _keep_posting(board: Board, states: States, screen: Screen) -> str:
-    """Post each new state; why there are no more of them."""
-    has_run, pace = False, Pace(POLL_S)
-    while True:
-        pace.begin()
-        is_running = engine_runs(states)
-        has_run = has_run or is_running
-        state = states.next()
-        if state is not None:
-            board.post(state)
-            screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
-        if has_run and not is_running:
-            return STOPPED
-        time.sleep(pace.rest_s(None if state is None else LEAST_S))
 
 
 class _Server(ThreadingHTTPServer):
