@@ -75,7 +75,7 @@ def _rows(bench: Bench, size: float) -> list[dict[str, Any]]:
     counts: list[int] = []
     loads: list[tuple[float, float, float]] = []
     for density in bench.scale.some(_DENSITIES):
-        counts.append(math.ceil(density / size))
+        counts.append(bench.scale.count(math.ceil(density / size)))
         loads.append(_loads(bench, counts[-1], size))
         if loads[-1][1] > _BUDGETS[-1]:
             break
