@@ -140,7 +140,7 @@ def test_the_init_file_is_read_first(shell: Callable[..., Screen], tmp_path: Pat
     screen = shell()
     screen.wait("timing is on")
     screen.type("SHOW :what;")
-    screen.wait(r"\(1 row\)\n\ntime: 0\.\d+ s")
+    screen.wait(r"\(1 row\)\n\ntime: \d+\.\d+ s")
 
 
 def test_results_go_to_a_file_and_a_command(shell: Callable[..., Screen], tmp_path: Path) -> None:
