@@ -6,25 +6,23 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.key_binding import KeyBindings
-
 from stqsh.shell.fullscreen import Entry, Fullscreen, Line
-from stqsh.shell.matching import Wanted, wanted
 from stqsh.shell.screen import fitted
 from stqsh.shell.status import alive_text, grouped
 from stqsh.shell.watch.bars import slots_line
+from stqsh.shell.watch.controls import board_keys, only
 from stqsh.shell.watch.latest import Latest
 from stqsh.shell.watch.panel import Panel
 
 if TYPE_CHECKING:
     from stqsh.session.home import SessionHome
-    from stqsh.session.records import Progress
+    from stqsh.session.records import Progress, QueryRow
     from stqsh.session.watching import Standing, Watching
 
 Look = tuple["Progress", tuple["Standing", ...]]
-_FAR = 10**9
 _LEAST = 3
 """A panel with fewer lines than a title, a header and a row is its title alone."""
 
@@ -33,13 +31,12 @@ def watch_board(watching: Watching, scheme: str) -> str:
     """Show the dashboard until the user leaves it; what to say then. Raises `EngineDead`, `SourceError`."""
     with closing(Latest(watching.standings())) as latest:
         board = Board(watching.link.home, latest.get)
-        Fullscreen(board, board.keys(), board.entry, scheme).run()
-    return left_text(board.panels) if board.panels else f"left {_listed(watching)}"
+        Fullscreen(board, board_keys(board), board.entry, scheme).run()
+    return left_text([panel.standing.query for panel in board.panels] or watching.queries)
 
 
-def left_text(panels: Sequence[Panel]) -> str:
+def left_text(queries: Sequence[QueryRow]) -> str:
     """What goes on when the dashboard has been left."""
-    queries = [panel.standing.query for panel in panels]
     live = [query.name for query in queries if query.live]
     gone = [f"{query.name} has ended" for query in queries if query.state == "ended"]
     gone += [f"{query.name} was dropped" for query in queries if query.state == "dropped"]
@@ -47,13 +44,12 @@ def left_text(panels: Sequence[Panel]) -> str:
     return "; ".join(["left WATCH", *goes_on, *gone])
 
 
-def _listed(watching: Watching) -> str:
-    return ", ".join(query.name for query in watching.queries)
-
-
 @dataclass
 class Board:
-    """A `View` of queries. `look` gives what there is to see, `None` while nothing is; `clock` seconds."""
+    """A `View` of queries. `look` gives what there is to see, `None` while nothing is; `clock` seconds.
+
+    `focus` is the panel that keys are for, `page` how many rows it has room for.
+    """
 
     home: SessionHome
     look: Callable[[], Look | None]
@@ -65,10 +61,10 @@ class Board:
     entry: Entry = field(init=False)
     _progress: Progress | None = field(default=None, init=False)
     _seen: Look | None = field(default=None, init=False)
-    _page: int = field(default=1, init=False)
+    page: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        self.entry = Entry("/", self._filter)
+        self.entry = Entry("/", partial(only, self))
 
     def draw(self, width: int, height: int) -> list[Line]:
         """The whole screen."""
@@ -85,34 +81,9 @@ class Board:
         for number, room in self._rooms(height - len(lines)):
             has_focus = number == self.focus and len(self.panels) > 1
             if number == self.focus:
-                self._page = max(1, room - 2)
+                self.page = max(1, room - 2)
             lines += self.panels[number].draw(width, room, has_focus=has_focus)
         return lines
-
-    def keys(self) -> KeyBindings:
-        """What keys do."""
-        keys = KeyBindings()
-
-        def add(*names: str, act: Callable[[], None]) -> None:
-            for name in names:
-                keys.add(name)(lambda event: act())
-
-        add("tab", act=lambda: self._turn(1))
-        add("s-tab", act=lambda: self._turn(-1))
-        add("enter", act=self._zoom)
-        add("escape", act=lambda: self._zoom(to=False))
-        add("space", act=self._pause)
-        add("s", act=self._sort)
-        add("/", act=lambda: self.entry.open(self._focused.wanted.text if self.panels else ""))
-        add("up", act=lambda: self._scroll(-1))
-        add("down", act=lambda: self._scroll(1))
-        add("pageup", act=lambda: self._scroll(-self._page))
-        add("pagedown", act=lambda: self._scroll(self._page))
-        add("home", act=lambda: self._scroll(-_FAR))
-        add("end", act=lambda: self._scroll(_FAR))
-        add("left", act=lambda: self._shift(-1))
-        add("right", act=lambda: self._shift(1))
-        return keys
 
     @property
     def _focused(self) -> Panel:
@@ -170,32 +141,6 @@ class Board:
             (20, "← → columns"),
         ]
         return [("class:dim", fitted(words, width))]
-
-    def _turn(self, by: int) -> None:
-        if self.panels:
-            self.focus = (self.focus + by) % len(self.panels)
-
-    def _zoom(self, *, to: bool | None = None) -> None:
-        self.is_zoomed = not self.is_zoomed if to is None else to
-
-    def _pause(self) -> None:
-        self.is_paused = not self.is_paused
-
-    def _sort(self) -> None:
-        if self.panels:
-            self._focused.by_key, self._focused.top = not self._focused.by_key, 0
-
-    def _filter(self, typed: str) -> None:
-        for panel in self.panels:
-            panel.wanted, panel.top = Wanted(0, wanted(typed).text), 0
-
-    def _scroll(self, rows: int) -> None:
-        if self.panels:
-            self._focused.top = max(0, self._focused.top + rows)
-
-    def _shift(self, columns: int) -> None:
-        if self.panels:
-            self._focused.shift = max(0, self._focused.shift + columns)
 
 
 def shared(needs: Sequence[int], height: int) -> list[int]:

@@ -1,0 +1,266 @@
+"""TAIL, WATCH and `\\watch` as a user meets them: in a terminal, under 10 000 updates a second.
+
+The engine is played by `tests.shell.played`, which writes an update log and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from stqsh.session.control import ControlDb
+from stqsh.session.delivery import read_progress
+from stqsh.session.home import SessionHome
+from stqsh.session.process import is_alive, read_engine
+from tests.shell.terminal import STQSH, Terminal
+
+RATE = 10_000
+A_BATCH = RATE // 4
+ROW = re.compile(r" *\d+  [\dTZ:.-]+ +(\+|- left) +(taxi-\d{7}|calm-\d{5}) ")
+KEYS = {"up": "\x1b[A", "pageup": "\x1b[5~", "escape": "\x1b", "tab": "\t", "home": "\x1b[H"}
+
+Start = Callable[..., None]
+
+
+@pytest.fixture
+def engine(environ: dict[str, str]) -> Iterator[Start]:
+    """Plays the engine of the session "mine": updates a second, and after how many steps it rests."""
+    started: list[subprocess.Popen[bytes]] = []
+    root = Path(environ["STQSH_HOME"])
+
+    def start(a_second: int = RATE, steps: int = 0) -> None:
+        words = [sys.executable, "-m", "tests.shell.played", str(root), "mine", str(a_second), str(steps)]
+        started.append(subprocess.Popen(words))
+        home, deadline = SessionHome(root / "mine"), time.monotonic() + 90
+        while not is_alive(read_engine(home)) or read_progress(ControlDb(home.path)).step < max(1, steps):
+            assert time.monotonic() < deadline and started[-1].poll() is None
+            time.sleep(0.1)
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def shell(environ: dict[str, str], engine: Start) -> Iterator[Terminal]:
+    """A shell at 80 x 24 on the session, which is under load."""
+    engine()
+    terminal = Terminal(environ, "--session", "mine", size=(80, 24))
+    terminal.wait("stqsh>.*", 60)
+    terminal.wait("engine ready", 60)
+    yield terminal
+    terminal.child.close(force=True)
+
+
+def press(terminal: Terminal, name: str) -> None:
+    terminal.keys(KEYS[name])
+
+
+def resize(terminal: Terminal, columns: int, rows: int) -> None:
+    terminal.screen.resize(rows, columns)
+    terminal.screen.cursor.y = min(terminal.screen.cursor.y, rows - 1)  # pyte leaves it outside
+    terminal.child.setwinsize(rows, columns)
+
+
+def strangers(text: str) -> list[str]:
+    """The lines of a TAIL's screen that are neither rows, headers, marks, omissions nor the status line."""
+    usual = (ROW, re.compile(r"… [\d ]+ more$|-- |step  at|busy  |stqsh|ds, |$"))
+    return [line for line in text.splitlines() if not any(one.match(line) for one in usual)]
+
+
+def test_a_tail_under_load_never_corrupts_the_screen(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    for _ in range(3):
+        text = shell.wait(r"busy  step [\d ]+  .* [\d ]*\d\d \d{3} updates .*q leaves")
+        assert strangers(text) == []
+        assert max(map(len, text.splitlines())) < 80
+        shell.settle(most=1.0)
+    history = [line for page in shell.screen.history.top for line in ["".join(c.data for c in page.values())]]
+    assert any(re.match(r"… [\d ]+ more", line) for line in history)
+
+
+def test_space_pauses_and_what_comes_meanwhile_is_counted(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    shell.wait(r"\d updates .*q leaves")
+    shell.keys(" ")
+    before = shell.wait(r"paused, [\d ]+ waiting .*space goes on").splitlines()
+    after = shell.wait(r"paused, [1-9]\d 000 waiting").splitlines()
+    assert before[:-1] == after[:-1]
+    shell.keys(" ")
+    shell.wait(r"\d updates  space pauses")
+    assert strangers(shell.text()) == []
+
+
+def test_a_filter_shows_what_fits_by_text_or_op(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    shell.wait(r"\d updates .*q leaves")
+    shell.keys("/- 99\r")
+    shell.wait(r"-- only - 99")
+    text = shell.wait(r"only - 99: [\d ]+ of [\d ]+ updates")
+    below = text.partition("-- only - 99")[2].splitlines()
+    rows = [line for line in below if ROW.match(line)]
+    assert rows and all(" - left " in line and "99" in line for line in rows)
+    shell.keys("/\x15\r")
+    shell.wait(r"-- all updates again")
+
+
+def test_scrolling_back_finds_what_was_left_out_and_goes_on(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    shell.wait(r"\d \d{3} updates .*q leaves")
+    press(shell, "pageup")
+    shell.wait(r"scrolled back  20 below .*Esc goes on")
+    keys = [int(found) for found in re.findall(r"\+ +taxi-(\d{7})", shell.text())]
+    assert len(keys) > 15 and keys == list(range(keys[0], keys[0] + len(keys)))  # none is left out
+    press(shell, "home")
+    shell.wait(r"scrolled back  [1-9][\d ]{3,} below")
+    press(shell, "escape")
+    shell.wait(r"\d updates  space pauses")
+    shell.keys("q")
+    shell.wait("left busy; it goes on")
+
+
+def test_a_tail_follows_the_terminals_size_and_stays_when_it_is_left(shell: Terminal) -> None:
+    shell.type("TAIL busy;")
+    shell.wait(r"\d updates .*q leaves")
+    resize(shell, 60, 16)
+    shell.wait(r"\A(?:.*\n){15}busy  .*q leaves\Z")
+    resize(shell, 110, 30)
+    shell.wait(r"\d  1970-01-01T[\d:]+Z  \+  ")
+    shell.wait(r"busy  step \d+  [\d:]+Z  30 000 records/s  lag 0\.2 s.*/ filters.*q leaves")
+    shell.child.sendintr()
+    text = shell.wait("left busy; it goes on")
+    assert len([line for line in text.splitlines() if ROW.match(line)]) > 10
+
+
+def test_a_pipe_gets_every_update(environ: dict[str, str], engine: Start) -> None:
+    steps = 8
+    engine(steps=steps)
+    words = [*STQSH, "run", "--session", "mine", "--format", "jsonl", "-"]
+    lines = run_until(words, "TAIL busy FROM START;", environ, count=(2 * steps - 1) * A_BATCH // 2)
+    told = [json.loads(line) for line in lines]
+    assert Counter((one["step"], one["op"]) for one in told) == expected(steps)
+
+
+def expected(steps: int) -> Counter[tuple[int, str]]:
+    came = {(step, "+"): A_BATCH // 2 for step in range(1, steps + 1)}
+    return Counter(came | {(step, "-"): A_BATCH // 2 for step in range(2, steps + 1)})
+
+
+def test_a_dashboard_shows_answers_loads_and_what_is_new(shell: Terminal) -> None:
+    shell.type("WATCH busy, calm;")
+    text = shell.wait(
+        r"mine  step \d+ .*\n.*slots  0 █+▁+ [\d ]+  1 █{8} [\d ]+ records[^█]*\n busy   1 250 rows, 1 to "
+    )
+    assert re.search(r"\n\+ taxi-\d{7} +11[67]\.\d+ +39\.\d+|\n\+ taxi", shell.wait(r"\n\+ taxi-"))
+    assert re.search(r"\n calm   \d+ rows?.* updates/s  ▁*█", text)
+    shell.wait(r"q leaves  space pauses  Tab next query")
+    shell.keys(" ")
+    shell.wait(r"paused, [1-9][\d ]* updates since")
+    shell.keys(" ")
+    press(shell, "tab")
+    shell.keys("\r")  # one query alone
+    shell.wait(r"Enter all queries")
+    assert "busy" not in shell.text()
+    shell.keys("/00001\r")
+    shell.wait(r"1 of \d+ rows")
+    shell.keys("q")
+    text = shell.wait("left WATCH; busy, calm go on")
+    assert "calm-00001" in text  # the last frame stays
+
+
+@pytest.mark.parametrize("leave", ["q", "\x03"])
+def test_a_dashboard_in_monochrome_follows_the_terminals_size(
+    environ: dict[str, str], engine: Start, leave: str
+) -> None:
+    engine()
+    shell = Terminal({**environ, "NO_COLOR": "1"}, "--session", "mine", size=(80, 24))
+    shell.wait("engine ready", 60)
+    drawn = shell.child.logfile_read = Log()
+    shell.type("WATCH busy, calm;")
+    shell.wait(r"\n\+ taxi-\d{7}")
+    resize(shell, 50, 12)
+    shell.wait(r"\A(?:.*\n){11}q leaves  space pauses")
+    shell.keys(leave)
+    shell.wait("left WATCH; busy, calm go on")
+    shell.child.close(force=True)
+    colours = [
+        found for found in re.findall(rb"\x1b\[([\d;]*)m", drawn.data) if re.search(rb"(^|;)[34]\d", found)
+    ]
+    assert colours == []
+
+
+class Log:
+    """Takes what a terminal is sent."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_dashboard_needs_a_terminal(environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*STQSH, "-c", "WATCH busy;"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "WATCH draws on a terminal, and this is none\nhint: TAIL name;" in done.stderr
+
+
+def test_watch_repeats_in_place_until_it_is_left(shell: Terminal) -> None:
+    shell.type(r"SHOW STREAMS \watch i=0.2")
+    text = shell.wait(r"SHOW STREAMS  every 0.2 s  [4-9]  .*q leaves")
+    assert text.count("taxis") == 1
+    shell.child.sendintr()
+    assert shell.wait(r"left \\watch; the session goes on").count("taxis") == 1
+    shell.type(r"\watch i=0.1 c=3")
+    shell.wait(r"SHOW STREAMS  every 0.1 s  3  [^<]*stqsh> ")
+    shell.type(r"TAIL busy \watch")
+    shell.wait(r"\\watch repeats what only looks, not TAIL busy")
+
+
+def test_watch_prints_one_answer_after_the_other_in_a_pipe(environ: dict[str, str], engine: Start) -> None:
+    engine(steps=2)
+    script = "SHOW STREAMS FORMAT csv \\watch i=0.01 c=2\n\\watch c=1\nSHOW TABLES FORMAT csv;"
+    words = [*STQSH, "run", "--session", "mine", "-q", "-"]
+    lines = run_until(words, script, environ, count=7)
+    assert [line.partition(",")[0] for line in lines] == [
+        "name",
+        "taxis",
+        "name",
+        "taxis",
+        "name",
+        "taxis",
+        "name",
+    ]
+
+
+def run_until(words: list[str], script: str, environ: dict[str, str], count: int) -> list[str]:
+    """The first lines that a script prints; then it is stopped, as its stream never ends."""
+    with subprocess.Popen(
+        words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdin is not None and run.stdout is not None
+        run.stdin.write(script)
+        run.stdin.close()
+        lines = list(islice(run.stdout, count))
+        run.terminate()
+    return lines
