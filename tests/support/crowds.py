@@ -50,6 +50,25 @@ def crowd_of_kinds(seed: int, objects: int, queries: int, steps: int, event: boo
     return Case(stream, clock, steps, accepted(stream, clock, records), commands)
 
 
+def significant_crowd(seed: int, objects: int, queries: int, steps: int) -> Case:
+    """The same crowd over a stream that retains what is significant; half-way memory is told to shed."""
+    whole = crowd_of_kinds(2 * seed, objects, queries, steps, event=False)
+    draw, commands = random.Random(seed), []
+    neighbours = {query["id"] for query in whole.queries if query["kind"] == "nearest"}
+    for step, command in whole.commands:
+        query = command.get("query", {})
+        if (query or command)["id"] in neighbours:
+            continue
+        if query and query["region"].get("radius", 0.0) > SIDE:
+            query["region"]["radius"] = draw.choice([0.0, 0.5, 1.0])
+        commands.append((step, command))
+    shed = {"op": "memory", "factor": 1.0, "k": 2, "cache": 0.5, "area": 0.5625}
+    commands += [(steps // 2, shed), (steps // 2 + 3, shed | {"k": 1, "cache": 1.0, "area": 1.0})]
+    commands.sort(key=lambda item: item[0])
+    kept = {"retain": "significant", "max_speed": 1 / 11}  # caches are 1 wide
+    return Case(whole.spec | kept, whole.clock, steps, whole.records, commands)
+
+
 WORDS = ["street", "light", "out", "pot", "hole", "tree", "snow", "rodent", "sign", "noise", "ä", "日本"]
 
 

@@ -1,0 +1,85 @@
+"""What slots keep of a stream that retains what is significant, by their arrays and by the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.kernels.hashing import hash_keys
+from stqsh.core.objects.table import ObjectTable
+from stqsh.core.significance.shadow import ShadowTable, shadow_size
+from stqsh.core.significance.tally import figures, tallies
+from stqsh.core.slot.state import SlotState, restore, snapshot
+from stqsh.engine.folds import EVALUATE
+from stqsh.routing.object import slots_of
+from support.cases import Case, Spec
+from support.memory import Slots
+from support.oracle import significant
+
+
+class Kept(NamedTuple):
+    """One slot: kept keys with their reference counts, shed keys, inside, cached and shed of each active
+    query, the queries that are locked, and S as far as it goes.
+    """
+
+    refs: dict[Any, int]
+    shadow: set[Any]
+    queries: dict[int, tuple[int, int, int]]
+    locked: set[int]
+    histogram: dict[int, int]
+
+
+def kept(engine: Slots, spec: Spec) -> list[Kept]:
+    """What each slot keeps."""
+    return [_kept(restore(snapshot(state)), spec) for state in engine.states[EVALUATE.name]]
+
+
+def _kept(state: SlotState, spec: Spec) -> Kept:
+    prefix = f"s{spec['id']}"
+    if f"{prefix}/objects/known" not in state:
+        return Kept({}, set(), {}, set(), {})
+    table = ObjectTable(state, f"{prefix}/objects", spec)
+    at = np.flatnonzero(table.stored.known)
+    name = f"{prefix}/objects/refs"
+    refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
+    shadow: set[Any] = set()
+    if shadow_size(state, spec["id"]):
+        rows = ShadowTable(state, spec)
+        shadow = set(rows._keys.take(np.arange(len(rows)), table.key_type).to_pylist())
+    told, s = tallies(state, spec), figures(state, spec)["histogram"]
+    counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
+    return Kept(
+        refs=dict(zip(table.show_keys(at).to_pylist(), refs, strict=True)),
+        shadow=shadow,
+        queries=dict(zip(told.id.tolist(), counts, strict=True)),
+        locked=set(told.id[told.locked].tolist()),
+        histogram={number: count for number, count in enumerate(s, start=1) if count},
+    )
+
+
+def homes(case: Case, slots: int) -> Callable[[Any], int]:
+    """The slot of each of a case's objects."""
+    names = sorted({row[case.spec["key"]] for _, row in case.records})
+    kind = ObjectTable(SlotState.fresh(0), "s1/objects", case.spec).key_type
+    dealt = slots_of(hash_keys(pa.array(names, kind)), slots).tolist() if names else []
+    return dict(zip(names, dealt, strict=True)).__getitem__
+
+
+def should_keep(oracle: significant.Significant, n: int, slots: int) -> list[Kept]:
+    """What each slot has to keep after a step."""
+    out = []
+    for slot in range(slots):
+        told = significant.tallies(oracle, n, slot)
+        out.append(
+            Kept(
+                refs={name: len(ids) for name, ids in oracle.refs.items() if oracle.home(name) == slot},
+                shadow={name for name in oracle.shadow if oracle.home(name) == slot},
+                queries={id_: (tally.inside, tally.cached, tally.shed) for id_, tally in told.items()},
+                locked={id_ for id_, tally in told.items() if tally.is_locked},
+                histogram=dict(significant.histogram(oracle, n, slot)),
+            )
+        )
+    return out
