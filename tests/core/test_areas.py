@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
+import shapely.affinity
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -163,3 +164,38 @@ def test_nothing_lies_in_what_is_not_there():
     assert np.isnan(areas.boxes(rows)[[0, 2]]).all()
     with pytest.raises(KeyError):
         areas.row_of(2)
+
+
+@given(
+    st.lists(shapes(), min_size=1, max_size=3),
+    st.lists(points, min_size=1, max_size=20),
+    st.sampled_from([0.25, 0.5, 0.75]),
+)
+def test_areas_made_smaller_hold_what_shapely_says_of_smaller_ones(geometries, more, factor):
+    areas = Areas(SlotState.fresh(0))
+    names = [f"m{i}" for i in range(len(geometries))]
+    areas.define(5, batch(geometries, names))
+    for name, geometry in zip(names, geometries, strict=True):
+        assume(not geometry.is_empty)
+        middle = (np.array(geometry.bounds[:2]) + geometry.bounds[2:]) / 2
+        smaller = shapely.transform(geometry, lambda places, m=middle: m + (places - m) * factor)
+        x, y = near(smaller, more).T.copy()
+        rows = np.full(len(x), areas.row_of(5, name))
+        found = areas.contains(rows, x, y, np.full(len(x), factor))
+        assert found[: len(shapely.get_coordinates(smaller))].all()
+        assert found[shapely.intersects_xy(smaller.buffer(-1e-9), x, y)].all()
+        assert not found[~shapely.intersects_xy(smaller.buffer(1e-9), x, y)].any()
+        np.testing.assert_array_equal(areas.contains(rows, x, y, np.ones(len(x))), areas.contains(rows, x, y))
+
+
+def test_scaled_areas_of_many_edges_are_found_in_their_bands():
+    turns = np.linspace(0, 2 * math.pi, 400, endpoint=False)
+    reach = np.where(np.arange(400) % 2, 1.0, 2.0)
+    star = shapely.Polygon(np.column_stack([reach * np.cos(turns), reach * np.sin(turns)]))
+    areas = Areas(SlotState.fresh(0))
+    areas.define(5, batch([star]))
+    x, y = np.random.default_rng(3).uniform(-2, 2, (2, 20_000))
+    for factor in (0.9, 0.5, 0.1):
+        smaller = shapely.affinity.scale(star, factor, factor)
+        found = areas.contains(np.full(len(x), areas.row_of(5)), x, y, np.full(len(x), factor))
+        np.testing.assert_array_equal(found, shapely.intersects_xy(smaller, x, y))

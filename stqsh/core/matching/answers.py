@@ -17,7 +17,7 @@ from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import IS, WAS, Pairs, join
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import AREA, CIRCLE, QueryTable
-from stqsh.core.matching.scaling import in_whole
+from stqsh.core.matching.scaling import factors
 from stqsh.core.regions.grid import rect_lists
 from stqsh.core.texts.keyworded import keyword_pairs, keywords_of
 
@@ -110,9 +110,8 @@ class RegionContext:
         row = self.queries["area"][pairs.query]
         for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
             at = np.flatnonzero((row >= 0) & (flags & flag != 0))
-            event = pairs.event[at]
-            places = in_whole(self.queries, pairs.query[at], x[event], y[event])
-            outside = ~areas.contains(row[at], *places)
+            event, factor = pairs.event[at], factors(self.queries, pairs.query[at])
+            outside = ~areas.contains(row[at], x[event], y[event], factor)
             flags[at[outside]] &= ~np.uint8(flag)
         return flags
 

@@ -99,23 +99,9 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
         queries[high][at] = middle + (last - middle) * factor
 
 
-def in_whole(queries: QueryTable, query: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Where in their queries' regions as registered those places lie that are somewhere in the scaled ones.
-
-    query: positions, of queries whose regions have boxes that stand still; x, y float64. (n,) each.
-    """
-    shares = queries.shares
-    if shares is None or not (shares[query] < 1).any():
-        return x, y
-    factor = np.sqrt(shares[query])
-    out = []
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # of no area nothing is left: nowhere, as it should be
-        for places, low, high in ((x, "a", "c"), (y, "b", "d")):
-            middle = (queries.whole(low)[query] + queries.whole(high)[query]) / 2
-            out.append(np.where(factor < 1, middle + (places - middle) / factor, places))
-    return out[0], out[1]
+def factors(queries: QueryTable, at: Array) -> Array | None:
+    """By how much the regions at these positions are smaller in each direction, (n,); None: none is."""
+    return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
 def tell_shed(context: RegionContext, told: Told) -> Told:

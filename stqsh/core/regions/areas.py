@@ -11,7 +11,7 @@ import pyarrow as pa
 import shapely
 
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.polygons import AreaArrays, inside, lay_bands
+from stqsh.core.kernels.polygons import AreaArrays, inside, inside_scaled, lay_bands
 from stqsh.core.slot.interner import Interner
 from stqsh.core.slot.state import SlotState
 
@@ -104,9 +104,16 @@ class Areas:
         boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
         return boxes
 
-    def contains(self, rows: Array, x: Array, y: Array) -> Array:
-        """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,)."""
-        return inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
+    def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
+        """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,).
+
+        factor: by how much each area is made smaller about the middle of its box, float64 (n,); 1 leaves it.
+        """
+        found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
+        if factor is not None:
+            at = np.flatnonzero(factor < 1)
+            found[at] = inside_scaled(rows[at].astype(np.int32), x[at], y[at], factor[at], self._arrays)
+        return found
 
     def edges(self, row: int) -> Array:
         """The edges of the area in a row, float64 (n, 4), an edge once for each band that it crosses."""
