@@ -131,7 +131,12 @@ def test_a_sample_keeps_the_same_objects_and_all_that_matter(tmp_path: Path) -> 
         assert scene.places.there == 400
         assert 15 < len(scene.places) < 100
         assert names(scene, scene.drawn[0].members) == {"100", "101", "102", "103", "104"}
-        run(session, "RUN 1 STEPS;")
+        run(session, "REGISTER QUERY all_of_them AS SELECT id FROM cars;")
+        run(session, "REGISTER QUERY by AS SELECT id FROM cars INSIDE RECT(2, 2) AROUND '7'; RUN 1 STEPS;")
+        crowded = look(feed, 40)
+        assert len(crowded.places) < 100 and crowded.drawn[1].size == 400
+        assert crowded.drawn[2].focal is not None
+        run(session, "DROP QUERY all_of_them; DROP QUERY by; RUN 1 STEPS;")
         again = look(feed, 40)
         assert names(again, np.arange(len(again.places))) == names(scene, np.arange(len(scene.places)))
 

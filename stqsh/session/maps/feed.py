@@ -91,8 +91,8 @@ class MapFeed:
     def look(self, most: int, *, records: bool = False) -> Scene | None:
         """The scene as it is now, None where nothing has changed since the last look.
 
-        Of more than about `most` objects a sample is drawn, with the members of all answers in it. `records`:
-        all columns of theirs too. Raises as `Snapshots.ask` does.
+        Of more than about `most` objects a sample is given, members of answers first, focal objects always.
+        `records`: all columns of theirs too. Raises as `Snapshots.ask` does.
         """
         progress = self.link.progress()
         stamp = (progress.batch, last_seq(self.link.db))
@@ -143,8 +143,8 @@ class MapFeed:
         progress = self.link.progress()
         while True:
             self._members.advance(progress.batch)
-            keys = _both(self._members.keys_of_any(ids), focal)
-            found = places(self.snapshots, self.stream.spec, Wish(most, keys, records), progress.step)
+            wish = Wish(most, self._members.keys_of_any(ids), records, focal)
+            found = places(self.snapshots, self.stream.spec, wish, progress.step)
             # The slots publish a step a moment before Deliver tells of it.
             while (progress := self.link.progress()).step < found.step and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
@@ -167,9 +167,3 @@ class MapFeed:
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
         outline = self._outlines.of_region(query.name, region, bool(self.stream.spec["planar"]), place)
         return Drawn(query, outline, members, 0 if keys is None else len(keys), focal)
-
-
-def _both(first: pa.Array[Any] | None, second: pa.Array[Any] | None) -> pa.Array[Any] | None:
-    if first is None or second is None:
-        return second if first is None else first
-    return pa.concat_arrays([first, second.cast(first.type)])

@@ -26,13 +26,15 @@ _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 class Wish:
     """What is wanted of a stream's objects.
 
-    most: no more than about so many, always the same ones as long as they are there; keys: those that are
-    wanted in any case (an array of the key's type). records: all declared columns too.
+    most: no more than about so many, always the same ones as long as they are there. keys: those that are
+    wanted first, as far as they fill no more than half of it; always: those wanted in any case (both are arrays
+    of the key's type). records: all declared columns too.
     """
 
     most: int
     keys: pa.Array[Any] | None = None
     records: bool = False
+    always: pa.Array[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,7 @@ class Places:
 
     def find(self, keys: pa.Array[Any]) -> Array:
         """The positions of keys among these objects, those that are here; int64 ascending."""
-        if not len(keys) or not len(self.keys):
-            return np.empty(0, np.int64)
-        import pyarrow.compute as pc
-
-        wanted: Any = pc.is_in(self.keys, value_set=keys.cast(self.keys.type))
-        return np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        return np.flatnonzero(_are_among(self.keys, keys))
 
 
 def places(snapshots: Snapshots, stream: Spec, wish: Wish, least: int) -> Places:
@@ -121,16 +118,30 @@ def _chosen(keys: pa.Array[Any], wish: Wish, most: int) -> Array | None:
     """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
     if len(keys) <= most:
         return None
-    import pyarrow.compute as pc
-
     from stqsh.core.kernels.hashing import hash_keys
 
     # The low bits: which slot an object is on depends on the high ones.
-    chosen: Array = (hash_keys(keys) & _LOW) < np.uint64(most * 2**32 // len(keys))
-    if wish.keys is not None and len(wish.keys):
-        wanted: Any = pc.is_in(keys, value_set=wish.keys.cast(keys.type))
-        chosen |= wanted.to_numpy(zero_copy_only=False)
-    return np.flatnonzero(chosen)
+    luck = hash_keys(keys) & _LOW
+    first = _are_among(keys, wish.keys)
+    first &= luck < _share_of(most // 2, int(first.sum()))
+    rest = luck < _share_of(most - int(first.sum()), len(keys))
+    return np.flatnonzero(first | rest | _are_among(keys, wish.always))
+
+
+def _share_of(most: int, count: int) -> np.uint64:
+    """The bound below which the low half of a hash is for about `most` out of `count`."""
+    return np.uint64(2**32 if count <= most else most * 2**32 // count)
+
+
+def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
+    """Whether keys are among others; bool (n,)."""
+    if wanted is None or not len(wanted):
+        return np.zeros(len(keys), np.bool_)
+    import pyarrow.compute as pc
+
+    found: Any = pc.is_in(keys, value_set=wanted.cast(keys.type))
+    among: Array = found.to_numpy(zero_copy_only=False)
+    return among.copy()
 
 
 def _joined(shares: list[Places], stream: Spec, progress: Progress) -> Places:
