@@ -27,7 +27,7 @@ class Wish:
     """What is wanted of a stream's objects.
 
     most: no more than about so many, always the same ones as long as they are there. keys: those that are
-    wanted first, as far as they fill no more than half of it; always: those wanted in any case (both are arrays
+    wanted first, as far as they fill no more than half of it; always: those wanted in any case (arrays
     of the key's type). records: all declared columns too.
     """
 
