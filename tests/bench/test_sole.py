@@ -46,9 +46,10 @@ def world(bench):
     return bench.world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", FIGURES)
 def test_every_figure_has_rows_for_its_columns_and_curves_to_draw(bench, number, tmp_path):
-    results = measure(number, bench)
+    results = list(measure(number, bench))
     assert [result.number for result in results] == EXPECTED[number]
     for result in results:
         assert result.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -63,11 +63,9 @@ FIGURES = {
 """The functions that measure each figure of the paper: module and name."""
 
 
-def measure(number: int, bench: Bench) -> list[Result]:
-    """Measure a figure; one with parts that are unlike each other gives several results."""
-    results = []
+def measure(number: int, bench: Bench) -> Iterator[Result]:
+    """Measure a figure; one with parts that are unlike each other gives several results, as they come."""
     for each in FIGURES[number].split():
         module, _, name = each.partition(":")
         function: Measure = getattr(import_module(f"stqsh.bench.sole.{module}"), name)
-        results += function(bench)
-    return results
+        yield from function(bench)
