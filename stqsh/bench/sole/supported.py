@@ -20,12 +20,12 @@ from stqsh.bench.sole.slot import Slot, memory
 from stqsh.bench.sole.world import Queries
 
 _SIZES = (0.001, 0.005, 0.01)
-_BUDGETS = (0.7, 0.8, 0.85, 0.88)
-"""Shares of all objects that fit into the memory."""
+_BUDGETS = (0.8, 0.85, 0.9, 0.95, 0.975)
+"""Shares of all objects that fit into the memory; the last is about what fills up in figure 25b."""
 
 _LEAST = 0.9
 _MOVING = 0.0
-_DENSITIES = (0.5, 1, 2, 4, 8, 16, 32, 64)
+_DENSITIES = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Numbers of queries, by how often their areas would cover the town."""
 
 _ENOUGH = 0.002
