@@ -13,6 +13,7 @@ from support.budget import share
 from support.local import local_session
 from support.running import Together, agree, parsed, run_script
 from support.scripts import ScriptCase
+from support.seeded import significant_script
 from support.strategies import EVERY, script_cases, slots
 
 sizes = st.sampled_from([1, 7, 400_000])
@@ -43,6 +44,14 @@ def test_a_script_prints_what_the_oracle_says(
 ) -> None:
     script: ScriptCase = data.draw(script_cases(features=features))
     agree(parsed(output(script, count, records)), script.lines())
+
+
+@pytest.mark.parametrize(("count", "records"), [(1, 400_000), (4, 7)])
+def test_a_stream_that_retains_what_is_significant_prints_what_the_oracle_says(
+    count: int, records: int
+) -> None:
+    script = significant_script(count)
+    agree(parsed(output(script, count, records, {2})), script.lines())
 
 
 @share(5)

@@ -15,6 +15,7 @@ from support.examples import SECOND, around, at, rect, register, spec
 from support.local import local_session
 from support.running import Together, agree, log_so_far, parsed, run_script
 from support.scripts import ScriptCase, replayed
+from support.seeded import significant_script
 
 from stqsh.session.client import Session, connect
 from stqsh.session.process import read_engine
@@ -147,7 +148,7 @@ def run_while_killing(session: Session, running: Running, draw: random.Random) -
 
 def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "80")
-    script = Together([seeded_case(11), seeded_events(12)], [1, 1])
+    script = Together([seeded_case(11), seeded_events(12), significant_script(13, steps=STEPS)], [1, 1, 1])
     file = script.write(tmp_path)
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from support import oracle
 from support.cases import Case, Clock, Row, Spec
 from support.files import write_regions, write_rows
+from support.oracle import significant
 from support.sql import (
     command_text,
     create_area,
@@ -173,7 +174,8 @@ def expected_lines(case: Case) -> list[Line]:
         row = {out: shown(u, e) for out, e in query["select"]}
         return head | {"key": u.key} | ({"why": u.why} if u.why else {}) | {"row": row}
 
-    ordered = sorted(oracle.run(case), key=lambda u: (u.step, queries[u.query]["name"], u.op == "+", u.key))
+    run = significant.run if case.spec["retain"] == "significant" else oracle.run
+    ordered = sorted(run(case), key=lambda u: (u.step, queries[u.query]["name"], u.op == "+", u.key))
     return [line(u) for u in ordered]
 
 

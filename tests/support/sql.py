@@ -28,6 +28,8 @@ def create_stream(spec: Spec, glob: str) -> str:
     for clause, lasts in (("REPORT EVERY", spec["report_every_us"]), ("KEEP", spec["keep_us"])):
         if lasts is not None:
             clauses.append(f"  {clause} {duration(lasts)}")
+    if spec["retain"] == "significant":
+        clauses.append(f"  MAX SPEED {spec['max_speed']!r} RETAIN SIGNIFICANT")
     if spec["bounds"] is not None:
         clauses.append("  BOUNDS ({}, {}, {}, {})".format(*spec["bounds"]))
     return "\n".join(clauses + (["  PLANAR"] if spec["planar"] else [])) + ";"
