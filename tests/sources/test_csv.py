@@ -174,7 +174,7 @@ def test_compressed_files(load, kind) -> None:
     ("name", "content"),
     [
         ("b.csv.gz", b"no gzip at all"),
-        ("b.csv.gz", gzip.compress(GOOD.encode() * 99)[:-20]),
+        ("b.csv.gz", gzip.compress(GOOD.encode() * 99, mtime=0)[:-20]),
         ("b.csv.zst", b"no"),
     ],
 )
