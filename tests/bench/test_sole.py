@@ -135,7 +135,7 @@ def test_curves_are_read_between_their_points():
 
 def test_supported_queries_are_where_the_load_crosses_the_budget():
     assert supported([100, 1000], [0.5, 0.9], 0.7) == 316
-    assert supported([100, 1000], [0.5, 0.9], 0.95) is None
+    assert supported([100, 1000], [0.5, 0.9], 0.95) == 1000
     assert supported([100, 1000], [0.5, 0.9], 0.4) is None
 
 
