@@ -67,13 +67,13 @@ def test_locked_objects_are_left_out_of_s(least: float, s: dict[int, int]) -> No
     }
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(honest_cases(frozenset({"circles", "polygons"}), sheds=True))
 def test_after_one_report_of_peace_nothing_is_missing(case: Case) -> None:
     _hold_to_all(case)
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(honest_cases(frozenset({"nearest"}), silent=False))
 def test_after_one_report_of_peace_no_neighbour_is_missing(case: Case) -> None:
     _hold_to_all(case)
@@ -115,7 +115,7 @@ def test_a_slot_does_as_sole_says(name: str, size: int | None) -> None:
 
 
 @pytest.mark.parametrize("features", RANGES.values(), ids=RANGES)
-@share(5, least=12)
+@share(6, least=8)
 @given(data=st.data(), size=cuts, count=slots, again=restarts)
 def test_what_is_kept_and_told_is_the_oracles(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
@@ -124,7 +124,7 @@ def test_what_is_kept_and_told_is_the_oracles(
     agree(case, count, size, again)
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(wild_cases(MOVING - {"nearest", "dwell"}, sheds=True), cuts, slots, restarts)
 def test_shedding_takes_what_the_oracle_takes(
     case: Case, size: int | None, count: int, again: set[int]
@@ -132,13 +132,13 @@ def test_shedding_takes_what_the_oracle_takes(
     agree(case, count, size, again)
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(wild_cases(MOVING, sheds=True), cuts, restarts)
 def test_neighbours_on_one_slot_are_the_oracles(case: Case, size: int | None, again: set[int]) -> None:
     agree(case, 1, size, again)
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(wild_cases(frozenset({"circles"}), sheds=True, accurate=True), slots, cuts)
 def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, size: int | None) -> None:
     found = _kept_after(case, count, 1)
@@ -149,7 +149,7 @@ def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, 
     assert memory.run(case, count, cut(case, size)).updates == told
 
 
-@share(5, least=12)
+@share(6, least=8)
 @given(honest_cases(frozenset({"nearest"}), silent=False), cuts, slots)
 def test_neighbours_on_any_slots_are_those_of_retain_all(case: Case, size: int | None, count: int) -> None:
     warmth, warm = Warmth(), {}
