@@ -28,6 +28,9 @@ _MOVING = 0.0
 _DENSITIES = (0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Numbers of queries, by how often their areas would cover the town."""
 
+_MOST = 16_000
+"""Queries at the most."""
+
 _ENOUGH = 0.002
 """Object load shedding is done once a higher k drops no more than this share of the objects."""
 
@@ -75,7 +78,7 @@ def _rows(bench: Bench, size: float) -> list[dict[str, Any]]:
     """For each budget the numbers of queries that it supports."""
     counts: list[int] = []
     loads: list[tuple[float, float, float]] = []
-    for density in bench.scale.some(_DENSITIES):
+    for density in bench.scale.some([each for each in _DENSITIES if each <= _MOST * size]):
         counts.append(bench.scale.count(math.ceil(density / size)))
         loads.append(_loads(bench, counts[-1], size))
         if loads[-1][1] > _BUDGETS[-1]:
