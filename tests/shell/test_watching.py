@@ -201,7 +201,7 @@ def test_panels_share_the_height_by_what_they_need(needs: list[int], height: int
     short = [room for room, need in zip(rooms, needs, strict=True) if room < need]
     if short:
         assert height - sum(rooms) < len(needs)  # nothing is left over
-        assert max(short) - min(short) <= 1 and max(rooms) <= max(short)
+        assert max(short) - min(short) <= 1 and max(rooms) <= max(short) + 1
 
 
 # ---- the dashboard
