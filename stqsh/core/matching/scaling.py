@@ -56,13 +56,12 @@ def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
             for neighbours, have nothing to scale.
     """
     at = will_scale(queries, area, which)
-    if not len(at):
-        return
     shares = np.ones(len(queries)) if queries.shares is None else queries.shares.copy()
-    shares[at] = _shares(queries, area, at)
-    queries.set_shares(shares)
-    _set_regions(queries, at, shares[at])
-    if (shares == 1).all():
+    if len(at):
+        shares[at] = _shares(queries, area, at)
+        queries.set_shares(shares)
+        _set_regions(queries, at, shares[at])
+    if queries.shares is not None and (shares == 1).all():  # those that were scaled may have gone
         queries.set_shares(None)
 
 
