@@ -95,6 +95,17 @@ def test_shares_follow_queries_that_come_and_go():
     assert (table["radius"].tolist(), table.shares) == ([4.0, 5.0], None)
 
 
+def test_where_the_scaled_ones_have_gone_nothing_is_remembered():
+    table = table_of(REGIONS["circle"], REGIONS["moving_circle"])
+    scale(table, 0.25, np.array([0]))
+    table.remove(np.array([0]))
+    scale(table, 1.0)
+    assert table.shares is None
+    table["c"][:] = 7.0
+    scale(table, 0.25)
+    assert table["c"].tolist() == [7.0]
+
+
 def test_no_region_falls_below_its_least_accuracy_and_everywhere_stays_everywhere():
     table = table_of(REGIONS["circle"], {"type": "all"}, least=0.64)
     scale(table, 0.25, np.arange(2))
