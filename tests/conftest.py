@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +14,6 @@ settings.register_profile("thorough", _USUAL, max_examples=250)
 # CI says of a change what the change does: the same examples each time. `make hunt` looks for new ones.
 settings.register_profile("ci", _USUAL, max_examples=250, derandomize=True, database=None)
 settings.load_profile(os.environ.get("STQSH_HYPOTHESIS", "quick"))
+
+# A run in the background ignores Ctrl-C, and so would the shells and engines that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
