@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from support.local import local_session
 from support.running import Together, agree, parsed, run_script
-from support.seeded import significant_script
 from support.strategies import EVERY, SLOTS, sampled, script_cases
 
 from stqsh.session.client import connect
@@ -19,8 +18,7 @@ MAX_RECORDS = {1: 400_000, 2: 7, 4: 1, 7: 400_000}
 @pytest.fixture(scope="module")
 def together() -> Together:
     """The same cases of all kinds for all engines."""
-    drawn = sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=2)
-    return Together.of([*drawn, significant_script(4), significant_script(5)])
+    return Together.of(sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=2))
 
 
 @pytest.fixture(scope="module")
