@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +37,14 @@ def interrupted(tmp_path: Path, text: str, begun: int) -> tuple[Interrupted, Con
     told = Interrupted(session)
     told.begin(list(parse(text)), begun)
     return told, db
+
+
+@pytest.fixture(autouse=True)
+def _hears_interrupts() -> Iterator[None]:
+    """As in a shell: Spark, where an earlier test had it in this process, leaves its own handler behind."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_it_says_of_a_statement_that_nothing_was_done_and_what_is_not_run(tmp_path: Path) -> None:
