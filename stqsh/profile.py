@@ -172,7 +172,12 @@ KEYS: tuple[Key, ...] = (
     Key("spark.master", "where Spark runs", _text, lambda: f"local[{cores()},4]"),
     Key("engine.slots", "parts that the objects are dealt to, a multiple of the cores", _count, cores),
     Key("engine.memory", "memory of Spark's driver", _memory, driver_memory),
-    Key("engine.max_records_per_batch", "most records that one batch takes in", _count, lambda: 400_000),
+    Key(
+        "engine.max_records_per_batch",
+        "most records that one batch takes in; how many it does follows what batches cost",
+        _count,
+        lambda: 2_000_000,
+    ),
     Key("shell.autoplay", "streams made in the shell play at once", _flag, lambda: True, ("true", "false")),
     Key(
         "shell.format",

@@ -35,8 +35,8 @@ PATIENCE_S, LOOK_S = 0.2, 0.02
 class StqshSource(DataSource):
     """One source for the control log, the clock and all streams.
 
-    Options: `home` (the session's directory), `slots`, `max_records` (of a batch), `boot` (names this start
-    of the query, whose first batch moves nothing but brings everything up).
+    Options: `home` (the session's directory), `slots`, `max_records` and `max_bytes` (of a batch), `boot`
+    (names this start of the query, whose first batch moves nothing but brings everything up).
     """
 
     @classmethod
@@ -51,8 +51,8 @@ class StqshSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Give the reader that lives as long as the query."""
         options = self.options
-        made_from = Path(options["home"]), int(options["slots"]), int(options["max_records"])
-        return StqshReader(made_from, options["boot"])
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        return StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
 
 
 class TaskPartition(InputPartition):
@@ -64,14 +64,15 @@ class TaskPartition(InputPartition):
 
 
 class StqshReader(DataSourceStreamReader):
-    """Answer Spark's questions with a planner, which is made from `made_from` where it is first asked.
+    """Answer Spark's questions with a planner, which is made where it is first asked.
 
+    It is made from `home` and `numbers`: slots, then what a batch takes at the most, in records and in bytes.
     An offset is the planner's, with one more entry: the `boot` that it was made in.
     """
 
-    def __init__(self, made_from: tuple[Path, int, int], boot: str) -> None:
-        self._made_from, self._boot = made_from, boot
-        self._hold = made_from[0] / HOLD_FILE
+    def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
+        self._home, self._numbers, self._boot = home, numbers, boot
+        self._hold = home / HOLD_FILE
         self._planner: Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,7 +85,7 @@ class StqshReader(DataSourceStreamReader):
         from stqsh.engine.plan import Planner
 
         if self._planner is None:
-            self._planner = Planner(*self._made_from)
+            self._planner = Planner(self._home, *self._numbers)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class StqshReader(DataSourceStreamReader):
 
         assert isinstance(partition, TaskPartition)
         begun = time.perf_counter_ns()
-        slots = self._made_from[1]
+        slots = self._numbers[0]
         for some in in_groups(chunks(partition.task)):
             yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000

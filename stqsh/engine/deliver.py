@@ -117,7 +117,8 @@ class Deliver:
             "stale": total(delivered.stats, "stale"),
             "steps": clock["last_step"] - clock["first_step"] + 1,
             "backlog": clock.get("backlog", 0),
-            "lag_s": None if clock.get("lag_us") is None else clock["lag_us"] / 1e6,
+            "room": clock.get("room", 0),
+            "lag_s": lag_s(clock, now),
             "running": clock.get("running", False),
             "playing": clock.get("playing", False),
             "rows": clock.get("rows", {}),
@@ -126,6 +127,16 @@ class Deliver:
             "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
             "time": split,
         }
+
+
+def lag_s(clock: Spec, now_us: int) -> float | None:
+    """Say how long ago the last step of a batch was due by the wall clock, in s.
+
+    None for a batch without steps, and where nothing plays at a pace.
+    """
+    if clock.get("due_us") is None or not clock.get("playing") or clock["last_step"] < clock["first_step"]:
+        return None
+    return max(0, now_us - int(clock["due_us"])) / 1e6
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:

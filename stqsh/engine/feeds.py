@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stqsh.engine.admission import Room
 from stqsh.engine.offset import Offset
 from stqsh.session.records import Spec
 from stqsh.sources.store import ReplayStore, open_store
@@ -83,18 +84,33 @@ def last_tick(feeds: Iterable[Feed]) -> int | None:
     return max(feed.store.last_tick for feed in feeds)
 
 
-def cut(feeds: Iterable[Feed], start_tick: int, limit_tick: int, max_records: int) -> int:
+def cut(feeds: Iterable[Feed], start_tick: int, limit_tick: int, room: Room) -> int:
     """Give the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
 
-    A tick is never cut: a batch takes about `max_records` records, more where its first tick alone has more.
-    Less than `start_tick` says that a stream without end has not come as far yet.
+    A tick is never cut: a batch takes what fits into its room, more where its first tick with records alone
+    has more. Less than `start_tick` says that a stream without end has not come as far yet.
     """
     feeds = list(feeds)
-    share = max(1, max_records // max(1, len(feeds)))
     for feed in feeds:
         if not feed.store.complete:
             limit_tick = min(limit_tick, feed.store.last_tick if feed.store.rows else start_tick - 1)
-        if feed.left > share:
-            beyond = feed.store.tick_of_row(feed.row + share)
-            limit_tick = min(limit_tick, max(beyond - 1, feed.store.tick_of_row(feed.row), start_tick))
-    return limit_tick
+    if limit_tick <= start_tick or _fits(feeds, limit_tick, room):
+        return limit_tick
+    first = min(feed.store.tick_of_row(feed.row) for feed in feeds if feed.left)
+    low, high = max(start_tick, first), limit_tick
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(feeds, middle, room) else (low, middle)
+    return min(low, limit_tick)
+
+
+def records_until(feeds: Iterable[Feed], tick: int) -> int:
+    """Count the records up to a tick, included, that are not taken yet."""
+    return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
+
+
+def _fits(feeds: list[Feed], tick: int, room: Room) -> bool:
+    """Say whether all that is left up to a tick, included, has room in a batch."""
+    rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
+    size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
+    return sum(rows) <= room.records and size <= room.bytes

@@ -30,9 +30,11 @@ class Offset:
     `seq`: control log consumed by the slots; `clock_seq`: consumed by the clock (`RUN`, `PLAY`, ...);
     `step`: last step taken; `base_tick`: the tick of step 1, None before it; `rows`: next row of each
     stream's replay store; `run_done`: the last `RUN` that finished; `asked`: focal look-ups asked up to
-    this sequence number; `behind`: how many steps streams that play at a pace were behind it; `defined`:
-    the slots know the tables and areas that the log defines up to here, which may be beyond `seq`;
-    `answered`: the slots have been asked the snapshots up to here, which may be beyond `seq` too.
+    this sequence number; `behind`: how many steps were due, and not taken, when the batch was decided;
+    `due_us`: when its last step was due by the wall clock, None but for streams that play at a pace; `room`:
+    how many records it might have taken; `defined`: the slots know the tables and areas that the log defines
+    up to here, which may be beyond `seq`; `answered`: the slots have been asked the snapshots up to here,
+    which may be beyond `seq` too.
     """
 
     seq: int = 0
@@ -46,6 +48,8 @@ class Offset:
     play: Play | None = None
     asked: int = 0
     behind: int = 0
+    due_us: int | None = None
+    room: int = 0
     defined: int = 0
     answered: int = 0
 

@@ -17,25 +17,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stqsh.engine.admission import Admission, Room, at_first
 from stqsh.engine.backlog import Backlog, question
-from stqsh.engine.feeds import Feed, Feeds, Tables, cut, first_tick, last_tick
+from stqsh.engine.feeds import Feed, Feeds, Tables, cut, first_tick, last_tick, records_until
 from stqsh.engine.offset import Offset, Play, Run
 from stqsh.engine.tasks import Head, Task, cut_into_tasks
 from stqsh.session.control import ControlDb
-from stqsh.session.delivery import stream_statuses
+from stqsh.session.delivery import read_progress, stream_statuses
 from stqsh.session.records import LogRow, Spec
 
-#: Records of a batch unless the profile says otherwise; a single tick is never cut.
-MAX_RECORDS = 400_000
+#: What a batch takes at the most unless the profile says otherwise; a single tick is never cut.
+MAX_RECORDS = 2_000_000
+MAX_BYTES = 256 << 20
 #: More steps than any replay has: as far as the data go.
 FAR = 1 << 40
 
 
 class Planner:
-    """Decide batches for one session home; `slots`, their number, is fixed for the session's life."""
+    """Decide batches for one session home; `slots`, their number, is fixed for the session's life.
 
-    def __init__(self, home: Path, slots: int, max_records: int = MAX_RECORDS) -> None:
-        self.home, self.slots, self.max_records = home, slots, max_records
+    max_records, max_bytes: what a batch takes at the most (bytes as the replay stores have them).
+    """
+
+    def __init__(
+        self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self.home, self.slots = home, slots
+        self._admission = Admission(Room(max_records, max_bytes))
         self._control = ControlDb(home)
         self._log = Backlog(self._control)
         self._feeds, self._tables = Feeds(home), Tables(home)
@@ -157,7 +165,6 @@ class Planner:
     def _next_of_run(self, offset: Offset, run: Run) -> Offset | None:
         if run.until <= offset.step:
             return finished(offset, run)
-        offset = replace(offset, behind=0)
         taken = self._take(offset, self._feeds.of(self._log.streams(), offset), run.until)
         return finished(taken, run) if taken and taken.step >= run.until else taken
 
@@ -173,7 +180,11 @@ class Planner:
         else:
             target = min(self._paced(offset, play, feeds, now_us), offset.step + FAR if end is None else end)
         taken = self._take(offset, feeds, target) if target > offset.step else None
-        return replace(taken, behind=target - taken.step) if taken and play.pace is not None else taken
+        if taken is None:
+            return None
+        # As fast as may be, without an end: what is due has no bound.
+        behind = taken.behind if end is not None or play.pace is not None else 0
+        return replace(taken, behind=behind, due_us=self._due_us(taken, play))
 
     def _paced(self, offset: Offset, play: Play, feeds: list[Feed], now_us: int) -> int:
         """Give the step that streams at this pace have reached, counted from when this process saw them.
@@ -188,15 +199,33 @@ class Planner:
         _, origin_us, origin_step = self._pace_origin
         return origin_step + 1 + int((now_us - origin_us) * play.pace // offset.tick_us)
 
+    def _due_us(self, taken: Offset, play: Play) -> int | None:
+        """Give when the last step of a batch was due by the wall clock; None without a pace."""
+        if play.pace is None or self._pace_origin is None or taken.tick_us is None:
+            return None
+        _, origin_us, origin_step = self._pace_origin
+        return origin_us + int((taken.step - origin_step - 1) * taken.tick_us / play.pace)
+
     def _take(self, offset: Offset, feeds: list[Feed], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch; None: none is there yet."""
-        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self.max_records)
+        steady = any(spec.get("retain") == "significant" for spec in self._log.streams().values())
+        room = self._admission.room(read_progress(self._control).stats, steady=steady)
+        now = at_first(room) if self._log.has_commands() and not steady else room
+        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), now)
         step = offset.step_of(last)
         if step <= offset.step:
             return None
         rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
         seq = self._log.pending[-1].seq if self._log.pending else offset.seq
-        return replace(offset, step=step, seq=seq, rows={**offset.rows, **rows})
+        return replace(
+            offset,
+            step=step,
+            seq=seq,
+            rows={**offset.rows, **rows},
+            behind=until - step,
+            due_us=None,
+            room=room.records,
+        )
 
 
 def started(offset: Offset, feeds: list[Feed], streams: dict[int, Spec]) -> Offset:
@@ -269,14 +298,20 @@ def clock_content(first: Offset, last: Offset, feeds: list[Feed]) -> Spec:
         "running": last.run is not None,
         "playing": bool(last.play and last.play.streams),
         "rows": {str(stream): row for stream, row in last.rows.items()},
-        "backlog": records_left(last, feeds),
-        "lag_us": last.behind * (last.tick_us or 0) if last.play and last.play.pace else None,
+        "backlog": records_behind(last, feeds),
+        "due_us": last.due_us,
+        "room": last.room,
     }
 
 
-def records_left(offset: Offset, feeds: list[Feed]) -> int:
-    """Count the records that a RUN under way still has to take."""
-    if offset.run is None or offset.base_tick is None:
+def records_behind(offset: Offset, feeds: list[Feed]) -> int:
+    """Count the records of the steps that were due and not taken, as far as they are there."""
+    if not offset.behind or offset.base_tick is None:
         return 0
-    until = offset.tick_of(offset.run.until)
-    return sum(feed.store.rows_until(until) - feed.row for feed in feeds)
+    taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
+    return records_until(taking, offset.tick_of(offset.step + offset.behind))
+
+
+def is_playing(offset: Offset, stream: int) -> bool:
+    """Say whether a stream runs on by itself."""
+    return offset.play is not None and stream in offset.play.streams

@@ -23,7 +23,7 @@ class EngineSettings:
     master: str = "local[2,4]"
     slots: int = 2
     memory: str = "2g"
-    max_records: int = 400_000
+    max_records: int = 2_000_000
     java_options: tuple[str, ...] = ()
 
     @staticmethod
@@ -40,6 +40,15 @@ class EngineSettings:
     def with_slots(self, slots: int) -> EngineSettings:
         """Give the same settings with another number of slots."""
         return replace(self, slots=slots)
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of records that one batch takes in, as the replay stores have them.
+
+        A batch lies several times in the memory of Spark's driver and workers, so it gets a sixteenth of it.
+        """
+        unit = {"k": 10, "m": 20, "g": 30, "t": 40}[self.memory[-1].lower()]
+        return (int(self.memory[:-1]) << unit) // 16
 
     @property
     def local(self) -> bool:

@@ -208,12 +208,19 @@ def _load(stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("records", stats.get("records_total")),
         ("records/s", stats.get("records_per_s")),
         ("lag", None if stats.get("lag_s") is None else f"{stats['lag_s']:.1f} s"),
-        ("backlog", stats.get("backlog")),
+        ("behind: records", stats.get("backlog")),
+        ("behind: batches", _batches(stats)),
+        ("records a batch", stats.get("room")),
         ("last batch: records", stats.get("records")),
         ("last batch: stale", stats.get("stale")),
         ("last batch: updates", stats.get("updates")),
         ("last batch: time", ", ".join(split) or None),
     ]
+
+
+def _batches(stats: Mapping[str, Any]) -> int | None:
+    """How many batches of the size that they have now the backlog makes."""
+    return -(-stats["backlog"] // stats["room"]) if stats.get("room") and "backlog" in stats else None
 
 
 def _milliseconds(us: float | None) -> float | None:

@@ -84,8 +84,7 @@ def lag_text(progress: Progress) -> str:
         return "streams at their end"
     if not is_moving(progress):
         return "streams stand still"
-    lag = progress.stats.get("lag_s")
-    if lag:
-        return f"lag {lag:.1f} s"
-    backlog = progress.stats.get("backlog")
-    return f"{grouped(backlog)} records to go" if backlog else "up to date"
+    lag, backlog = progress.stats.get("lag_s"), progress.stats.get("backlog")
+    if lag is None:
+        return f"{grouped(backlog)} records to go" if backlog else "up to date"
+    return f"lag {lag:.1f} s" + (f", {grouped(backlog)} records" if backlog else "")

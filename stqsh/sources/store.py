@@ -133,6 +133,11 @@ class ReplayStore:
         return self._ends[-1] if self._ends else 0
 
     @property
+    def row_bytes(self) -> float:
+        """Give how many bytes a row has in the last segment, its share of everything; 0 without a row."""
+        return self._row_bytes
+
+    @property
     def first_tick(self) -> int:
         """Give the tick of the first row; 0 while there is none."""
         return self._manifest.segments[0].first_tick if self.rows else 0
@@ -210,6 +215,10 @@ class ReplayStore:
         self._manifest = manifest
         self._ends = list(np.cumsum([segment.rows for segment in manifest.segments], dtype=np.int64).tolist())
         self._first_ticks = [segment.first_tick for segment in manifest.segments]
+        self._row_bytes = 0.0
+        if manifest.segments:
+            last = manifest.segments[-1]
+            self._row_bytes = (self._directory / last.file).stat().st_size / last.rows
 
     def _segment(self, number: int) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
         """Map a segment: its rows and its index (m, 2)."""

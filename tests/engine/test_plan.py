@@ -13,6 +13,8 @@ from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
 from stqsh.engine.plan import Planner
 from stqsh.engine.tasks import chunks
 from stqsh.session.control import ControlDb, append
+from stqsh.session.delivery import record_progress
+from stqsh.session.records import Progress
 from stqsh.sources.store import StoreWriter
 
 SECOND = 1_000_000
@@ -336,8 +338,53 @@ def test_a_stream_that_cannot_keep_its_pace_says_how_far_it_lags(tmp_path: Path)
     world = World(tmp_path, max_records=2)
     stream = world.stream([(tick, "a") for tick in range(100)])
     world.log("play", id=stream, pace=10)
-    assert clock(world.batch(0) or [])["lag_us"] == 0
-    assert clock(world.batch(SECOND) or [])["lag_us"] == 8 * SECOND
+    began = 1_000 * SECOND
+    first, second = clock(world.batch(began) or []), clock(world.batch(began + SECOND) or [])
+    assert (first["due_us"], first["backlog"]) == (began, 0)
+    assert (second["last_step"], second["due_us"], second["backlog"]) == (3, began + SECOND // 5, 8)
+    rest = [clock(world.batch(began + SECOND) or [])["backlog"] for _ in range(4)]
+    assert rest == [6, 4, 2, 0]
+
+
+def test_a_backlog_of_several_streams_is_cut_where_all_of_them_have_room(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=10)
+    world.stream([(tick, "a") for tick in range(4, 40)])
+    world.stream([(tick, "b") for tick in range(0, 40, 4)])
+    world.log("run", mode="end")
+    sizes = [len(of_kind(batch, "records")) and sum(c.rows for c in of_kind(batch, "records"))
+             for batch in world.all_batches()]  # fmt: skip
+    assert sum(sizes) == 46
+    assert all(8 <= size <= 10 for size in sizes[:-1])
+
+
+def test_wide_records_come_in_smaller_batches(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=1000)
+    world.planner = Planner(tmp_path, 1, 1000, max_bytes=4_000)
+    world.stream([(tick, "a" * 500) for tick in range(40)])
+    world.log("run", mode="end")
+    assert max(len(records(batch)) for batch in world.all_batches()) <= 7
+
+
+def test_the_size_of_batches_follows_what_the_last_one_cost(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=1_000_000)
+    world.stream([(tick // 1000, "a") for tick in range(300_000)])
+    world.log("run", mode="end")
+    first = clock(world.batch() or [])
+    assert (first["rows"], first["room"]) == ({"1": 65_000}, 65_536)
+    took = {"room": 65_536, "records": 65_000, "time": {"total_us": 1_000_000}}
+    record_progress(world.db, Progress(batch=1, stats=took))
+    second = clock(world.batch() or [])
+    assert (second["rows"], second["room"]) == ({"1": 195_000}, 130_000)
+
+
+def test_a_command_comes_with_a_small_batch(tmp_path: Path) -> None:
+    world = World(tmp_path, max_records=1_000_000)
+    stream = world.stream([(tick // 1000, "a") for tick in range(400_000)])
+    record_progress(world.db, Progress(batch=1, stats={"room": 200_000}))
+    world.query(stream)
+    world.log("run", mode="end")
+    rows = [clock(batch)["rows"]["1"] for batch in world.all_batches()]
+    assert rows == [65_000, 265_000, 400_000]
 
 
 def test_a_stream_that_is_paused_stands_still(world: World) -> None:
