@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stqsh.profile import Profile
@@ -16,79 +16,84 @@ from stqsh.session.results import Rows
 from stqsh.session.settings import session_settings
 from stqsh.sizes import size_text
 
-LOAD_COLUMNS = (
-    *("slot", "objects", "bytes", "shadow", "budget", "target", "mode", "k", "histogram", "locked"),
-    *("approximate", "least accuracy", "factor", "cache", "area"),
-)
-CACHE_COLUMNS = (
-    *("query", "stream", "region", "area", "cache area", "overhead %", "inside", "cached", "shed"),
-    *("expected accuracy", "accuracy"),
-)
-_BARS = 6
-"""So many counts of a histogram are shown."""
+SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
+CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
+"""As narrow as a terminal of 80 columns asks for: SHOW QUERIES has the regions themselves."""
+_KM2 = 1e6
+"""m² in a km²."""
+_BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
+"""The last counts of the groups in which a histogram is shown; the last group has no end."""
+_NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
 def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
-    """SHOW LOAD: what each slot holds for significant streams, and all of them against the budget."""
+    """SHOW LOAD: budget, orders and accuracy, an item a row; then what each slot holds, and all of them."""
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.get("memory") or {}
     slots = [
         (slot["slot"], list(slot["memory"].values())) for slot in stats.get("slots", []) if slot.get("memory")
     ]
-    rows = [_load_row(slot, told, (None, None), memory, wished.mode) for slot, told in slots]
+    told = [one for _, streams in slots for one in streams]
+    queries = _by_query(link) if slots else {}
+    items = _ordered(wished, memory) | ({"histogram": _histogram(told)} if slots else {}) | queries
+    if not any(is_significant(stream) for stream in live_streams(link.db)):
+        items = _NOBODY | items
+    yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
     if slots:
-        told = [one for _, streams in slots for one in streams]
-        rows.append(_load_row("all", told, _budget(wished), memory, wished.mode, _by_query(link)))
-    yield Rows("load", LOAD_COLUMNS, tuple(rows))
+        rows = [_slot_row(slot, streams) for slot, streams in slots]
+        whole = _slot_row("all", told)[: SLOT_COLUMNS.index("locked")]
+        over_slots = [queries[name] for name in SLOT_COLUMNS[len(whole) :]]
+        yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
 
 
-def _budget(wished: MemorySettings) -> tuple[Any, Any]:
-    """Budget and target, as numbers of objects or as sizes."""
-    if wished.budget is None or wished.target is None:
-        return None, None
-    if wished.in_bytes:
-        return size_text(wished.budget), size_text(wished.target)
-    return wished.budget, math.floor(wished.target)
+def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
+    """What is wished, and what slots are told to reach it; nothing of what does not apply."""
+    found: dict[str, Any] = {"shedding": wished.mode}
+    if wished.budget is not None and wished.target is not None:
+        size = size_text if wished.in_bytes else math.floor
+        found |= {"budget": size(wished.budget), "target": size(wished.target)}
+    scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
+    return found | {name: value for name, value in scales.items() if value is not None}
 
 
-def _by_query(link: Link) -> tuple[Any, Any, Any]:
-    """Of the queries over all slots: how many are locked, how many approximate, and the least accuracy."""
+def _by_query(link: Link) -> dict[str, Any]:
+    """Of the active queries over significant streams: how many, locked, approximate, and how accurate."""
+    streams = {stream.id for stream in live_streams(link.db) if is_significant(stream)}
     active = [query for query in live_queries(link.db) if query.state == "active"]
+    active = [query for query in active if query.stream_id in streams]
     found = accuracies(link, active, tallied=True).values()
     tallies = [one.tally for one in found if one.tally is not None]
     values = [one.value for one in found if one.value is not None]
-    locked = sum(tally.locked for tally in tallies) if tallies else None
-    if len(values) < len(found):
-        return locked, None, None
-    return locked, sum(value < 1 for value in values), rounded(min(values, default=1.0))
+    known = bool(values) and len(values) == len(found)
+    return {
+        "queries": len(active),
+        "locked": sum(tally.locked for tally in tallies) if tallies else None,
+        "approximate": sum(value < 1 for value in values) if known else None,
+        "mean accuracy": rounded(math.fsum(values) / len(values)) if known else None,
+        "least accuracy": rounded(min(values)) if known else None,
+    }
 
 
-def _load_row(
-    slot: int | str,
-    told: Sequence[Spec],
-    budget: tuple[Any, Any],
-    memory: Spec,
-    mode: str,
-    queries: tuple[Any, Any, Any] | None = None,
-) -> tuple[Any, ...]:
-    objects, size, shadow, locked, approximate = (
-        sum(int(one[name]) for one in told)
-        for name in ("objects", "bytes", "shadow", "locked", "approximate")
-    )
-    least = rounded(min(float(one["least"]) for one in told))
-    counts = [sum(column) for column in zip(*(one["histogram"] for one in told), strict=True)]
-    of_queries = (locked, approximate, least) if queries is None else queries
-    scales = (memory.get(name) for name in ("factor", "cache", "area"))
-    ordered = (mode, memory.get("k"), histogram_text(counts))
-    return (slot, objects, size, shadow, *budget, *ordered, *of_queries, *scales)
+def _slot_row(slot: int | str, told: Sequence[Spec]) -> tuple[Any, ...]:
+    """What one slot tells of its streams, or all slots."""
+    names = ("objects", "bytes", "shadow", "locked", "approximate")
+    least = min(float(one["least"]) for one in told)
+    return (slot, *(sum(int(one[name]) for one in told) for name in names), rounded(least))
+
+
+def _histogram(told: Iterable[Spec]) -> str:
+    return histogram_text([sum(column) for column in zip(*(one["histogram"] for one in told), strict=True)])
 
 
 def histogram_text(counts: Sequence[int]) -> str:
-    """S in short: `1: 300, 2: 120, 64+: 7`, so many queries each and the objects wanted by so many."""
-    there = [(number, count) for number, count in enumerate(counts, start=1) if count]
-    shown = [f"{number}{'+' if number == len(counts) else ''}: {count}" for number, count in there[:_BARS]]
-    rest = sum(count for _, count in there[_BARS:])
-    return ", ".join([*shown, f"more: {rest}"] if rest else shown)
+    """S in short: `1: 300, 2: 120, 5-8: 31, 64+: 7`, so many queries each and the objects that they want."""
+    shown, first = [], 1
+    for last in (*_BUCKETS, len(counts)):
+        count = sum(counts[first - 1 : last])
+        name = f"{first}+" if last == len(counts) else str(first) if first == last else f"{first}-{last}"
+        shown += [f"{name}: {count}"] if count else []
+        first = last + 1
+    return ", ".join(shown)
 
 
 def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
@@ -101,21 +106,19 @@ def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
         if query.stream_id in streams and query.spec["region"]["type"] != "all"
     ]
     found = accuracies(link, queries, tallied=True) if queries else {}
-    rows = tuple(_cache_row(query, found[query.id]) for query in queries)
+    units = {stream.id: 1.0 if stream.spec["planar"] else _KM2 for stream in streams.values()}
+    rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
     yield Rows("cache", CACHE_COLUMNS, rows)
 
 
-def _cache_row(query: QueryRow, accuracy: Accuracy) -> tuple[Any, ...]:
-    from stqsh.session.regions import region_text
-
-    named = query.name, query.spec["stream"], region_text(query.spec["region"])
+def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, ...]:
     tally = accuracy.tally
     if tally is None:
-        return (*named, *[None] * (len(CACHE_COLUMNS) - len(named)))
+        return (query.name, *[None] * (len(CACHE_COLUMNS) - 1))
     overhead = 100 * tally.cache_area / tally.area if tally.area else math.nan
     return (
-        *named,
-        *(rounded(tally.area), rounded(tally.cache_area), rounded(overhead)),
+        query.name,
+        *(rounded(tally.area / unit), rounded(tally.cache_area / unit), rounded(overhead)),
         *(tally.inside, tally.cached, tally.shed),
         rounded(accuracy.expected),
         # What a cache that is too small has let go is gone without a trace.

@@ -211,7 +211,7 @@ def drawn(rows: Rows, target: Target) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for place, name in enumerate(rows.columns):
         numbers = holds_numbers([row[place] for row in rows.rows])
         table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")

@@ -90,7 +90,7 @@ def test_figures_are_short() -> None:
     ]  # fmt: skip
     assert (share_text(0.999), share_text(1.0), share_text(None)) == ("0.99", "1", "unknown")
     assert histogram_text([300, 0, 7] + [0] * 60 + [9]) == "1: 300, 3: 7, 64+: 9"
-    assert histogram_text([1] * 64) == "1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1, more: 58"
+    assert histogram_text([1] * 64) == "1: 1, 2: 1, 3: 1, 4: 1, 5-8: 4, 9-16: 8, 17-32: 16, 33-63: 31, 64+: 1"
     assert histogram_text([0] * 64) == ""
 
 

@@ -18,13 +18,14 @@ ADMINISTRATION = (
     Entry(
         "SHOW LOAD",
         "SHOW LOAD [FORMAT x]",
-        "Show what streams that RETAIN SIGNIFICANT hold, a row for each slot and one for all.",
+        "Show what streams that RETAIN SIGNIFICANT hold: budget, orders, accuracy; then a row for each slot.",
         "SHOW LOAD",
         _CHEAP,
         """bytes: those of the streams' arrays. shadow: objects that were dropped and still report. target: to
 which the load is brought down once it is over the budget. k: objects that fewer queries want are dropped.
 histogram: how many objects one query wants, how many two, and so on. locked: queries that may lose no more.
-factor, cache, area: which share is kept of cache areas and regions. \\watch shows it again and again.""",
+factor: cache.factor. cache, area: which share shedding leaves of cache areas and of regions. approximate,
+mean and least accuracy: of the active queries' answers. \\watch shows it again and again.""",
     ),
     Entry(
         "SHOW CACHE",
@@ -32,10 +33,11 @@ factor, cache, area: which share is kept of cache areas and regions. \\watch sho
         "Show what is kept for each query over a stream that is to RETAIN SIGNIFICANT.",
         "SHOW CACHE",
         "One look at the slots' state; cells are empty where no engine has run on this host.",
-        """area, cache area: of the region, and of what is kept around it where it moves or grows, in m²
-(PLANAR: in square units). inside, cached, shed: objects in the region, in the cache area, dropped.
-expected accuracy: that of a cache area of this size (SOLE eq. 4). accuracy: the share of the query's objects,
-or of its region, that load shedding leaves; none where it cannot be measured.""",
+        """area, cache area: of the region, and of what is kept around it where it moves or grows, in km²
+(PLANAR: in square units); + %: how much that adds to the region. inside, cached, shed: objects in the region,
+in the cache area, dropped. expected: the accuracy that a cache area of this size promises (SOLE eq. 4).
+accuracy: the share of the query's objects, or of its region, that load shedding leaves; none where it cannot
+be measured.""",
     ),
     Entry(
         "SHOW QUERY",
