@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo shell test hunt check bench screens clean
+.PHONY: help install demo shell test hunt check bench peers screens clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -41,11 +41,11 @@ check: $(READY)    ## ruff, mypy --strict, the import borders
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-bench: $(READY)    ## the measurements
-	@$(BIN)/stqsh bench start
-	@$(BIN)/stqsh bench batch
-	@$(BIN)/stqsh bench range
-	@$(BIN)/stqsh bench keys
+bench: $(READY)    ## the measurements, in ten minutes; BENCH='--full --save FILE --compare FILE' says more
+	@$(BIN)/stqsh bench all $(BENCH)
+
+peers: $(READY)    ## the same questions to PySpark by hand, PostGIS, Flink, Tile38: those that are there
+	@$(BIN)/stqsh bench peers $(BENCH)
 
 screens: $(READY)  ## the README's pictures: the real shell on sample_data/, drawn as .screens/*.svg
 	@$(BIN)/python tests/screens.py

@@ -1,17 +1,25 @@
-"""The floor: what a batch costs that has nothing to do, and one with 10,000 records."""
+"""The floor: what a batch costs that has nothing to do, and one with 10,000 records.
+
+Each batch is a sample; the first ones of a session load and compile, and are not counted.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import stqsh
-from stqsh.bench.drive import SPLIT, Say, execute, medians, run
+from stqsh.bench.cpu import Meter
+from stqsh.bench.drive import SPLIT, Say, execute, run, split
+from stqsh.bench.figures import LESS, Better
 from stqsh.bench.range import register
 from stqsh.bench.workload import CREATE, Motion, rectangles
 
-COLUMNS = {"records": "records", "queries": "queries", "batches": "batches", **SPLIT}
+COLUMNS = {"records": "records", "queries": "queries", "batches": "batches", "cpu_ms": "CPU ms", **SPLIT}
+KEY = ("records", "queries")
+FIGURES: dict[str, Better] = {"total_ms": LESS, "cpu_ms": LESS}
 
 _RECORDS = 10_000
 _QUERIES = 1_000
@@ -19,8 +27,19 @@ _QUERIES = 1_000
 _WARM_UP = 5
 
 
-def measure(batches: int, say: Say) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Options:
+    """How many batches of each kind."""
+
+    batches: int = field(default=60, metadata={"help": "Batches to measure."})
+
+
+QUICK = Options(20)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     """Take so many steps in a batch each: empty ones, then ones with 10,000 records."""
+    batches = options.batches
     total = batches + _WARM_UP
     say(f"{batches} batches with nothing to do")
     rows = [{"records": 0, **_single_steps(Motion(_RECORDS, _RECORDS, ticks=2, every=2 * total), batches)}]
@@ -39,5 +58,8 @@ def _single_steps(motion: Motion, batches: int) -> dict[str, Any]:
         register(session, rectangles(_QUERIES), 0)
         for _ in range(_WARM_UP):
             run(session, 1)
+        meter = Meter(session)
         taken = [progress for _ in range(batches) for progress in run(session, 1)]
-        return {"queries": _QUERIES, "batches": len(taken), **medians(taken)}
+        cpu = meter.spent()
+        cpu_ms = None if cpu is None else 1000 * (cpu.java + cpu.python) / batches
+        return {"queries": _QUERIES, "batches": len(taken), "cpu_ms": cpu_ms, **split(taken)}

@@ -1,132 +1,97 @@
-"""`stqsh bench NAME`: measure, show a table, and write JSON where asked."""
+"""`stqsh bench NAME`: measure, show a table, save JSON, compare with a saved run.
+
+The commands come from the registry, and the options of the one that is asked for from its module; the others'
+modules are not imported.
+"""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Measure what things cost on this machine.", no_args_is_help=True)
+from stqsh.bench.compare import differences, unlike
+from stqsh.bench.environment import busy
+from stqsh.bench.options import Choice, choices, chosen
+from stqsh.bench.registry import BENCHMARKS, Benchmark
+from stqsh.bench.report import answer, show_differences
+from stqsh.bench.results import Recorder, Run, encoded, measure, read
 
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the results to this file as JSON.")]
+_NAME = "stqsh bench"
 
 
-@app.command("range")
-def range_command(
-    json: JsonFile = None,
-    queries: Annotated[str, typer.Option(help="Numbers of queries, with commas.")] = "1000,10000,100000",
-    objects: Annotated[int, typer.Option(help="Moving objects.")] = 1_000_000,
-    ticks: Annotated[int, typer.Option(help="Measured ticks of 100,000 records for each number.")] = 30,
-    motion: Annotated[str, typer.Option(help="walk: short ways; jump: anywhere.")] = "walk",
+@dataclass(frozen=True, slots=True)
+class How:
+    """What is the same for all benchmarks: sizes, repetitions, where figures go, what they are held to."""
+
+    full: bool = False
+    repeat: int = 1
+    json: bool = False
+    save: Path | None = None
+    compare: Path | None = None
+    fail_over: float | None = None
+
+
+def app(args: Sequence[str] | None = None, prog_name: str = _NAME) -> None:
+    """Run the command line; it ends with `SystemExit`."""
+    words = list(sys.argv[1:] if args is None else args)
+    command_line(words)(args=words, prog_name=prog_name)
+
+
+def command_line(words: Sequence[str]) -> typer.Typer:
+    """Make the command line for these words: all commands, and the options of the ones that are named."""
+    found = typer.Typer(
+        help="Measure what things cost on this machine.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    found.command("list")(list_command)
+    found.command("all")(_with_how(all_command))
+    found.command("compare")(compare_command)
+    for benchmark in BENCHMARKS:
+        if benchmark.has_own_command:
+            found.command(benchmark.name, help=benchmark.help)(_OWN[benchmark.name])
+        else:
+            found.command(benchmark.name, help=benchmark.help)(_command(benchmark, benchmark.name in words))
+    return found
+
+
+def list_command() -> None:
+    """All benchmarks; those marked with * are not part of `all`."""
+    for benchmark in BENCHMARKS:
+        print(f"{benchmark.name + ('' if benchmark.in_all else ' *'):<12} {benchmark.help}")
+
+
+def all_command(
+    how: How,
+    only: Annotated[str | None, typer.Option(help="These ones of them, with commas.")] = None,
 ) -> None:
-    """Records a second end to end against the number of range queries."""
-    from stqsh.bench import range as bench
-
-    if motion not in ("walk", "jump"):
-        raise typer.BadParameter(f"no motion {motion!r}; there are walk and jump", param_hint="--motion")
-    options = bench.Options(_numbers(queries), objects, ticks=ticks, motion=motion)
-    rows = bench.measure(options, _say)
-    title = f"range: {objects:,} objects, {motion}, squares of 1 % side; times: median ms a batch"
-    _answer(title, rows, bench.COLUMNS, json)
-
-
-@app.command("batch")
-def batch_command(
-    json: JsonFile = None, batches: Annotated[int, typer.Option(help="Batches to measure.")] = 20
-) -> None:
-    """The cost of a batch with nothing to do, and of one with 10,000 records."""
-    from stqsh.bench import batch as bench
-
-    rows = bench.measure(batches, _say)
-    _answer("batch: the floor; times: median ms a batch", rows, bench.COLUMNS, json)
+    """All benchmarks one after the other; in their quick sizes unless --full is said."""
+    wanted = only.split(",") if only else [benchmark.name for benchmark in BENCHMARKS if benchmark.in_all]
+    known = {benchmark.name: benchmark for benchmark in BENCHMARKS if not benchmark.has_own_command}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise typer.BadParameter(
+            f"no benchmark {unknown[0]!r}; there are {', '.join(known)}", param_hint="--only"
+        )
+    modules = [(known[name], known[name].load()) for name in wanted]
+    _perform([(found, module.Options() if how.full else module.QUICK) for found, module in modules], how)
 
 
-@app.command("start")
-def start_command(
-    json: JsonFile = None, times: Annotated[int, typer.Option(help="Starts to measure.")] = 5
-) -> None:
-    """The time until the prompt shows, and until a session is ready."""
-    from stqsh.bench import start as bench
-
-    _answer("start", bench.measure(times, _say), bench.COLUMNS, json)
+def compare_command(then: Path, now: Path, fail_over: Annotated[float | None, typer.Option()] = None) -> None:
+    """Two saved runs beside each other."""
+    how = How(compare=then, fail_over=fail_over)
+    raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))
 
 
-@app.command("keys")
-def keys_command(
-    json: JsonFile = None,
-    times: Annotated[int, typer.Option(help="How often a statement is typed.")] = 3,
-    objects: Annotated[int, typer.Option(help="Moving objects while the engine is at work.")] = 20_000,
-) -> None:
-    """The time from a keystroke in the shell to its echo, with completion, at rest and under load."""
-    from stqsh.bench import keys as bench
-
-    _answer("keys: from a key to its echo", bench.measure(times, objects, _say), bench.COLUMNS, json)
-
-
-@app.command("snapshot")
-def snapshot_command(
-    json: JsonFile = None,
-    objects: Annotated[int, typer.Option(help="Moving objects.")] = 1_000_000,
-    asked: Annotated[int, typer.Option(help="Questions of each kind, straight from the slots.")] = 300,
-    by_log: Annotated[int, typer.Option(help="Questions of each kind by way of the control log.")] = 30,
-) -> None:
-    """How long snapshot SELECTs take over a million objects."""
-    from stqsh.bench import snapshot as bench
-
-    rows = bench.measure(bench.Options(objects, asked, by_log), _say)
-    _answer(f"snapshot: {objects:,} objects at rest", rows, bench.COLUMNS, json)
-
-
-@app.command("knn")
-def knn_command(
-    json: JsonFile = None,
-    queries: Annotated[str, typer.Option(help="Numbers of queries, with commas.")] = "1000,10000,100000",
-    k: Annotated[str, typer.Option("--k", help="Numbers of neighbours, with commas.")] = "1,10,100",
-    around: Annotated[str, typer.Option(help="What they are around, with commas.")] = "place,focal",
-    objects: Annotated[int, typer.Option(help="Moving objects.")] = 1_000_000,
-    ticks: Annotated[int, typer.Option(help="Measured ticks of 100,000 records for each row.")] = 10,
-) -> None:
-    """Records a second end to end against the number of kNN queries."""
-    from stqsh.bench import knn as bench
-
-    kinds = tuple(around.split(","))
-    try:
-        options = bench.Options(_numbers(queries), _numbers(k), kinds, objects, ticks=ticks)
-    except ValueError as fault:
-        raise typer.BadParameter(str(fault)) from None
-    rows = bench.measure(options, _say)
-    _answer(f"knn: {objects:,} objects; times: median ms a batch", rows, bench.COLUMNS, json)
-
-
-@app.command("keyword")
-def keyword_command(
-    json: JsonFile = None,
-    queries: Annotated[str, typer.Option(help="Numbers of queries, with commas.")] = "1000,10000,100000",
-    terms: Annotated[str, typer.Option(help="Terms a query, with commas; 0: one to three.")] = "0",
-    sides: Annotated[str, typer.Option(help="Sides of boxes, % of the whole, with commas.")] = "1",
-    posts: Annotated[str | None, typer.Option(help="Real posts, FILES.csv:x,y,text,…; else made up.")] = None,
-    ticks: Annotated[int, typer.Option(help="Measured ticks of 20,000 posts for each row.")] = 20,
-) -> None:
-    """Posts a second end to end against the number of keyword queries."""
-    from stqsh.bench import keyword as bench
-    from stqsh.bench.posts import read_posts
-
-    real = None
-    if posts is not None:
-        files, _, columns = posts.rpartition(":")
-        if not files or columns.count(",") < 2:
-            raise typer.BadParameter("say FILES.csv:x,y,text", param_hint="--posts")
-        real = read_posts(files, columns.split(","))
-    shares = tuple(float(side) / 100 for side in sides.split(","))
-    options = bench.Options(_numbers(queries), _numbers(terms), shares, real, ticks=ticks)
-    rows = bench.measure(options, _say)
-    _answer("keyword: posts with keyword queries; times: median ms a batch", rows, bench.COLUMNS, json)
-
-
-@app.command("sole")
 def sole_command(
     figure: Annotated[list[int] | None, typer.Option(help="A figure of the paper; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A tiny town: shows only that it runs.")] = False,
@@ -141,22 +106,139 @@ def sole_command(
         raise typer.BadParameter(str(fault), param_hint="--figure") from None
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+_OWN: dict[str, Callable[..., None]] = {"sole": sole_command}
+
+
+def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:
+    """The command of a benchmark; its options only where it is the one that was named."""
+    offered: list[Choice] = []
+    if is_named:
+        module = benchmark.load()
+        offered = choices(module.Options, module.QUICK)
+
+    def command(how: How, **given: Any) -> None:
+        module = benchmark.load()
+        base = module.Options() if how.full else module.QUICK
+        said = {choice.name: _read(choice, given[choice.name]) for choice in offered}
+        try:
+            options = chosen(base, said)
+        except ValueError as fault:
+            raise typer.BadParameter(str(fault)) from None
+        _perform([(benchmark, options)], how)
+
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
+        [_HOW, *map(_parameter, offered)]
+    )
+    return _with_how(command)
+
+
+def _read(choice: Choice, text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
     try:
-        return tuple(int(number) for number in text.replace("_", "").split(","))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not numbers with commas", param_hint="--queries") from None
+        return choice.read(text)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint=choice.flag) from None
+
+
+def _parameter(choice: Choice) -> inspect.Parameter:
+    if choice.kind is bool:
+        kind: Any = Annotated[
+            bool | None, typer.Option(f"{choice.flag}/--no-{choice.flag[2:]}", help=choice.help)
+        ]
+    else:
+        kind = Annotated[str | None, typer.Option(choice.flag, help=choice.help, metavar=choice.metavar)]
+    return inspect.Parameter(choice.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _how(
+    full: Annotated[bool, typer.Option("--full", help="Full sizes; quick ones else.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="How often the whole benchmark is run.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, and no table.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write the figures to this file as JSON.")] = None,
+    compare: Annotated[Path | None, typer.Option(help="Compare with the run saved in this file.")] = None,
+    fail_over: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Exit code 1 where a figure got worse by more than this factor."),
+    ] = None,
+) -> How:
+    if fail_over is not None and compare is None:
+        raise typer.BadParameter("say with which run: --compare FILE", param_hint="--fail-over")
+    return How(full, repeat, json, save, compare, fail_over)
+
+
+_HOW = inspect.Parameter("how", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _with_how(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes `how` the options that make one up."""
+    shared = inspect.signature(_how, eval_str=True).parameters
+    own = [
+        item for item in inspect.signature(function, eval_str=True).parameters.values() if item.name != "how"
+    ]
+
+    def command(**given: Any) -> None:
+        said = {name: given.pop(name) for name in shared}
+        function(_how(**said), **given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [item.replace(kind=keyword) for item in (*own, *shared.values())]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _perform(wanted: Sequence[tuple[Benchmark, Any]], how: How) -> None:
+    then = _saved(how.compare, "--compare") if how.compare else None
+    recorder = Recorder()
+    if words := busy(recorder.load):
+        _say(words)
+    fine = [_measured(recorder, benchmark, options, how) for benchmark, options in wanted]
+    run = recorder.finish()
+    if how.json:
+        sys.stdout.write(encoded(run).decode())
+    if how.save:
+        how.save.write_bytes(encoded(run))
+        _say(f"saved to {how.save}")
+    code = _compared(run, then, how) if then else 0
+    raise typer.Exit(code if all(fine) else 1)
+
+
+def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: How) -> bool:
+    """Measure one and show it; False where it failed, which must not take the other ones' figures along."""
+    _say(f"{benchmark.name}: {benchmark.help}")
+    try:
+        result = measure(benchmark, options, how.repeat, _say)
+    except Exception as error:
+        _say(f"{benchmark.name} failed: {type(error).__name__}: {error}")
+        return False
+    recorder.results.append(result)
+    if not how.json:
+        answer(result)
+    return True
+
+
+def _compared(now: Run, then: Run, how: How) -> int:
+    """Show the comparison; the exit code."""
+    for words in unlike(now, then):
+        _say(f"another machine or another version: {words}")
+    found = differences(now, then)
+    if not how.json:
+        show_differences(found, str(how.compare))
+    failed = [item for item in found if how.fail_over is not None and item.fails(how.fail_over)]
+    for item in failed:
+        factor = item.ratio.worsening(item.better)
+        _say(f"{item.bench} {item.row}: {item.name} is worse by {factor:.2f}, more than {how.fail_over}")
+    return 1 if failed else 0
+
+
+def _saved(path: Path, where: str) -> Run:
+    try:
+        return read(path)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault), param_hint=where) from None
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _answer(
-    title: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], json: Path | None
-) -> None:
-    from stqsh.bench.report import save, show
-
-    show(title, rows, columns)
-    if json:
-        save(json, title.partition(":")[0], rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
+import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from stqsh.session.client import Session
 from stqsh.session.records import Progress
@@ -11,6 +12,9 @@ from stqsh.session.running import Running
 
 Say = Callable[[str], None]
 """Told what goes on."""
+
+REPETITIONS = 3
+"""Portions that the measured steps are cut into, each a sample of the rate."""
 
 SPLIT = {
     "total_ms": "batch ms",
@@ -38,17 +42,28 @@ def run(session: Session, steps: int) -> list[Progress]:
     return [batches[number] for number in sorted(batches)]
 
 
+def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], list[float]]:
+    """RUN so many steps in `REPETITIONS` portions; give all batches, and each portion's records a second."""
+    ends = [steps * number // REPETITIONS for number in range(REPETITIONS + 1)]
+    batches, rates = list[Progress](), list[float]()
+    for portion in (end - begin for begin, end in pairwise(ends) if end > begin):
+        begun = time.perf_counter()
+        batches += run(session, portion)
+        rates.append(portion * per_step / (time.perf_counter() - begun))
+    return batches, rates
+
+
 def execute(session: Session, text: str) -> None:
     """Execute statements whose answers do not matter; an error is raised all the same."""
     for _ in session.execute(text):
         pass
 
 
-def medians(batches: Sequence[Progress]) -> dict[str, float | None]:
-    """Give the median over batches of each part of a batch's time, in ms; None where it was not measured."""
-    found: dict[str, float | None] = {}
+def split(batches: Sequence[Progress]) -> dict[str, list[float] | None]:
+    """Give each part of the batches' times in ms, one sample a batch; None where it was not measured."""
+    found: dict[str, list[float] | None] = {}
     for key in SPLIT:
         part = key.replace("_ms", "_us")
         times = [progress.stats["time"][part] / 1000 for progress in batches if "time" in progress.stats]
-        found[key] = statistics.median(times) if times else None
+        found[key] = times or None
     return found

@@ -14,18 +14,22 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stqsh.bench.drive import Say
+from stqsh.bench.figures import LESS, Better
 
 COLUMNS = {
     "what": "while",
     "keys": "keys",
-    "median": "median ms",
+    "ms": "median ms",
     "p99": "p99 ms",
     "max": "max ms",
 }
+KEY = ("what",)
+FIGURES: dict[str, Better] = {"ms": LESS, "p99": LESS}
 STATEMENT = (
     "SELECT oid, kind, speed FROM cars WHERE status = 'free' AND speed BETWEEN a AND b "
     "INSIDE CIRCLE(x, y, r) AND kind LIKE 'taxi' ORDER BY speed DESC LIMIT n"
@@ -45,8 +49,20 @@ _CARS = (
 )
 
 
-def measure(times: int, objects: int, say: Say) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Options:
+    """How often a statement is typed, and how many objects move while the engine is at work."""
+
+    times: int = field(default=3, metadata={"help": "How often a statement is typed."})
+    objects: int = field(default=20_000, metadata={"help": "Moving objects while the engine is at work."})
+
+
+QUICK = Options(times=1)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     """Type a statement so many times while the engine rests, then while it replays as fast as it can."""
+    times, objects = options.times, options.objects
     with _shell() as terminal:
         say("waiting for the engine")
         terminal.wait_for_toolbar(_READY)
@@ -63,7 +79,7 @@ def _row(what: str, echoes: list[float]) -> dict[str, Any]:
     return {
         "what": what,
         "keys": len(echoes),
-        "median": statistics.median(echoes),
+        "ms": echoes,
         "p99": statistics.quantiles(echoes, n=100)[98],
         "max": max(echoes),
     }

@@ -10,15 +10,17 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import stqsh
 from stqsh.bench import bulk
-from stqsh.bench.drive import SPLIT, Say, execute, medians, run
-from stqsh.bench.posts import Posts, made_posts
+from stqsh.bench.cpu import CPU, Meter
+from stqsh.bench.drive import SPLIT, Say, execute, paced, run, split
+from stqsh.bench.figures import LESS, MORE, Better
+from stqsh.bench.posts import Posts, made_posts, read_posts
 from stqsh.session.client import Session
 
 COLUMNS = {
@@ -30,6 +32,14 @@ COLUMNS = {
     "register_s": "register s",
     "batches": "batches",
     **SPLIT,
+    **CPU,
+}
+KEY = ("queries", "terms", "side")
+FIGURES: dict[str, Better] = {
+    "posts_per_s": MORE,
+    "register_s": LESS,
+    "cpu_java_s": LESS,
+    "cpu_python_s": LESS,
 }
 
 _CREATE = (
@@ -47,25 +57,49 @@ _PORTION = 50_000
 class Options:
     """What to measure.
 
-    queries: numbers of them; terms: numbers of terms, 0: one to three; sides: of boxes, as shares of the
-    whole; posts: real ones, None for made-up ones; per_tick, ticks: posts a tick, measured ticks a row.
+    queries: numbers of them; terms: numbers of terms, 0: one to three; sides: of boxes, in % of the
+    whole; posts: files of real ones and their columns, None for made-up ones; per_tick, ticks: posts a tick,
+    measured ticks a row.
     """
 
-    queries: tuple[int, ...] = (1_000, 10_000, 100_000)
-    terms: tuple[int, ...] = (0,)
-    sides: tuple[float, ...] = (0.01,)
-    posts: Posts | None = None
-    per_tick: int = 20_000
-    ticks: int = 20
+    queries: tuple[int, ...] = field(
+        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
+    )
+    terms: tuple[int, ...] = field(
+        default=(0,), metadata={"help": "Terms a query, with commas; 0: one to three."}
+    )
+    sides: tuple[float, ...] = field(
+        default=(1.0,), metadata={"help": "Sides of boxes, % of the whole, with commas."}
+    )
+    posts: str | None = field(
+        default=None, metadata={"help": "Real posts, FILES.csv:x,y,text,…; else made up."}
+    )
+    per_tick: int = field(default=20_000, metadata={"help": "Posts a tick."})
+    ticks: int = field(default=30, metadata={"help": "Measured ticks for each row."})
+
+    def __post_init__(self) -> None:
+        files, _, columns = (self.posts or "FILES:x,y,text").rpartition(":")
+        if not files or columns.count(",") < 2:
+            raise ValueError(f"posts: say FILES.csv:x,y,text, not {self.posts}")
+
+    def read(self) -> Posts:
+        """Read the real posts, or make some up."""
+        if self.posts is None:
+            return made_posts()
+        files, _, columns = self.posts.rpartition(":")
+        return read_posts(files, columns.split(","))
+
+
+QUICK = Options((10_000,))
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     """Run the benchmark; `say` is told what goes on. One row a number of queries, terms and a size."""
-    posts = options.posts or made_posts()
+    posts = options.read()
     return [
         {"terms": terms or "1-3", "side": side, **row}
         for terms, side in product(options.terms, options.sides)
-        for row in _against_queries(options, posts, (terms, side), say)
+        for row in _against_queries(options, posts, (terms, side / 100), say)
     ]
 
 
@@ -113,16 +147,15 @@ def _specs(session: Session, asked: tuple[list[str], Any]) -> list[dict[str, Any
 
 def _measured(session: Session, options: Options) -> dict[str, Any]:
     """Run the measured ticks and sum up what they cost."""
-    begun = time.perf_counter()
-    batches = run(session, options.ticks)
-    seconds = time.perf_counter() - begun
+    meter = Meter(session)
+    batches, rates = paced(session, options.ticks, options.per_tick)
     posts = options.ticks * options.per_tick
     updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
     return {
-        "posts_per_s": posts / seconds,
-        "seconds": seconds,
+        "posts_per_s": rates,
         "posts": posts,
         "updates_per_post": updates / posts,
         "batches": len(batches),
-        **medians(batches),
+        **split(batches),
+        **meter.per_million(posts),
     }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ import numpy as np
 
 import stqsh
 from stqsh.bench import bulk
+from stqsh.bench.cpu import CPU
 from stqsh.bench.drive import SPLIT, Say, execute, run
+from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.range import Options as Measured
 from stqsh.bench.range import measured
 from stqsh.bench.workload import CREATE, Motion
@@ -33,6 +35,14 @@ COLUMNS = {
     "updates_per_record": "updates a record",
     "register_s": "register s",
     **SPLIT,
+    **CPU,
+}
+KEY = ("queries", "k", "around")
+FIGURES: dict[str, Better] = {
+    "records_per_s": MORE,
+    "register_s": LESS,
+    "cpu_java_s": LESS,
+    "cpu_python_s": LESS,
 }
 
 _AROUND = ("place", "focal")
@@ -51,12 +61,14 @@ class Options:
         ValueError: not enough objects, or an unknown word in around.
     """
 
-    queries: tuple[int, ...] = (1_000, 10_000, 100_000)
-    k: tuple[int, ...] = (1, 10, 100)
-    around: tuple[str, ...] = _AROUND
-    objects: int = 1_000_000
-    per_tick: int = 100_000
-    ticks: int = 10
+    queries: tuple[int, ...] = field(
+        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
+    )
+    k: tuple[int, ...] = field(default=(1, 10, 100), metadata={"help": "Numbers of neighbours, with commas."})
+    around: tuple[str, ...] = field(default=_AROUND, metadata={"help": "What they are around, with commas."})
+    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
+    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
+    ticks: int = field(default=12, metadata={"help": "Measured ticks for each row."})
 
     def __post_init__(self) -> None:
         unknown = [word for word in self.around if word not in _AROUND]
@@ -69,6 +81,9 @@ class Options:
     def filling(self) -> int:
         """Ticks until every object has reported."""
         return -(-self.objects // self.per_tick)
+
+
+QUICK = Options((10_000,), (10,))
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:

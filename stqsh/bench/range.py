@@ -8,13 +8,14 @@ objects have reported once before anything is measured, and queries are register
 from __future__ import annotations
 
 import tempfile
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import stqsh
-from stqsh.bench.drive import SPLIT, Say, execute, medians, run
+from stqsh.bench.cpu import CPU, Meter
+from stqsh.bench.drive import SPLIT, Say, execute, paced, run, split
+from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.workload import CREATE, Motion, rectangles
 from stqsh.session.client import Session
 
@@ -24,6 +25,14 @@ COLUMNS = {
     "updates_per_record": "updates/record",
     "batches": "batches",
     **SPLIT,
+    **CPU,
+}
+KEY = ("queries",)
+FIGURES: dict[str, Better] = {
+    "records_per_s": MORE,
+    "total_ms": LESS,
+    "cpu_java_s": LESS,
+    "cpu_python_s": LESS,
 }
 
 
@@ -31,11 +40,20 @@ COLUMNS = {
 class Options:
     """What to measure: numbers of queries, objects, records a tick, measured ticks for each number."""
 
-    queries: tuple[int, ...] = (1_000, 10_000, 100_000)
-    objects: int = 1_000_000
-    per_tick: int = 100_000
-    ticks: int = 30
-    motion: str = "walk"
+    queries: tuple[int, ...] = field(
+        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
+    )
+    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
+    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
+    ticks: int = field(default=60, metadata={"help": "Measured ticks for each number of queries."})
+    motion: str = field(default="walk", metadata={"help": "walk: short ways; jump: anywhere."})
+
+    def __post_init__(self) -> None:
+        if self.motion not in ("walk", "jump"):
+            raise ValueError(f"no motion {self.motion!r}; there are walk and jump")
+
+
+QUICK = Options((10_000, 100_000), ticks=24)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
@@ -77,17 +95,16 @@ def register(session: Session, squares: Any, first: int) -> None:
 
 
 def measured(session: Session, options: Options) -> dict[str, Any]:
-    """Run the measured ticks and sum up what they cost."""
-    begun = time.perf_counter()
-    batches = run(session, options.ticks)
-    seconds = time.perf_counter() - begun
+    """Run the measured ticks and tell what they cost."""
+    meter = Meter(session)
+    batches, rates = paced(session, options.ticks, options.per_tick)
     records = options.ticks * options.per_tick
     updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
     return {
-        "records_per_s": records / seconds,
-        "seconds": seconds,
+        "records_per_s": rates,
         "records": records,
         "updates_per_record": updates / records,
         "batches": len(batches),
-        **medians(batches),
+        **split(batches),
+        **meter.per_million(records),
     }

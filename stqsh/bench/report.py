@@ -1,50 +1,59 @@
-"""How a benchmark answers: a table for the eye, JSON for comparison, and the machine it ran on."""
+"""How a benchmark answers: tables for the eye, JSON for comparison."""
 
 from __future__ import annotations
 
-import os
-import platform
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from rich.console import Console
 from rich.table import Table
 
+from stqsh.bench.environment import environment
+from stqsh.bench.figures import Figure
+
+if TYPE_CHECKING:
+    from stqsh.bench.compare import Difference
+    from stqsh.bench.results import Result
+
 Row = Mapping[str, Any]
 
 #: Columns of a table that goes to a file.
-_WIDTH = 120
+_WIDTH = 140
 
 
-def environment() -> dict[str, Any]:
-    """Describe the machine and the versions that figures depend on."""
-    import numba
-    import pyspark
-
-    return {
-        "cores": os.cpu_count(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "pyspark": pyspark.__version__,
-        "numba": numba.__version__,
-    }
+def answer(result: Result) -> None:
+    """Print a benchmark's rows: medians, and the spread of the figures that count."""
+    sizes = ", ".join(
+        f"{name} {_said(value)}" for name, value in result.options.items() if value not in (None, "")
+    )
+    title = f"{result.bench}: {sizes}" if sizes else result.bench
+    how = f"medians, ± a quarter of the samples each way; {result.seconds:.0f} s in all"
+    show(f"{title}\n{how}", result.rows, result.columns, frozenset(result.figures))
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Sum up repeated figures: median, minimum and maximum."""
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
-
-
-def show(title: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
-    """Print rows as a table; `columns` maps a row's key to its heading."""
+def show(
+    title: str, rows: Sequence[Row], columns: Mapping[str, str], spread: frozenset[str] = frozenset()
+) -> None:
+    """Print rows as a table; `columns` maps a row's key to its heading; `spread`: keys shown with theirs."""
     table = Table(title=title, title_justify="left")
     for heading in columns.values():
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*(cell(row.get(key)) for key in columns))
+        table.add_row(*(cell(row.get(key), spread=key in spread) for key in columns))
+    console().print(table)
+
+
+def show_differences(found: Sequence[Difference], name: str) -> None:
+    """Print a comparison with the run saved as `name`."""
+    table = Table(title=f"beside {name}: now / then, and what noise leaves for it", title_justify="left")
+    for heading in ("benchmark", "row", "figure", "better", "then", "now", "now/then", "", ""):
+        table.add_column(heading, justify="left" if heading in ("benchmark", "row", "figure") else "right")
+    for item in found:
+        bounds = "" if item.ratio.low is None else f"{item.ratio.low:.2f} to {item.ratio.high:.2f}"
+        figures = (cell(item.then.median), cell(item.now.median), f"{item.ratio.value:.2f}", bounds)
+        table.add_row(item.bench, item.row, item.name, item.better, *figures, item.verdict)
     console().print(table)
 
 
@@ -54,10 +63,13 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(width=_WIDTH, highlight=False)
 
 
-def cell(value: Any) -> str:
-    """Write a figure with as many digits as mean something."""
+def cell(value: Any, *, spread: bool = False) -> str:
+    """Write a figure with as many digits as mean something; `spread`: and half of its quartiles' distance."""
     if value is None:
         return "-"
+    if isinstance(value, Figure):
+        around = f" ±{cell((value.q3 - value.q1) / 2)}" if spread and value.n > 1 else ""
+        return cell(value.median) + around
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -67,3 +79,7 @@ def save(path: Path, name: str, rows: Sequence[Row], **more: Any) -> None:
     """Write `{"bench", "environment", ..., "results": rows}` as JSON."""
     content = {"bench": name, "environment": environment(), **more, "results": list(rows)}
     path.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(_said, value)) if isinstance(value, (tuple, list)) else cell(value)

@@ -1,0 +1,85 @@
+"""This run beside a saved one: ratios, and which of them are more than noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stqsh.bench.figures import Better, Figure, Ratio, identity, ratio
+from stqsh.bench.results import Result, Run
+
+_MACHINE = ("cpu", "cores", "python", "java", "pyspark", "numba")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure of one row in both runs; `is_same_size`: whether the options were equal."""
+
+    bench: str
+    row: str
+    name: str
+    better: Better
+    then: Figure
+    now: Figure
+    ratio: Ratio
+    is_same_size: bool
+
+    @property
+    def verdict(self) -> str:
+        """What to make of it, in a word or two."""
+        if not self.is_same_size:
+            return "other sizes"
+        if self.ratio.differs is None:
+            return "one sample"
+        if not self.ratio.differs:
+            return "as before"
+        return "WORSE" if self.ratio.worsening(self.better) > 1 else "better"
+
+    def fails(self, bound: float) -> bool:
+        """Whether it got worse by more than the factor `bound`, and noise does not explain that."""
+        is_noise = self.ratio.differs is False
+        return self.is_same_size and not is_noise and self.ratio.worsening(self.better) > bound
+
+
+def differences(now: Run, then: Run) -> list[Difference]:
+    """Compare each figure that both runs have, in the order of this run."""
+    return [
+        difference
+        for result in now.results
+        if (before := then.find(result.bench)) is not None
+        for difference in _of_benchmark(result, before)
+    ]
+
+
+def unlike(now: Run, then: Run) -> list[str]:
+    """Say in what the machines differ: a comparison across them is one of machines."""
+    return [
+        f"{name} was {then.environment.get(name)}, is {now.environment.get(name)}"
+        for name in _MACHINE
+        if now.environment.get(name) != then.environment.get(name)
+    ]
+
+
+def _of_benchmark(now: Result, then: Result) -> Iterator[Difference]:
+    before = {identity(row, then.key): row for row in then.rows}
+    for row in now.rows:
+        old = before.get(identity(row, now.key), {})
+        for name, better in now.figures.items():
+            is_value, was = row.get(name), old.get(name)
+            if not isinstance(is_value, Figure) or not isinstance(was, Figure):
+                continue
+            found = ratio(is_value, was)
+            if found is not None:
+                words = " ".join(f"{key}={row.get(key)}" for key in now.key)
+                same = _sizes(now) == _sizes(then)
+                yield Difference(now.bench, words, name, better, was, is_value, found, same)
+
+
+def _sizes(result: Result) -> dict[str, object]:
+    """The options that a row's key does not tell already, as JSON leaves them."""
+    told = {*result.key, *(f"{name}s" for name in result.key)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in result.options.items()
+        if name not in told
+    }

@@ -1,0 +1,100 @@
+"""The command line of a benchmark, made from the fields of its `Options`."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+_SCALARS: Mapping[type, Callable[[str], Any]] = {
+    int: lambda text: int(text.replace("_", "")),
+    float: float,
+    str: str,
+}
+_EXPECTED = {int: "whole numbers", float: "numbers", str: "words"}
+_METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One option: the field's name, its help with both defaults, and its kind.
+
+    kind: int, float, str or bool; is_list: several of them, with commas.
+    """
+
+    name: str
+    help: str
+    kind: type
+    is_list: bool
+
+    @property
+    def flag(self) -> str:
+        """How it is written on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in the help."""
+        word = _METAVARS.get(self.kind, "")
+        return f"{word},…" if self.is_list else word
+
+    def read(self, text: str) -> Any:
+        """Read what was typed.
+
+        Raises:
+            ValueError: it is not what the option takes.
+        """
+        convert = _SCALARS[self.kind]
+        try:
+            return tuple(convert(part) for part in text.split(",")) if self.is_list else convert(text)
+        except ValueError:
+            how = f"{_EXPECTED[self.kind]} with commas" if self.is_list else _EXPECTED[self.kind]
+            raise ValueError(f"{text!r} is not {how}") from None
+
+
+def choices(options: type[Any], quick: Any) -> list[Choice]:
+    """Give an option for each field of the dataclass `options`; `quick` is its instance of quick sizes.
+
+    Raises:
+        TypeError: a field is of a type that no text can say.
+    """
+    hints = get_type_hints(options)
+    full = options()
+    found = []
+    for item in fields(options):
+        kind, is_list = _kind(hints[item.name], f"{options.__module__}.{item.name}")
+        defaults = _default(getattr(quick, item.name), getattr(full, item.name))
+        words = f"{item.metadata.get('help', '')} {defaults}".strip()
+        found.append(Choice(item.name, words, kind, is_list))
+    return found
+
+
+def chosen(base: Any, given: Mapping[str, Any]) -> Any:
+    """Replace what the user gave in `base`; None: not given. Raises `ValueError` as `base`'s class does."""
+    return replace(base, **{name: value for name, value in given.items() if value is not None})
+
+
+def _kind(hint: Any, where: str) -> tuple[type, bool]:
+    if get_origin(hint) in (Union, types.UnionType):
+        [hint] = [part for part in get_args(hint) if part is not type(None)]
+    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
+        return _kind(get_args(hint)[0], where)[0], True
+    if hint is bool or hint in _SCALARS:
+        return hint, False
+    raise TypeError(
+        f"{where}: the command line cannot say {hint}; take int, float, str, bool or a tuple of them"
+    )
+
+
+def _default(quick: Any, full: Any) -> str:
+    if quick == full:
+        return f"({said(full)})" if said(full) else ""
+    return f"({said(quick)}; --full: {said(full)})"
+
+
+def said(value: Any) -> str:
+    """Write an option's value as it is typed."""
+    if value is None:
+        return ""
+    return ",".join(map(said, value)) if isinstance(value, tuple) else str(value)
