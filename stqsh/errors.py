@@ -22,8 +22,12 @@ class StqshError(Exception):
         self.message = message
         self.hint = hint
 
-    def text(self) -> str:
-        """The whole text, of one line or more, without a newline at its end."""
+    def text(self, width: int | None = None) -> str:
+        """The whole text, of one line or more, without a newline at its end.
+
+        `width`: of the terminal; an excerpt that is shown is cut to it. Nothing else is folded here.
+        """
+        del width
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
 
     def __str__(self) -> str:
@@ -59,6 +63,20 @@ class EngineDead(StqshError):
 
 class SourceError(StqshError):
     """A source that cannot be read: a missing file, an unknown format."""
+
+
+class OptionError(SourceError):
+    """An option of a source that there is not, or whose value makes no sense.
+
+    `option` names it, "" for the source's own name; `is_unknown`: it is the name that is wrong.
+    """
+
+    def __init__(
+        self, message: str, option: str, *, is_unknown: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.option = option
+        self.is_unknown = is_unknown
 
 
 class ProfileError(StqshError):

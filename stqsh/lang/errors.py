@@ -24,7 +24,7 @@ TOO_DEEP = "this statement is nested too deeply"
 _MOST_EXPECTED = 12
 _TELLING = 3
 _WIDEST = 120
-_BEFORE = 60
+_INDENT = "  "
 
 
 class LangError(StqshError):
@@ -55,9 +55,12 @@ class LangError(StqshError):
             return None
         return self.piece.source.place(self.piece.offset + max(self.span.start, 0))
 
-    def text(self) -> str:
-        """The whole text: place and message, the line, a caret, what was expected, the near name."""
-        lines = [self._head(), *self._excerpt()]
+    def text(self, width: int | None = None) -> str:
+        """The whole text: place and message, the line, a caret, what was expected, the near name.
+
+        The line is cut around the caret where it is wider than the terminal, `width`.
+        """
+        lines = [self._head(), *self._excerpt(min(_WIDEST, (width or _WIDEST) - len(_INDENT) - 1))]
         if self.expected:
             lines.append(f"expected {or_list(self.expected)}")
         if self.near:
@@ -72,18 +75,18 @@ class LangError(StqshError):
         file = "" if self.piece.source.file is None else f"{self.piece.source.file}:"
         return f"{file}{self.place.line}:{self.place.column}: {self.message}"
 
-    def _excerpt(self) -> list[str]:
+    def _excerpt(self, widest: int) -> list[str]:
         if self.place is None or self.piece is None:
             return []
         line = self.piece.source.line(self.place.line)
         before = line[: self.place.column - 1]
-        if len(line) > _WIDEST:
-            cut = max(len(before) - _BEFORE, 0)
-            line, before = line[cut : cut + _WIDEST], before[cut:]
+        if len(line) > widest:
+            cut = max(len(before) - widest // 2, 0)
+            line, before = line[cut : cut + widest], before[cut:]
         width = min(self.span.end - self.span.start, len(line) - len(before))
         # Tabs stay tabs, so that the caret stands under its character whatever their width.
         indent = "".join("\t" if character == "\t" else " " for character in before)
-        return [f"  {line}", f"  {indent}{'^' * max(width, 1)}"]
+        return [_INDENT + line, f"{_INDENT}{indent}{'^' * max(width, 1)}"]
 
 
 class SyntaxFault(LangError):

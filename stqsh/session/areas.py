@@ -16,7 +16,7 @@ from stqsh.session.creation import there_already
 from stqsh.session.desk import Desk
 from stqsh.session.records import Spec
 from stqsh.session.results import Message, Outcome
-from stqsh.session.sourcing import with_absolute_files
+from stqsh.session.sourcing import pointing_at_source, with_absolute_files
 
 if TYPE_CHECKING:
     from stqsh.sources.regions import Regions
@@ -44,9 +44,10 @@ def create_regions(desk: Desk, statement: ast.CreateRegions) -> Iterator[Outcome
         return
     from stqsh.sources.regions import read_regions  # shapely: not before it is needed
 
-    statement = with_absolute_files(statement, desk.script)
-    bound = bind(statement, desk.view)
-    regions = read_regions(bound.spec["source"], bound.spec["name_column"])
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, desk.script)
+        bound = bind(statement, desk.view)
+        regions = read_regions(bound.spec["source"], bound.spec["name_column"])
     yield _entered(desk, statement, {**bound.spec, "members": regions.members}, regions)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from stqsh.lang import ast
+from stqsh.lang.ast import FileSource, GeneratorSource
 from stqsh.lang.bind import Bound, bind, needs_inference
 from stqsh.lang.binding.streams import source_spec
 from stqsh.lang.binding.times import duration_us
@@ -18,10 +20,12 @@ from stqsh.session.desk import Desk
 from stqsh.session.records import Spec, StreamRow
 from stqsh.session.results import Message, Outcome
 from stqsh.session.settings import session_settings
-from stqsh.session.sourcing import with_absolute_files
+from stqsh.session.sourcing import pointing_at_source, with_absolute_files
 from stqsh.session.units import duration
 
 DEFAULT_TICK_US = 1_000_000
+
+Creation = TypeVar("Creation", ast.CreateStream, ast.CreateTable)
 
 
 def create_stream(desk: Desk, statement: ast.CreateStream) -> Iterator[Outcome]:
@@ -31,8 +35,7 @@ def create_stream(desk: Desk, statement: ast.CreateStream) -> Iterator[Outcome]:
         return
     with locating(statement.piece):
         statement = _with_session_tick(desk, statement)
-    statement = with_absolute_files(statement, desk.script)
-    bound = _bound(desk, statement)
+    bound, statement = _bound(desk, statement)
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     desk.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *bound.notes]))
@@ -45,8 +48,7 @@ def create_table(desk: Desk, statement: ast.CreateTable) -> Iterator[Outcome]:
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
-    statement = with_absolute_files(statement, desk.script)
-    bound = _bound(desk, statement)
+    bound, statement = _bound(desk, statement)
     table = changes.create_table(desk.link.db, f"{to_sql(statement)};", bound.spec)
     desk.link.wake()
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
@@ -68,13 +70,24 @@ def there_already(desk: Desk, statement: ast.Statement) -> Message:
     return Message("\n".join(bind(statement, desk.view).notes))
 
 
-def _bound(desk: Desk, statement: ast.CreateStream | ast.CreateTable) -> Bound:
-    """The statement's spec, with the columns that its source has where the list was left out."""
-    if not needs_inference(statement, desk.view):
-        return bind(statement, desk.view)
-    from stqsh.sources.infer import infer  # pyarrow: not before it is needed
+def _bound(desk: Desk, statement: Creation) -> tuple[Bound, Creation]:
+    """The statement's spec, and the statement with its files' whole path.
 
-    return bind(statement, desk.view, inferred=infer(source_spec(statement.source)))
+    Columns that it leaves out are those that the source has. Raises `BindFault`, also for what is wrong with
+    the source.
+    """
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, desk.script)
+        if not isinstance(statement.source, FileSource | GeneratorSource):
+            return bind(statement, desk.view), statement  # which raises: not supported yet
+        # pyarrow: not before it is needed
+        from stqsh.sources.check import check_source
+        from stqsh.sources.infer import infer
+
+        inferred = infer(source_spec(statement.source)) if needs_inference(statement, desk.view) else None
+        bound = bind(statement, desk.view, inferred=inferred)
+        check_source(bound.spec)
+        return bound, statement
 
 
 def _with_session_tick(desk: Desk, statement: ast.CreateStream) -> ast.CreateStream:

@@ -11,7 +11,7 @@ from stqsh.errors import EngineDead, StqshError
 from stqsh.shell.commands import Leave, run_command
 from stqsh.shell.console import Console, Stopwatch
 from stqsh.shell.front import Front
-from stqsh.shell.guard import coloured, error_text, init_file, painted, write_traceback
+from stqsh.shell.guard import error_text, init_file, painted, write_traceback
 from stqsh.shell.interrupts import Interrupted, forcible, over_echo
 from stqsh.shell.obituary import death_text
 from stqsh.shell.opening import is_new, profile_script
@@ -53,6 +53,8 @@ def run_shell(options: ShellOptions) -> int:
         from stqsh.session.client import connect
 
         expected("")  # reads the grammar's tables
+        from stqsh.lang import colouring  # noqa: F401  (from here on the prompt uses it)
+
         return connect(options.session, profile=options.profile)
 
     sys.setswitchinterval(SWITCH_S)
@@ -207,9 +209,9 @@ class Shell:
                 action()
         except EngineDead as error:
             self._front.is_death_told = True
-            self.showing.text(painted(death_text(error), colour=coloured(sys.stdout)))
+            self.showing.text(painted(death_text(error), sys.stdout))
         except StqshError as error:
-            self.showing.text(error_text(error, colour=coloured(sys.stdout)))
+            self.showing.text(error_text(error, sys.stdout))
         except KeyboardInterrupt:
             self.showing.text(over_echo("interrupted; queries and streams go on"))
         except Leave:

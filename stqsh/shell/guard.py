@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from stqsh.errors import StqshError
 
@@ -31,7 +31,7 @@ def guarded(action: Callable[[], int]) -> int:
     try:
         return action()
     except StqshError as error:
-        say(error_text(error, colour=coloured(sys.stderr)))
+        say(error_text(error, sys.stderr))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -55,17 +55,44 @@ def coloured(stream: object) -> bool:
     return bool(is_terminal) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def error_text(error: StqshError, *, colour: bool) -> str:
-    """The error's text; in colour the first line is red and carets and hints stand out."""
-    return painted(error.text(), colour=colour)
+def error_text(error: StqshError, stream: TextIO) -> str:
+    """The error's text for a stream; in colour the first line is red and carets and hints stand out."""
+    return painted(error.text(width_of(stream)), stream)
 
 
-def painted(text: str, *, colour: bool) -> str:
+def painted(text: str, stream: TextIO) -> str:
     """An error's text as `error_text` shows it."""
-    if not colour:
-        return text
-    first, *rest = text.split("\n")
+    first, *rest = (folded(line, width_of(stream)) for line in text.split("\n"))
+    if not coloured(stream):
+        return "\n".join([first, *rest])
     return "\n".join([f"\x1b[1;31m{first}\x1b[0m", *(_painted(line) for line in rest)])
+
+
+def width_of(stream: TextIO) -> int | None:
+    """The columns of the terminal that a stream writes to; None where it is none."""
+    if not stream.isatty():
+        return None
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or None
+    return None
+
+
+def folded(text: str, width: int | None) -> str:
+    """The text with lines that are longer than a terminal is wide folded between words.
+
+    A line that is indented is an excerpt or a table, and one with colours is folded already: those stay.
+    """
+    if width is None or len(text) < width:
+        return text
+    return "\n".join(_folded(line, width) for line in text.split("\n"))
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) < width or line.startswith(" ") or "\x1b" in line:
+        return line
+    import textwrap
+
+    return textwrap.fill(line, width - 1, break_long_words=False, break_on_hyphens=False)
 
 
 def _painted(line: str) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import INTERRUPTED, say
+from stqsh.shell.guard import INTERRUPTED, folded, say, width_of
 
 if TYPE_CHECKING:
     from stqsh.lang.ast import Statement
@@ -99,6 +99,7 @@ class _Watch:
 
 def over_echo(text: str) -> str:
     """The text over the `^C` that a terminal has put at the cursor."""
+    text = folded(text, width_of(sys.stdout))
     return f"\r\x1b[K{text}" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
 
 

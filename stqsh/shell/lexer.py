@@ -16,11 +16,22 @@ _TOKENS = re.compile(
 )
 
 
-class StqlLexer(Lexer):
-    """Highlights STQL. `keywords` gives the language's keywords in capitals; asked when first needed."""
+Names = Callable[[str], frozenset[int]]
 
-    def __init__(self, keywords: Callable[[], frozenset[str]]) -> None:
-        self._keywords = keywords
+
+def _no_names(text: str) -> frozenset[int]:
+    del text
+    return frozenset()
+
+
+class StqlLexer(Lexer):
+    """Highlights STQL. `keywords` gives the language's keywords in capitals; asked when first needed.
+
+    `names` gives the offsets of the words of a text that are names there, though they are keywords elsewhere.
+    """
+
+    def __init__(self, keywords: Callable[[], frozenset[str]], names: Names = _no_names) -> None:
+        self._keywords, self._names = keywords, names
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         """The coloured fragments of each line."""
@@ -31,10 +42,10 @@ class StqlLexer(Lexer):
         if text.startswith("\\"):
             return [("class:stql.command", text)]
         fragments: StyleAndTextTuples = []
-        done = 0
+        done, names = 0, self._names(text)
         for match in _TOKENS.finditer(text):
             fragments.append(("", text[done : match.start()]))
-            fragments.append((self._style(match), match.group()))
+            fragments.append((self._style(match) if match.start() not in names else "", match.group()))
             done = match.end()
         fragments.append(("", text[done:]))
         return fragments

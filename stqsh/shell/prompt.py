@@ -53,7 +53,7 @@ def make_prompt(
         [("class:prompt", PROMPT)],
         multiline=True,
         prompt_continuation=continuation,
-        lexer=StqlLexer(_keywords),
+        lexer=StqlLexer(_keywords, _names),
         style=DynamicStyle(lambda: STYLES[scheme_name(glance().scheme)]),
         history=history,
         completer=completer,
@@ -119,6 +119,14 @@ def _keywords() -> frozenset[str]:
     from stqsh.lang.keywords import KEYWORDS
 
     return KEYWORDS
+
+
+def _names(text: str) -> frozenset[int]:
+    """Which words are names; none are known until the parser has been read, behind the prompt."""
+    import sys
+
+    found = getattr(sys.modules.get("stqsh.lang.colouring"), "names_in", None)
+    return found(text) if found is not None else frozenset()
 
 
 def open_history(path: Path) -> History:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import coloured
+from stqsh.shell.guard import coloured, folded, width_of
 
 if TYPE_CHECKING:
     from stqsh.session.client import Session
@@ -28,7 +28,7 @@ class Showing:
 
     def text(self, text: str) -> None:
         """Show some text, however long."""
-        print(text, flush=True)
+        print(folded(text, width_of(sys.stdout)), flush=True)
 
     def paged(self, text: str) -> None:
         """Show some text, a long one in the pager."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
 from stqsh.shell.console import Console
-from stqsh.shell.guard import coloured, error_text
+from stqsh.shell.guard import error_text
 from stqsh.shell.lessons import FAREWELL, LESSONS, Lesson
 from stqsh.shell.showing import Showing
 
@@ -74,7 +74,7 @@ class Tutorial:
             try:
                 self._execute(typed)
             except StqshError as error:
-                self.tell(error_text(error, colour=coloured(sys.stdout)))
+                self.tell(error_text(error, sys.stdout))
         return True
 
     def _execute(self, statements: str) -> None:

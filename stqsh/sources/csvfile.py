@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.errors import SourceError
+from stqsh.errors import OptionError
 from stqsh.sources.arrow import arrow_csv, one_array
 from stqsh.sources.layout import Layout, check_options, match_names
 from stqsh.sources.lines import Quoting, TextBlock, find_rows, read_text_blocks
@@ -37,7 +37,7 @@ class Dialect:
         """Read the options of FORMAT CSV.
 
         Raises:
-            SourceError: an unknown option, or a value that is no single character.
+            OptionError: an unknown option, or a value that is no single character.
         """
         check_options(options, (*OPTIONS, *TIME_OPTIONS), "FORMAT CSV")
         separator = _character("separator", options.get("separator", ","))
@@ -55,7 +55,9 @@ class Dialect:
 def _character(option: str, value: Any) -> str:
     value = _NAMED_SEPARATORS.get(value, value)
     if not isinstance(value, str) or len(value.encode()) != 1 or value in "\r\n":
-        raise SourceError(f"{option} is one character, not {value!r}", hint=f"for instance {option} => ';'")
+        raise OptionError(
+            f"{option} is one character, not {value!r}", option, hint=f"for instance {option} => ';'"
+        )
     return value
 
 

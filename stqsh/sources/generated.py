@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.errors import SourceError
+from stqsh.errors import OptionError, SourceError
 from stqsh.sources.layout import Layout, near
 from stqsh.sources.manifest import Manifest, read_manifest, write_manifest
-from stqsh.sources.network import Generator
+from stqsh.sources.network import Generator, Options
 from stqsh.sources.store import DEAD_LETTERS, joined, segment_name, write_segment
 
 GENERATORS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"network": Generator}
@@ -30,15 +30,31 @@ def generator_of(spec: Mapping[str, Any]) -> Generator:
     """Make the generator that a stream names, at its beginning.
 
     Raises:
-        SourceError: an unknown generator or option, with near names.
+        OptionError: an unknown generator or option, with near names.
     """
+    _check_name(spec)
+    return GENERATORS[spec["source"]["name"]](spec)
+
+
+def check_generator(spec: Mapping[str, Any]) -> None:
+    """Check the generator that a stream names, and its options, without making anything.
+
+    Raises:
+        OptionError: an unknown generator or option, with near names, or a value that makes no sense.
+    """
+    _check_name(spec)
+    Options.of(spec)
+
+
+def _check_name(spec: Mapping[str, Any]) -> None:
     name = spec["source"]["name"]
     if spec.get("kind") == "event":
-        raise SourceError(f"GENERATOR '{name}' makes objects that move", hint="use it for a MOVING stream")
+        raise OptionError(
+            f"GENERATOR '{name}' makes objects that move", "", hint="use it for a MOVING stream"
+        )
     if name not in GENERATORS:
         hint = near(name, GENERATORS) or f"there is '{', '.join(GENERATORS)}'"
-        raise SourceError(f"no generator '{name}'", hint=hint)
-    return GENERATORS[name](spec)
+        raise OptionError(f"no generator '{name}'", "", hint=hint)
 
 
 def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.core.chunks import columns_schema
-from stqsh.errors import SourceError
+from stqsh.errors import OptionError, SourceError
 from stqsh.sources.times import TimeFormat
 
 
@@ -113,10 +113,10 @@ def check_options(options: Mapping[str, Any], known: Iterable[str], what: str) -
     """Refuse options that are not known.
 
     Raises:
-        SourceError: names the first unknown option, and near names.
+        OptionError: names the first unknown option, and near names.
     """
     known = list(known)
     for name in options:
         if name not in known:
             hint = near(name, known) or f"there are {', '.join(known)}"
-            raise SourceError(f"{what} has no option {name}", hint=hint)
+            raise OptionError(f"{what} has no option {name}", name, is_unknown=True, hint=hint)

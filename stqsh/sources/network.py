@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.errors import SourceError
+from stqsh.errors import OptionError
 from stqsh.sources.layout import Layout, check_options, match_names
 from stqsh.sources.road import Town, build_road
 from stqsh.sources.store import TICK
@@ -77,7 +77,7 @@ class Options:
         """Read the options of a stream whose source is the generator.
 
         Raises:
-            SourceError: an unknown option, with near names, or a value that makes no sense.
+            OptionError: an unknown option, with near names, or a value that makes no sense.
         """
         given = spec["source"].get("options") or {}
         check_options(given, DEFAULTS, "GENERATOR 'network'")
@@ -114,8 +114,8 @@ class Options:
         return None if self.duration_us is None else -(-self.duration_us // self.step_us)
 
 
-def _refuse(option: str, value: Any, wanted: str) -> SourceError:
-    return SourceError(f"GENERATOR 'network': {option} is {wanted}, not {value!r}")
+def _refuse(option: str, value: Any, wanted: str) -> OptionError:
+    return OptionError(f"GENERATOR 'network': {option} is {wanted}, not {value!r}", option)
 
 
 def _whole(values: Mapping[str, Any], option: str, least: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.errors import SourceError
+from stqsh.errors import OptionError
 from stqsh.sources.arrow import Array, pc
 
 #: The options that every text format takes.
@@ -50,7 +50,7 @@ class TimeFormat:
         pattern, zone = options.get("timestamp", ""), options.get("zone", "UTC")
         if not isinstance(pattern, str) or (pattern and pattern not in _UNITS and "%" not in pattern):
             hint = "for instance timestamp => '%m/%d/%Y %H:%M:%S', or 'ms' for numbers"
-            raise SourceError(f"timestamp is a pattern, not {pattern!r}", hint=hint)
+            raise OptionError(f"timestamp is a pattern, not {pattern!r}", "timestamp", hint=hint)
         _check_zone(zone)
         per_second = _UNITS.get(pattern, 1)
         return TimeFormat("" if pattern in _UNITS else pattern, zone, per_second)
@@ -110,4 +110,4 @@ def _check_zone(zone: Any) -> None:
         pc.assume_timezone(pa.array([_SOME_TIME], pa.int64()).cast(_NAIVE), zone)
     except (pa.ArrowInvalid, TypeError):
         hint = "for instance zone => 'America/New_York'"
-        raise SourceError(f"there is no time zone {zone!r}", hint=hint) from None
+        raise OptionError(f"there is no time zone {zone!r}", "zone", hint=hint) from None

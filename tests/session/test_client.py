@@ -6,7 +6,8 @@ import time
 import pytest
 
 import stqsh
-from stqsh.errors import NotSupported, SourceError, StqshError
+from stqsh.errors import NotSupported, StqshError
+from stqsh.lang.errors import BindFault
 from stqsh.profile import load_profile
 from stqsh.session.client import Session
 from stqsh.session.control import ControlDb, read_log
@@ -135,9 +136,39 @@ def test_many_registrations_are_numbered_and_done_together(session, glob):
 
 
 def test_a_missing_file_names_the_glob(session, opened, tmp_path):
-    with pytest.raises(SourceError, match=r"no file matches '.*nothing\*'"):
+    with pytest.raises(BindFault, match=r"no file matches '.*nothing\*'") as caught:
         run(session, TAXIS.format(glob=tmp_path / "nothing*"))
-    assert opened.engines == []
+    assert opened.engines == [] and caught.value.place is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "pointed", "hint"),
+    [
+        ("GENERATOR 'netwrk'", "no generator 'netwrk'", "'netwrk'", "did you mean network?"),
+        ("GENERATOR 'network' (objets => 5)", "no option objets", "objets", "did you mean objects"),
+        ("GENERATOR 'network' (objects => 'many')", "objects is a whole number", "'many'", ""),
+        ("GENERATOR 'network' (seed => 1, report_every => 5)", "report_every is a duration", "5", ""),
+        ("GENERATOR 'network' (kinds => 'taxis:1')", "kinds is a list", "'taxis:1'", ""),
+        ("FILE '{glob}' FORMAT CSV (sepparator => ';')", "no option sepparator", "sepparator", "separator"),
+        ("FILE '{glob}' FORMAT CSV (separator => ';;')", "separator is one character", "';;'", "';'"),
+        ("FILE '{glob}' FORMAT CSV (zone => 'Mars')", "no time zone 'Mars'", "'Mars'", "America/New_York"),
+    ],
+)
+def test_options_of_a_source_are_checked_when_the_stream_is_made(
+    session, opened, glob, source, message, pointed, hint
+):
+    with pytest.raises(BindFault, match=message) as caught:
+        run(session, f"CREATE MOVING STREAM s FROM {source.format(glob=glob)};")
+    fault = caught.value
+    assert fault.piece.text[fault.span.start : fault.span.end] == pointed
+    assert hint in (fault.hint or "")
+    assert session.streams() == [] and opened.engines == []
+
+
+def test_columns_that_a_file_lacks_are_found_when_the_stream_is_made(session, glob):
+    with pytest.raises(BindFault, match="no column lonn"):
+        run(session, TAXIS.format(glob=glob).replace("lon DOUBLE", "lonn DOUBLE").replace("(lon,", "(lonn,"))
+    assert session.streams() == []
 
 
 def test_files_lie_beside_the_script(session, glob, tmp_path):

@@ -12,6 +12,7 @@ from support.local import LocalEngine, LocalLink, local_session
 from support.running import parsed, run_script
 
 from stqsh.errors import SourceError, StqshError
+from stqsh.lang.errors import BindFault
 from stqsh.profile import load_profile
 from stqsh.session.client import Session
 from stqsh.session.control import ControlDb
@@ -238,10 +239,18 @@ def test_an_unknown_member_is_named_with_a_near_one(session: Session, folder: Pa
 
 
 def test_a_table_that_cannot_be_read_is_one_clear_error(session: Session, folder: Path) -> None:
-    text = "CREATE TABLE people (who STRING, age BIGINT) KEY who FROM FILE 'people.csv';"
+    text = "CREATE TABLE people (who STRING, team STRING) KEY who FROM FILE 'people*.csv';"
+    (folder / "people-2.csv").write_text("who\nz\n")  # the CREATE looks at the first file only
+    (folder / "people.csv").rename(folder / "people-1.csv")
     do(session, folder, POSTS_SQL + text)
-    with pytest.raises(SourceError, match="table people: no column age in"):
+    with pytest.raises(SourceError, match="table people: no column team in"):
         do(session, folder, "RUN;")
+
+
+def test_a_column_that_the_file_lacks_is_found_with_the_statement(session: Session, folder: Path) -> None:
+    text = "CREATE TABLE people (who STRING, age BIGINT) KEY who FROM FILE 'people.csv';"
+    with pytest.raises(BindFault, match=r"1:\d+: no column age in"):
+        do(session, folder, text)
 
 
 def test_dead_letters_of_tables_and_events_are_shown(session: Session, folder: Path) -> None:

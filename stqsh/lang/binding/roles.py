@@ -31,6 +31,9 @@ _FITTING: Mapping[str, frozenset[str]] = {
     "time": NUMBERS | {"TIMESTAMP"},
 }
 _CLAUSES = {"key": "KEY column", "x": "LOCATION (x, y)", "y": "LOCATION (x, y)", "time": "TIME column"}
+_WORDS = {"key": "key", "x": "location", "y": "location", "time": "time"}
+_SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
+"""What else stands between the columns of a file, as an option is written."""
 
 
 class Roles(NamedTuple):
@@ -62,8 +65,12 @@ def find_roles(stream: CreateStream, columns: Columns) -> Roles:
     for role, name in said.items():
         column = guesses[role] if name is None else _existing(name, columns)
         if column is None:
-            raise BindFault(f"{stream.name.text} has no column that looks like its {role}",
-                            stream.name.span, expected=(_CLAUSES[role],))  # fmt: skip
+            raise BindFault(
+                f"{stream.name.text} has no column that looks like its {_WORDS[role]}",
+                stream.name.span,
+                expected=(_CLAUSES[role],),
+                hint=_columns_hint([name for name, _ in columns]),
+            )
         if column in found.values():
             raise BindFault(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
         found[role] = column
@@ -73,6 +80,14 @@ def find_roles(stream: CreateStream, columns: Columns) -> Roles:
 def _guess(role: str, columns: Columns) -> str | None:
     by_name = {name.lower(): name for name, kind in columns if kind in _FITTING[role]}
     return next((by_name[usual] for usual in USUAL_NAMES[role] if usual in by_name), None)
+
+
+def _columns_hint(names: Sequence[str]) -> str:
+    """What there is instead: the columns' names, or that a file's one column is several."""
+    found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
+    if found is None:
+        return f"the columns are {', '.join(names)}"
+    return f"the one column is {names[0]!r}; add FORMAT CSV (separator => '{_SEPARATORS[found]}') to cut it there"
 
 
 def _existing(name: Name, columns: Columns) -> str:
