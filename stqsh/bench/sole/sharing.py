@@ -118,8 +118,8 @@ def supported(bench: Bench) -> list[Result]:
     note = (
         f"The budget is what {full.queries:,} shared queries of 0.01 % take: {full.shared / 1e6:,.1f} MB of "
         "arrays in use, of objects and queries both. Of other sizes so many fit as leave room for all "
-        f"objects, by what {_MEASURED[1]:,} take. Copies, x: how many copies of an object the queries run here "
-        f"would keep. All queries move; cache {FACTOR:.0%}."
+        f"objects, by what {_MEASURED[1]:,} take. Copies, x: how many copies of an object the queries run "
+        f"here would keep. All queries move; cache {FACTOR:.0%}."
     )
     return [Result("19", "queries supported with and without sharing", columns, rows, charts, bars, [note])]
 
