@@ -12,22 +12,26 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples, fragment_list_width
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+from prompt_toolkit.mouse_events import MouseEvent
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
-from stqsh.shell.interrupts import undisturbed
+from stqsh.shell.owning import run_interruptibly
 from stqsh.shell.plain import drawn_text
 from stqsh.shell.prompt import Terminal, colour_depth
 from stqsh.shell.scheme import scheme_name
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
 
 Line: TypeAlias = StyleAndTextTuples
 """Pieces of text with their style classes, such as `("class:dim", "step 12")`."""
@@ -39,6 +43,12 @@ _COLOURS = {
     "none": {},
 }
 """The classes that all views share: without colours what is new is bold and what has the focus reversed."""
+
+
+_SIZE_S = 0.2
+"""How often the terminal is asked for its size: what tells of it is taken by Ctrl-C's second meaning."""
+
+Mouse: TypeAlias = Callable[[MouseEvent], object]
 
 
 class View(Protocol):
@@ -72,7 +82,7 @@ class Entry:
         if key in ("c-m", "c-j", "enter"):
             self.is_open = False
             self.taken(self.text.strip())
-        elif key in ("escape", "c-c"):
+        elif key in ("escape", "c-c", "<sigint>"):
             self.is_open = False
         elif key in ("c-h", "backspace"):
             self.text = self.text[:-1]
@@ -93,7 +103,8 @@ class Fullscreen:
     `leave`).
 
     `keys` are the view's own; while `entry` is open they rest. The view is drawn after each key and every
-    `every_s` seconds. `scheme` is the setting shell.scheme.
+    `every_s` seconds. `scheme` is the setting shell.scheme. `mouse` gets what the mouse does, and says by
+    `NotImplemented` that it takes no notice.
     """
 
     view: View
@@ -101,6 +112,7 @@ class Fullscreen:
     entry: Entry | None = None
     scheme: str = "auto"
     every_s: float = 0.25
+    mouse: Mouse | None = None
     terminal: Terminal = field(default_factory=Terminal)
     _error: Exception | None = field(default=None, init=False)
 
@@ -109,8 +121,10 @@ class Fullscreen:
         style = Style.from_dict(_SHAPES | _COLOURS[scheme_name(self.scheme)])
         output = self.terminal.output or create_output()
         app: Application[None] = Application(
-            Layout(Window(FormattedTextControl(self._text, show_cursor=False), wrap_lines=False)),
+            Layout(Window(_Control(self._text, self.mouse), wrap_lines=False)),
             style=style,
+            mouse_support=self.mouse is not None,
+            terminal_size_polling_interval=_SIZE_S,
             key_bindings=merge_key_bindings([self._own_keys(), self._bound_keys()]),
             full_screen=True,
             refresh_interval=self.every_s,
@@ -119,8 +133,7 @@ class Fullscreen:
             output=output,
         )
         app.ttimeoutlen = app.timeoutlen = 0.05  # Escape acts at once
-        with undisturbed():
-            app.run()
+        run_interruptibly(app)
         if self._error is not None:
             raise self._error
         _leave_frame(self.view, style, output)
@@ -146,13 +159,14 @@ class Fullscreen:
         @keys.add("q", filter=free)
         @keys.add("c-c", filter=free)
         @keys.add("c-d", filter=free)
-        @keys.add("<sigint>")
+        @keys.add("<sigint>", filter=free)
         def _(event: KeyPressEvent) -> None:
             leave()
 
         @keys.add("<any>", filter=~free, eager=True)
         @keys.add("escape", filter=~free, eager=True)
         @keys.add("c-c", filter=~free, eager=True)
+        @keys.add("<sigint>", filter=~free, eager=True)
         @keys.add("enter", filter=~free, eager=True)
         @keys.add("backspace", filter=~free, eager=True)
         def _(event: KeyPressEvent) -> None:
@@ -168,6 +182,20 @@ class Fullscreen:
         for binding in self.keys.bindings:
             keys.add(*binding.keys, filter=free & binding.filter)(binding.handler)
         return keys
+
+
+class _Control(FormattedTextControl):
+    """Text whose mouse events go to one handler, wherever on the text they are."""
+
+    def __init__(self, text: Callable[[], FormattedText], mouse: Mouse | None) -> None:
+        super().__init__(text, show_cursor=False)
+        self._mouse = mouse
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
+        """Hand it on; `NotImplemented` where nothing came of it, so that nothing is drawn anew."""
+        if self._mouse is None or self._mouse(mouse_event) is NotImplemented:
+            return NotImplemented
+        return None
 
 
 def leave() -> None:

@@ -46,7 +46,7 @@ def guarded(action: Callable[[], int]) -> int:
 def say(text: str) -> None:
     """A message to the user, on standard error; lost where nobody listens any more."""
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(folded(text, width_of(sys.stderr)), file=sys.stderr, flush=True)
 
 
 def coloured(stream: object) -> bool:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from stqsh.lang.ast import Statement
     from stqsh.session.client import Session
 
+_current: list[Watch] = []
+"""The watches of `forcible` blocks that are open, the innermost last."""
 GRACE_S = 1.0
 """So long Python may take to answer a second Ctrl-C itself."""
 _WORDS = 4
@@ -36,12 +38,38 @@ def forcible(farewell: str) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = _Watch(farewell)
+    watch = Watch(farewell)
     before = signal.signal(signal.SIGINT, watch.answered)
+    _current.append(watch)
     try:
         yield
     finally:
+        _current.remove(watch)
         watch.close()
+        signal.signal(signal.SIGINT, before)
+
+
+def is_watched() -> bool:
+    """Whether a `forcible` block is open."""
+    return bool(_current)
+
+
+@contextmanager
+def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[Watch]:
+    """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
+
+    Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
+    asks for. A second one that is not heard ends the process, with the terminal as `restore` leaves it.
+    """
+    watch = _current[-1]
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted())
+    watch.restore = restore
+    try:
+        yield watch
+    finally:
+        watch.restore = None
+        watch.heard()
+        watch.listen()
         signal.signal(signal.SIGINT, before)
 
 
@@ -57,12 +85,13 @@ def undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class _Watch:
-    """Counts the interrupts that came and those that Python answered."""
+class Watch:
+    """Counts the interrupts that came and those that were answered. `restore`: makes the terminal usable."""
 
     def __init__(self, farewell: str) -> None:
         self._farewell = farewell
         self._came = self._answered = 0
+        self.restore: Callable[[], None] | None = None
         self._over = threading.Event()
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
@@ -75,7 +104,16 @@ class _Watch:
         self._answered += 1
         raise KeyboardInterrupt
 
+    def heard(self) -> None:
+        """All that came so far has been answered."""
+        self._answered = self._came
+
+    def listen(self) -> None:
+        """Be told of signals again, after another one (a loop of asyncio's) had asked to be told instead."""
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
     def close(self) -> None:
+        """End the thread, and give back what tells of signals."""
         signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
         self._over.set()
         os.close(self._write)
@@ -93,6 +131,8 @@ class _Watch:
         if self._over.wait(GRACE_S) or self._answered > answered:
             self._came = self._answered
             return
+        if self.restore is not None:
+            self.restore()
         say(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
 

@@ -23,7 +23,7 @@ from stqsh.shell.columns import (
     steps_at,
     texts,
 )
-from stqsh.shell.shapes import holds_numbers
+from stqsh.shell.grid import drawn
 
 if TYPE_CHECKING:
     from stqsh.session.records import QueryRow
@@ -200,36 +200,6 @@ def _footer(answer: Answer) -> str:
     at = instant(answer.at_us)
     as_of = f"step {answer.step}" + (f", at {at}" if at else "")
     return f"({count} row{'' if count == 1 else 's'}, {as_of})"
-
-
-def drawn(rows: Rows, target: Target) -> str:
-    """The rows as a rich table."""
-    import io
-
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for place, name in enumerate(rows.columns):
-        numbers = holds_numbers([row[place] for row in rows.rows])
-        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
-    for row in rows.rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    file = io.StringIO()
-    width = target.width or 100_000
-    Console(file=file, force_terminal=target.colour, no_color=not target.colour, width=width).print(table)
-    lines = [line.rstrip() for line in file.getvalue().splitlines()]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _pairs(updates: Updates) -> list[str]:

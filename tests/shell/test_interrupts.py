@@ -91,3 +91,53 @@ def test_the_second_gets_out_of_what_hears_none(tmp_path: Path) -> None:
         child.close()
     assert child.exitstatus == 130
     database.close()
+
+
+VIEW = """
+import sys, time
+from prompt_toolkit.key_binding import KeyBindings
+from stqsh.shell.fullscreen import Fullscreen
+from stqsh.shell.interrupts import forcible
+
+class View:
+    def draw(self, width, height):
+        if sys.argv[1] == "stuck":
+            sys.stdout.write("drawing")
+            sys.stdout.flush()
+            time.sleep(100)
+        return [[("", "drawn")]]
+
+    def last(self, width, height):
+        return [[("", "the last frame")]]
+
+with forcible("left by force; the session goes on"):
+    Fullscreen(View(), KeyBindings()).run()
+    print("and on")
+    time.sleep(100)
+"""
+"""A view that never comes to its keys, or one that does, and then a statement that takes long."""
+
+
+def test_the_second_gets_out_of_a_view_that_is_stuck_and_leaves_the_terminal_as_it_was() -> None:
+    child = pexpect.spawn(sys.executable, ["-c", VIEW, "stuck"], timeout=60)
+    child.expect("drawing")
+    child.sendintr()
+    time.sleep(0.3)
+    child.sendintr()
+    child.expect_exact("\x1b[?1049l")
+    child.expect("left by force; the session goes on")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+
+def test_the_first_leaves_a_view_and_what_comes_after_it_is_interrupted_as_ever() -> None:
+    child = pexpect.spawn(sys.executable, ["-c", VIEW, "free"], timeout=60)
+    child.expect("drawn")
+    child.sendintr()
+    child.expect("the last frame")
+    child.expect("and on")
+    time.sleep(0.3)
+    child.sendintr()
+    child.expect("KeyboardInterrupt")
+    child.close()

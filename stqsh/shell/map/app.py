@@ -12,10 +12,12 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from stqsh.shell.fullscreen import Entry, Fullscreen, Line
 from stqsh.shell.map.camera import Camera
+from stqsh.shell.map.canvas import DOTS
 from stqsh.shell.map.drawing import Look
 from stqsh.shell.map.frame import Picture
 from stqsh.shell.map.hands import Hands, actions
 from stqsh.shell.map.keeper import Keeper
+from stqsh.shell.map.mouse import Mouse
 from stqsh.shell.map.palette import Palette
 from stqsh.shell.plain import charset, drawn_bytes
 from stqsh.shell.scheme import scheme_name
@@ -35,7 +37,8 @@ def show_map(feed: MapFeed, scheme: str = "auto", terminal: Terminal | None = No
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
     keeper = Keeper(feed)
     view = MapView(Hands(keeper), Palette(scheme_name(scheme)), has_braille())
-    screen = Fullscreen(view, view.bindings(), view.entry, scheme)
+    dots = DOTS[view.braille]
+    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=Mouse(view.hands, *dots))
     if terminal is not None:
         screen.terminal = terminal
     keeper.start()

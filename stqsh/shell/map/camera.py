@@ -56,6 +56,25 @@ class Camera:
             self.is_fitting = False
             self.projection = self.projection.zoomed(ZOOM**steps)
 
+    def drag(self, across: float, down: float) -> None:
+        """Move what is shown by so many dots; what was followed is let go."""
+        if self.projection is not None:
+            self.is_fitting, self.follow = False, None
+            held = self.projection
+            self.projection = held.panned(-across / held.width, down / held.height)
+
+    def zoom_at(self, steps: int, column: float, row: float) -> None:
+        """As `zoom`, but what is at a dot stays there; what is followed stays in the centre."""
+        held = self.projection
+        self.zoom(steps)
+        if held is None or self.projection is None or self.follow is not None:
+            return
+        near = self.projection
+        stays, now = held.place(column, row), near.place(column, row)
+        self.projection = near.panned(
+            (stays[0] - now[0]) / (near.across * near.width), (stays[1] - now[1]) / (near.scale * near.height)
+        )
+
     def fit(self) -> None:
         """Show everything again."""
         self.projection, self.is_fitting, self.follow = None, True, None

@@ -25,6 +25,9 @@ _DENSE = 16
 _MOST_DOTS = 400_000
 """Of all lines drawn at once; finer ones would take too long."""
 
+DOTS = {True: (2, 4), False: (1, 1)}
+"""The dots of a character across and down, in Braille or not."""
+
 
 class Canvas:
     """Rows of characters; `braille` or plain ASCII. What is drawn later lies on top."""
@@ -60,7 +63,7 @@ class Canvas:
         """The characters' columns and rows of points in dots, and which of the points (int64) are on it."""
         inside = (across >= 0) & (across < self.dots_across) & (down >= 0) & (down < self.dots_down)
         at = np.flatnonzero(inside)
-        wide, high = (2, 4) if self.braille else (1, 1)
+        wide, high = DOTS[self.braille]
         return across[at].astype(np.int64) // wide, down[at].astype(np.int64) // high, at
 
     def points(self, across: Array, down: Array, style: str | Array, names: list[str] | None = None) -> None:

@@ -29,6 +29,7 @@ HELP = (
     "n N              pick the next  / Enter  pick by key, pick in the centre   Esc  none",
     "1 … 9            hide a query   s r g d   slots, regions, graticule, density",
     "space            stand still    q Ctrl-C   leave",
+    "mouse            a drag moves, the wheel zooms, a click picks; Shift selects text",
 )
 
 

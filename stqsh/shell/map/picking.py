@@ -19,6 +19,15 @@ def in_the_middle(scene: Scene, projection: Projection) -> int | None:
     return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
 
 
+def nearest_to(scene: Scene, projection: Projection, dot: tuple[float, float], most: float) -> int | None:
+    """The position of the object nearest to a dot; None where none is within `most` dots (across)."""
+    number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
+    if number is None:
+        return None
+    across, down = projection.dots(scene.places.x[number : number + 1], scene.places.y[number : number + 1])
+    return number if _far(projection, across, down, dot)[0] <= most else None
+
+
 def next_one(
     scene: Scene, projection: Projection, hidden: set[int], picked: int | None, step: int
 ) -> int | None:
@@ -59,9 +68,18 @@ def _seen(scene: Scene, projection: Projection) -> Array:
     return in_view(projection, scene.places.x, scene.places.y)
 
 
-def _nearest(scene: Scene, projection: Projection, choice: Array) -> int | None:
+def _nearest(
+    scene: Scene, projection: Projection, choice: Array, dot: tuple[float, float] | None = None
+) -> int | None:
+    """Of some positions the one nearest to a dot, to the centre where none is given."""
     if not len(choice):
         return None
     across, down = projection.dots(scene.places.x[choice], scene.places.y[choice])
-    far = np.hypot(across - projection.width / 2, (down - projection.height / 2) * projection.tall)
-    return int(choice[np.argmin(far)])
+    centre = projection.width / 2, projection.height / 2
+    return int(choice[np.argmin(_far(projection, across, down, dot or centre))])
+
+
+def _far(projection: Projection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
+    """How far dots, float64 (n,), are from one, as the eye sees it; in dots across."""
+    distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
+    return distances

@@ -73,6 +73,32 @@ def test_keys_move_zoom_pick_follow_and_hide(town: Town) -> None:
     terminal.wait("left the map")
 
 
+def mouse(button: int, column: int, row: int, *, up: bool = False) -> str:
+    """What a terminal sends of its mouse; button 64 and 65 are the wheel, 32 more says that it moves."""
+    return f"\x1b[<{button};{column};{row}{'m' if up else 'M'}"
+
+
+def test_the_mouse_moves_zooms_and_picks(town: Town) -> None:
+    terminal = opened(town, "taxis")
+    terminal.wait("A station")
+    terminal.keys(mouse(64, 40, 12))
+    terminal.wait("[0-9]+ of 201 objects")
+    terminal.keys(mouse(65, 40, 12))
+    terminal.wait("taxis  201 objects")
+    terminal.keys(mouse(0, 20, 12) + mouse(32, 45, 12) + mouse(32, 70, 12) + mouse(0, 70, 12, up=True))
+    terminal.wait("[0-9]+ of 201 objects")
+    terminal.keys("0/ambulance\r")
+    terminal.wait(r"oid +ambulance")
+    terminal.keys("\x1b")
+    terminal.settle()
+    row = next(place for place, line in enumerate(terminal.screen.display) if "@" in line and line[0] in "│├")
+    column = terminal.screen.display[row].index("@")
+    terminal.keys(mouse(0, column + 1, row + 1) + mouse(0, column + 1, row + 1, up=True))
+    terminal.wait(r"oid +(ambulance|taxi-\d+)")
+    terminal.keys("q")
+    terminal.wait("left the map")
+
+
 def test_a_map_is_live(town: Town) -> None:
     terminal = opened(town, "taxis")
     terminal.wait(f"step {town.step} ")
