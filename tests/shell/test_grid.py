@@ -46,7 +46,7 @@ def test_columns_without_a_value_go_only_where_there_is_no_room() -> None:
 
 def test_two_columns_below_say_their_names() -> None:
     rows = Rows("x", ("name", "from_here", "to"), (("a" * 15, "x" * 45, "y" * 46),))
-    assert lines(rows, 62)[2:] == ["a" * 15, "    from_here: " + "x" * 45, "    to: " + "y" * 46]
+    assert lines(rows, 61)[2:] == ["a" * 15, "    from_here: " + "x" * 45, "    to: " + "y" * 46]
 
 
 def test_no_rows_are_a_heading() -> None:

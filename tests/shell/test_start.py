@@ -1,9 +1,8 @@
-"""The prompt is up in 0.3 s because hardly anything is loaded before it."""
+"""Hardly anything is loaded before the prompt, and nothing is waited for."""
 
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pexpect
@@ -22,9 +21,6 @@ HEAVY = (
     "pydantic",
     "yaml",
 )
-PROMPT_S = 0.3
-SLACK = 4
-"""The machine that tests run on is slower and busier than a user's."""
 
 LOADED = """
 import sys
@@ -53,19 +49,15 @@ def test_nothing_heavy_is_loaded_by_the_command_line(module: str) -> None:
     assert not {"pyspark", "numpy", "pandas", "pyarrow", "numba", "scipy"} & set(done.stdout.split())
 
 
-def test_the_prompt_is_up_at_once(tmp_path: Path) -> None:
+def test_the_prompt_stands_before_the_session_is_opened(tmp_path: Path) -> None:
+    """How long that takes is measured by `stqsh bench start`."""
     profile = tmp_path / "none.yaml"  # a session that fails to open, so that no engine starts
     profile.write_text("engine.slotz: 1\n")
-    times = []
-    for _ in range(2):  # the first one may have to compile Python's files
-        began = time.perf_counter()
-        child = pexpect.spawn(
-            sys.executable, ["-m", "stqsh", "--profile", str(profile)], env=environment(tmp_path), timeout=20
-        )
-        child.expect("stqsh>")
-        times.append(time.perf_counter() - began)
-        child.expect("unknown setting 'engine.slotz'")
-        child.expect(pexpect.EOF)
-        child.close()
-        assert child.exitstatus == 2
-    assert min(times) < PROMPT_S * SLACK
+    child = pexpect.spawn(
+        sys.executable, ["-m", "stqsh", "--profile", str(profile)], env=environment(tmp_path), timeout=60
+    )
+    child.expect("stqsh>")
+    child.expect("unknown setting 'engine.slotz'")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 2
