@@ -40,9 +40,14 @@ BENCHMARKS = (
     Benchmark("keys", "The time from a keystroke in the shell to its echo, at rest and under load."),
     Benchmark("batch", "The floor: a batch with nothing to do, and one with 10,000 records."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
+    Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
+    Benchmark(
+        "peers", "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.", in_all=False
+    ),
+    Benchmark("register", "How long very many queries take to come and to go, from their text to the slots."),
     Benchmark("sole", "The figures of SOLE section 7.", in_all=False, has_own_command=True),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
@@ -16,6 +16,7 @@ from stqsh.core.clock import Timing
 from stqsh.core.conditions.reference import let_go, take_in
 from stqsh.core.kinds import KINDS
 from stqsh.core.kinds.protocol import Merging, StreamBatch
+from stqsh.core.matching.newcomers import Newcomers, unpack_alike
 from stqsh.core.matching.queries import Commands, digest
 from stqsh.core.objects.events import forget_expired, forget_notes, is_event
 from stqsh.core.objects.movement import Movement
@@ -121,7 +122,7 @@ class _Evaluation:
     def _whole(self, spec: Spec, chunks: list[Chunk]) -> Piece:
         """All that came for a stream."""
         timing = self._timing(spec)
-        commands = digest(command for payload in _payloads("commands", chunks) for command in payload)
+        commands = digest(_commands(chunks))
         _check(commands, timing)
         return Piece(timing, _batches("records", chunks), _batches("focal", chunks), commands)
 
@@ -129,7 +130,8 @@ class _Evaluation:
         """Whether there are queries over a stream whose answers are merged; see `stqsh.core.pieces`."""
         merging = (name for name, kind in KINDS.items() if isinstance(kind, Merging))
         return any(
-            commands.of_kind(name).registered or KINDS[name].count(self.state, spec["id"]) for name in merging
+            len(commands.of_kind(name).registered) or KINDS[name].count(self.state, spec["id"])
+            for name in merging
         )
 
     def _known(self, spec: Spec) -> int:
@@ -266,18 +268,27 @@ def _payloads(kind: str, chunks: Iterable[Chunk]) -> list[Any]:
     return [unpack_json(chunk.payload) for chunk in chunks if chunk.kind == kind]
 
 
+def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | Newcomers]:
+    """What chunks tell slots to do, in the log's order."""
+    for chunk in chunks:
+        if chunk.kind == "commands":
+            yield from unpack_json(chunk.payload)
+        elif chunk.kind == "register_alike":
+            yield unpack_alike(chunk.payload)
+
+
 def _check(commands: Commands, timing: Timing) -> None:
     """Commands take effect at a step, and queries are of a kind that there is."""
     if commands.any and timing.last < timing.first:
         raise ValueError("commands came in a batch without steps")
-    for spec in commands.registered:
+    for spec in commands.registered.patterns:
         if spec["kind"] not in KINDS:
             raise ValueError(f"no query kind {spec['kind']!r}; there are {', '.join(KINDS)}")
 
 
 def _know_focals(focal: ObjectTable, commands: Commands) -> None:
     """Give every focal object of a new query its place in the table, before versions are numbered."""
-    regions = [spec["region"] for spec in commands.registered]
+    regions = [spec["region"] for spec in commands.registered.patterns]
     focal.intern(pa.array([region["focal"] for region in regions if "focal" in region], focal.key_type))
 
 

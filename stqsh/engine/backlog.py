@@ -34,7 +34,7 @@ class Backlog:
         """Read what is new in the log, and fold into the ledger what stands before `offset`."""
         if offset.seq < self.ledger.seq:
             self._forget()
-        new = read_log(self._control, self.read_to)
+        new = read_log(self._control, self.read_to, whole=False)
         self.read_to = new[-1].seq if new else self.read_to
         self.pending += self.held + new
         self.held = []

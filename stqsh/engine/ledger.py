@@ -10,7 +10,9 @@ from stqsh.session.records import LogRow, Spec
 Key = str | int
 
 #: Kinds of log rows that change what slots hold: they take effect with a step.
-COMMANDS = frozenset({"register", "drop", "pause_query", "resume_query", "drop_stream"})
+COMMANDS = frozenset(
+    {"register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query", "drop_stream"}
+)
 #: Kinds that move the clock: they take effect between two batches.
 CLOCK_KINDS = frozenset({"run", "stop_run", "play", "pause"})
 #: Kinds that define what queries may ask about: slots learn of it at once, before the step that uses it.
@@ -49,6 +51,9 @@ class Ledger:
             self.focal.setdefault(stream_id, Counter())[key] += 1
         elif row.kind == "drop" and row.spec["id"] in self._focal_of_query:
             self._forget_focal(row.spec["id"])
+        elif row.kind == "drop_alike":
+            for query_id in self._focal_of_query.keys() & set(row.spec["ids"]):
+                self._forget_focal(query_id)
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Say whether every slot already gets the records of this key."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.chunks import unpack
-from stqsh.core.kernels.distance import circle_box
+from stqsh.core.kernels.distance import circle_box, circle_boxes
 from stqsh.routing.grid import CellRouting
 from stqsh.session.catalogue import area_geometry
 from stqsh.session.control import ControlDb
@@ -26,21 +26,36 @@ class Routes:
     """The routings of a home's event streams, as a task needs them."""
 
     def __init__(self, home: Path, slots: int) -> None:
-        self._home, self._slots = home, slots
+        self._home, self.slots = home, slots
         self._area, self._area_boxes = cache(self._area_box), cache(self._boxes_of_area)
 
     def routing(self, stream_id: int) -> CellRouting | None:
         """Give the routing of an event stream; None while it is being read and nobody knows where it lies."""
         manifest = read_manifest(self._home / "streams" / str(stream_id))
-        return None if manifest is None else cell_routing(manifest, self._slots)
+        return None if manifest is None else cell_routing(manifest, self.slots)
 
     def slots_of_queries(self, stream: Spec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
         """Say which slots a stream's queries concern, by their specs. bool (n, slots)."""
         routing = self.routing(stream["id"])
         if routing is None:
-            return np.ones((len(queries), self._slots), np.bool_)
+            return np.ones((len(queries), self.slots), np.bool_)
         boxes = [self.box(query["region"], bool(stream["planar"])) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
+
+    def slots_of_alike(
+        self, stream: Spec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
+    ) -> NDArray[np.bool_]:
+        """The same of `count` queries of one pattern, by the numbers that differ. bool (count, slots)."""
+        routing, region = self.routing(stream["id"]), pattern["region"]
+        if routing is None or region["type"] not in ("rect", "circle") or not numbers:
+            [same] = self.slots_of_queries(stream, [pattern])
+            return np.broadcast_to(same, (count, self.slots))
+        if region["type"] == "rect":
+            corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
+            return routing.slots_touching(np.column_stack(corners))
+        radius = np.full(count, region["radius"])
+        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
+        return routing.slots_touching(boxes)
 
     def box(self, region: Spec, planar: bool) -> Box:
         """Give a box in which all places of a stationary region lie; of nearest neighbours, everywhere."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stqsh.core.chunks import Chunk, pack, pack_json, unpack
 from stqsh.core.kernels.hashing import hash_keys
+from stqsh.engine.commands import Command, commands_of, concerned_slots, for_slot, packed_commands
 from stqsh.engine.ledger import Key, Ledger
 from stqsh.engine.offset import Offset
 from stqsh.engine.routes import Routes, cell_routing, slots_of_places
@@ -26,9 +27,8 @@ SLICE_RECORDS = 50_000
 #: Slices of one stream in a batch at the most: as many tasks read at once.
 SLICES = 2
 
-#: Records, and commands, in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
+#: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
-CHUNK_COMMANDS = 4_096
 
 # Chunks of one stream and batch are put in order by their part; those of a kind count on from its first.
 PART_DEFINE, PART_LOOKUP, PART_ASK = 0, 1, 2
@@ -36,13 +36,6 @@ PART_COMMANDS, PART_SEEDS, PART_RECORDS = 1 << 20, 1 << 21, 1 << 22
 #: From the parts of one slice's records to those of the next.
 _PARTS_OF_SLICE = 1 << 16
 
-_OPERATIONS = {
-    "register": "register",
-    "drop": "drop",
-    "pause_query": "pause",
-    "resume_query": "resume",
-    "drop_stream": "drop_stream",
-}
 #: What a command "memory" says to a significant stream.
 _MEMORY = ("factor", "k", "cache", "area")
 _DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
@@ -162,20 +155,9 @@ def _definition_chunks(task: Task, row: LogRow) -> Iterator[Chunk]:
             yield from _to_all(task, table, "table", number, pack(rows), rows.num_rows)
 
 
-def _commands(rows: list[LogRow]) -> dict[int, list[Spec]]:
-    """Collect the commands of log rows per stream, in the log's order."""
-    commands: dict[int, list[Spec]] = {}
-    for row in rows:
-        if row.kind in _OPERATIONS:
-            stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
-            content = {"query": row.spec} if row.kind == "register" else {"id": row.spec["id"]}
-            commands.setdefault(stream_id, []).append({"op": _OPERATIONS[row.kind], **content})
-    return commands
-
-
-def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[Spec]]:
+def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[Command]]:
     """The commands of log rows per stream, before them the standing order about memory where it is new."""
-    commands = _commands(rows)
+    commands = commands_of(rows)
     if head.memory is None:
         return commands
     told_to_all = any(row.kind == "memory" for row in rows)
@@ -187,28 +169,19 @@ def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[S
     return commands
 
 
-def _command_chunks(task: Task, stream_id: int, commands: list[Spec]) -> Iterator[Chunk]:
+def _command_chunks(task: Task, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
     stream = task.streams.get(stream_id)
     if task.slots == 1 or stream is None or stream.get("kind") != "event":
-        for part, payload in _packed_commands(commands):
-            yield from _to_all(task, stream_id, "commands", part, payload)
+        for part, (kind, payload) in enumerate(packed_commands(commands), start=PART_COMMANDS):
+            yield from _to_all(task, stream_id, kind, part, payload)
         return
-    new = [command["query"] for command in commands if command["op"] == "register"]
-    concerned = np.ones((len(commands), task.slots), np.bool_)
-    concerned[[command["op"] == "register" for command in commands]] = Routes(
-        Path(task.home), task.slots
-    ).slots_of_queries(stream, new)
+    concerned = concerned_slots(Routes(Path(task.home), task.slots), stream, commands)
+    span = (task.first_step, task.last_step)
     for slot in range(task.slots):
-        mine = [command for command, concerns in zip(commands, concerned[:, slot], strict=True) if concerns]
-        for part, payload in _packed_commands(mine):
-            span = (task.first_step, task.last_step)
-            yield Chunk(slot, stream_id, "commands", part, *span, 0, payload)
-
-
-def _packed_commands(commands: list[Spec]) -> Iterator[tuple[int, bytes]]:
-    for number, start in enumerate(range(0, len(commands), CHUNK_COMMANDS)):
-        yield PART_COMMANDS + number, pack_json(commands[start : start + CHUNK_COMMANDS])
+        mine = for_slot(commands, concerned, slot)
+        for part, (kind, payload) in enumerate(packed_commands(mine), start=PART_COMMANDS):
+            yield Chunk(slot, stream_id, kind, part, *span, 0, payload)
 
 
 def _seed_chunks(task: Task, rows: list[LogRow]) -> Iterator[Chunk]:

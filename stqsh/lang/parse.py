@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lark.exceptions import UnexpectedInput
+from lark.lexer import Token
 
 from stqsh.lang.ast import Statement
 from stqsh.lang.diagnosis import diagnose
@@ -30,6 +31,11 @@ def parse_piece(piece: Piece | str) -> Statement:
     """One statement, cut out by `split` (or a text that holds one, without its semicolon)."""
     if isinstance(piece, str):
         piece = Piece(Source(piece), 0, piece)
+    return parse_tokens(piece)[0]
+
+
+def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
+    """One statement, and the tokens that make it up."""
     scan = Scan(piece.text)
     engine: Any = grammar().parser
     with locating(piece):
@@ -37,4 +43,4 @@ def parse_piece(piece: Piece | str) -> Statement:
             statement: Statement = engine.parse(scan)
         except UnexpectedInput:
             raise diagnose(scan) from None
-    return replace(statement, piece=piece, span=Span(0, len(piece.text)))
+    return replace(statement, piece=piece, span=Span(0, len(piece.text))), scan.tokens

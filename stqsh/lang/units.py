@@ -5,6 +5,7 @@ Durations come to microseconds, lengths to metres, speeds to metres a second.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal as OneOf
 from typing import NamedTuple
@@ -42,6 +43,7 @@ CANONICAL: dict[str, str] = {
 
 EXAMPLES: dict[Dimension, str] = {"duration": "30 s", "length": "500 m", "speed": "60 km/h"}
 KMH_PER_MS = 3.6
+_MOST_US = 2.0**62
 _AGO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s+ago\s*", re.IGNORECASE)
 
 
@@ -66,4 +68,10 @@ def parse_ago(text: str) -> int | None:
     unit = CANONICAL.get(match[2].lower()) if match else None
     if match is None or unit is None or UNITS[unit].dimension != "duration":
         return None
-    return micros(float(match[1]), unit)
+    return micros(float(match[1]), unit) if fits(float(match[1]), unit) else None
+
+
+def fits(number: float, unit: str) -> bool:
+    """Whether a quantity can be kept: a finite number of metres, or microseconds that fit 64 bits."""
+    in_base = number * UNITS[unit].size
+    return in_base < (_MOST_US if UNITS[unit].dimension == "duration" else math.inf)

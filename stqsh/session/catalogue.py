@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import orjson
 
 from stqsh.session.control import ControlDb
 from stqsh.session.records import AreaRow, QueryRow, StreamRow, TableRow
 
-_QUERY = "SELECT id, name, stream_id, spec, state, seq, size, since_us, owner FROM queries"
+_QUERY = "SELECT id, name, stream_id, spec, state, seq, size, since_us, owner, pattern FROM queries"
 _STREAM = "SELECT id, name, spec, dropped_seq FROM streams"
 _TABLE = "SELECT id, name, spec, dropped_seq FROM tables"
 _AREA = "SELECT id, name, spec, dropped_seq FROM areas"
 _LIVE = "state IN ('active', 'paused')"
+_OWN = "CASE WHEN pattern IS NULL THEN spec END"
+"""The spec of a query that was registered by itself; of others the pattern says what they ask about."""
 
 
 def live_streams(db: ControlDb) -> list[StreamRow]:
@@ -74,17 +77,21 @@ def area_geometry(db: ControlDb, area_id: int) -> bytes:
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
     """The names of the live queries that are joined with a table."""
-    sql = f"SELECT name FROM queries WHERE {_LIVE} AND json_extract(spec, '$.join.table_id') = ? ORDER BY id"
-    return [name for (name,) in db.query(sql, table_id)]
+    joined = "json_extract({}, '$.join.table_id') = ?1"
+    return _names_asking(db, joined, table_id)
 
 
 def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
     """The names of the live queries that ask about a region, or a member of a set of regions."""
-    sql = (
-        f"SELECT name FROM queries WHERE {_LIVE}"
-        " AND EXISTS (SELECT 1 FROM json_each(spec, '$.areas') AS used WHERE used.value = ?) ORDER BY id"
-    )
-    return [name for (name,) in db.query(sql, area_id)]
+    asks = "EXISTS (SELECT 1 FROM json_each({}, '$.areas') AS used WHERE used.value = ?1)"
+    return _names_asking(db, asks, area_id)
+
+
+def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
+    """The names of the live queries whose spec, or whose pattern's, is as an SQL condition says."""
+    alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
+    sql = f"SELECT name FROM queries WHERE {_LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
+    return [name for (name,) in db.query(sql, id_)]
 
 
 def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
@@ -95,23 +102,23 @@ def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
 
 def live_queries(db: ControlDb) -> list[QueryRow]:
     """The queries that are neither dropped nor ended, in the order of their registering."""
-    return [_query(row) for row in db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id")]
+    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id")]
 
 
 def owned_queries(db: ControlDb) -> list[QueryRow]:
     """The live queries that belong to a client (SUBSCRIBE) and are to go with it."""
-    return [_query(row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
+    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
 
 
 def all_queries(db: ControlDb, after: int = 0) -> list[QueryRow]:
     """Every query that ever was with an id beyond `after`, in the order of their registering."""
-    return [_query(row) for row in db.query(f"{_QUERY} WHERE id > ? ORDER BY id", after)]
+    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE id > ? ORDER BY id", after)]
 
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
     """The live query of that name, else the last one that bore it."""
     rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {_LIVE} DESC, id DESC LIMIT 1", name)
-    return _query(rows[0]) if rows else None
+    return _query(db, rows[0]) if rows else None
 
 
 def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
@@ -119,7 +126,7 @@ def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
     rows = db.query(f"{_QUERY} WHERE id = ?", query_id)
     if not rows:
         raise KeyError(query_id)
-    return _query(rows[0])
+    return _query(db, rows[0])
 
 
 class NameBook:
@@ -154,19 +161,22 @@ class NameBook:
 
 def _stream(row: tuple[Any, ...]) -> StreamRow:
     stream_id, name, spec, dropped = row
-    return StreamRow(stream_id, name, json.loads(spec), dropped)
+    return StreamRow(stream_id, name, orjson.loads(spec), dropped)
 
 
 def _table(row: tuple[Any, ...]) -> TableRow:
     table_id, name, spec, dropped = row
-    return TableRow(table_id, name, json.loads(spec), dropped)
+    return TableRow(table_id, name, orjson.loads(spec), dropped)
 
 
 def _area(row: tuple[Any, ...]) -> AreaRow:
     area_id, name, spec, dropped = row
-    return AreaRow(area_id, name, json.loads(spec), dropped)
+    return AreaRow(area_id, name, orjson.loads(spec), dropped)
 
 
-def _query(row: tuple[Any, ...]) -> QueryRow:
-    query_id, name, stream_id, spec, *rest = row
-    return QueryRow(query_id, name, stream_id, json.loads(spec), *rest)
+def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
+    query_id, name, stream_id, spec, *rest, pattern_id = row
+    if pattern_id is None:
+        return QueryRow(query_id, name, stream_id, orjson.loads(spec), *rest)
+    pattern = db.pattern(pattern_id)
+    return QueryRow(query_id, name, stream_id, pattern.spec_of(query_id, name, pattern.unpacked(spec)), *rest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +16,7 @@ from stqsh.session.catalogue import (
     queries_over_area,
     queries_over_table,
 )
-from stqsh.session.control import ControlDb, append
+from stqsh.session.control import ControlDb, append, to_text
 from stqsh.session.records import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
 
 QueryChange = Literal["drop", "pause_query", "resume_query"]
@@ -43,7 +42,7 @@ def create_stream(db: ControlDb, text: str, spec: Mapping[str, Any]) -> StreamRo
         check_free(db, spec["name"])
         row = append(db, "create_stream", text, spec)
         connection.execute(
-            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], json.dumps(row.spec))
+            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
         )
     return StreamRow(row.seq, spec["name"], row.spec)
 
@@ -67,7 +66,7 @@ def create_table(db: ControlDb, text: str, spec: Mapping[str, Any]) -> TableRow:
         check_free(db, spec["name"])
         row = append(db, "create_table", text, spec)
         connection.execute(
-            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], json.dumps(row.spec))
+            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
         )
     return TableRow(row.seq, spec["name"], row.spec)
 
@@ -90,7 +89,7 @@ def create_area(db: ControlDb, text: str, spec: Mapping[str, Any], geometry: byt
         check_free(db, spec["name"])
         row = append(db, "create_area", text, spec, geometry)
         connection.execute(
-            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], json.dumps(row.spec))
+            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
         )
     return AreaRow(row.seq, spec["name"], row.spec)
 
@@ -118,8 +117,8 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
         _check_used(db, spec)
         row = append(db, "register", query.text, spec)
         connection.execute(
-            "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?)",
-            (row.seq, spec["name"], spec["stream_id"], json.dumps(row.spec), row.seq, row.at_us, query.owner),
+            "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
+            (row.seq, spec["name"], spec["stream_id"], to_text(row.spec), row.seq, row.at_us, query.owner),
         )
     return QueryRow(
         row.seq, spec["name"], spec["stream_id"], row.spec, "active", row.seq, 0, row.at_us, query.owner
@@ -150,7 +149,7 @@ def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
     """Log a SET and note the value."""
     with db.transaction() as connection:
         row = append(db, "set", text, {"key": key, "value": value})
-        connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
+        connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, to_text(value)))
     return row
 
 

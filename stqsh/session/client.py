@@ -21,11 +21,14 @@ from typing import Self
 
 from stqsh.errors import StqshError
 from stqsh.lang import ast
+from stqsh.lang.alike import parse_pieces
 from stqsh.lang.parse import parse
+from stqsh.lang.splitting import split
 from stqsh.profile import Profile, load_profile
 from stqsh.session import changes
 from stqsh.session.accuracy import Summary, summary
 from stqsh.session.actions import perform, start_run
+from stqsh.session.alike import groups, parts, perform_alike
 from stqsh.session.catalogue import live_areas, live_queries, live_streams, live_tables, owned_queries
 from stqsh.session.control import ControlDb
 from stqsh.session.desk import Desk
@@ -40,12 +43,9 @@ from stqsh.session.running import Running
 from stqsh.session.settings import session_settings, use_profile
 from stqsh.session.snapshots import Snapshots
 
-_OWED = ("register", "drop", "pause_query", "resume_query")
-_GROUP = 500
-"""Up to so many registrations go into one transaction."""
+_OWED = ("register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query")
 _SHORT = 1000
 """Characters of a text at the most whose statements are remembered."""
-_QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
 
 
 def connect(
@@ -117,17 +117,19 @@ class Session:
         statements = _parsed(text, file) if isinstance(text, str) else text
         desk = replace(self._desk, script=file)
         number = 1
-        for group in _groups(statements):
+        for group in groups(statements):
             if on_statement is not None:
                 on_statement(number)
-            number += len(group)
-            if len(group) > 1:
-                yield from _perform_together(desk, group)
+            told = perform_alike(desk, group)
+            if told is not None:
+                number += len(group)
+                yield from told
                 continue
-            for outcome in perform(desk, group[0]):
-                yield replace(outcome, statement=number - 1) if isinstance(outcome, Answer) else outcome
-                if isinstance(outcome, Running):
-                    outcome.wait()
+            for some in parts(group):
+                if on_statement is not None and some[0] is not group[0]:
+                    on_statement(number)
+                number += len(some)
+                yield from _performed(desk, some, number - 1)
 
     def finish_script(self) -> Running | None:
         """What the end of a script implies (language.md section 4), if there is anything to wait for.
@@ -211,28 +213,23 @@ class Session:
             remove_home(self.home)
 
 
+def _performed(desk: Desk, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
+    """Do the statements of a group, of which the last has a number, together if they are many."""
+    if len(group) > 1:
+        yield from _perform_together(desk, group)
+        return
+    for outcome in perform(desk, group[0]):
+        yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
+        if isinstance(outcome, Running):
+            outcome.wait()
+
+
 def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
     """The statements of a text; what is short enough to be asked again and again is remembered."""
-    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse_pieces(split(text, file))
 
 
 _parsed_before = lru_cache(256)(parse)
-
-
-def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]]:
-    """Statements one by one, but runs of quick ones together."""
-    group: list[ast.Statement] = []
-    for statement in statements:
-        quick = isinstance(statement, _QUICK)
-        if group and (not quick or len(group) == _GROUP):
-            yield group
-            group = []
-        if quick:
-            group.append(statement)
-        else:
-            yield [statement]
-    if group:
-        yield group
 
 
 def _perform_together(desk: Desk, group: list[ast.Statement]) -> Iterator[Outcome]:

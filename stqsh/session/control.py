@@ -7,7 +7,6 @@ transaction, so a statement and what it does to the catalogue are seen together 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
@@ -16,7 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from stqsh.errors import HomeError
+from stqsh.session.patterns import Pattern
 from stqsh.session.records import LogKind, LogRow, Spec
 
 BUSY_TIMEOUT_S = 30.0
@@ -54,7 +56,11 @@ CREATE UNIQUE INDEX table_names ON tables (name) WHERE dropped_seq IS NULL;
 CREATE UNIQUE INDEX area_names ON areas (name) WHERE dropped_seq IS NULL;
 ALTER TABLE stream_status ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
 """
-_LAYOUTS = (_LAYOUT_1, _LAYOUT_2)
+_LAYOUT_3 = """
+CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
+ALTER TABLE queries ADD COLUMN pattern INTEGER;
+"""
+_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3)
 """What each version adds to the one before it; a home of an older one is brought up when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
 _WITH_ID = frozenset({"create_stream", "create_table", "create_area", "register"})
@@ -76,6 +82,7 @@ class ControlDb:
         self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
+        self._patterns: dict[int, Pattern] = {}
         self._open: list[sqlite3.Connection] = []
         with self._told():
             _migrate(self)
@@ -127,7 +134,7 @@ class ControlDb:
     def log_after(self, seq: int) -> list[tuple[int, LogKind, Spec]]:
         """The log's rows after `seq` in order: sequence number, kind, spec."""
         rows = self.query("SELECT seq, kind, spec FROM log WHERE seq > ? ORDER BY seq", seq)
-        return [(number, kind, json.loads(spec)) for number, kind, spec in rows]
+        return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
 
     def clock_rows_after(self, seq: int, kinds: Collection[str]) -> list[tuple[int, LogKind, Spec]]:
         """The same for rows of some kinds only."""
@@ -135,7 +142,14 @@ class ControlDb:
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, kind, json.loads(spec)) for number, kind, spec in rows]
+        return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
+
+    def pattern(self, pattern_id: int) -> Pattern:
+        """The pattern of queries that were registered together."""
+        if pattern_id not in self._patterns:
+            [(text,)] = self.query("SELECT pattern FROM patterns WHERE id = ?", pattern_id)
+            self._patterns[pattern_id] = Pattern.from_json(text)
+        return self._patterns[pattern_id]
 
     def failed_streams(self) -> set[int]:
         """The ids of streams and tables whose preparation failed."""
@@ -146,6 +160,11 @@ class ControlDb:
         while self._open:
             self._open.pop().close()
         self._local = threading.local()
+
+
+def to_text(value: object) -> str:
+    """JSON as the log and the catalogue keep it; raises `TypeError` for what JSON cannot tell."""
+    return orjson.dumps(value).decode()
 
 
 def append(
@@ -159,24 +178,30 @@ def append(
     with control.transaction() as connection:
         cursor = connection.execute(
             "INSERT INTO log (at_us, kind, text, spec, payload) VALUES (?, ?, ?, ?, ?)",
-            (at_us, kind, text, json.dumps(spec), payload),
+            (at_us, kind, text, to_text(spec), payload),
         )
         seq = int(cursor.lastrowid or 0)
         full: Spec = dict(spec)
         if kind in _WITH_ID:
             full["id"] = seq
-            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (json.dumps(full), seq))
+            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(full), seq))
     return LogRow(seq, at_us, kind, text, full, payload)
 
 
-def read_log(control: ControlDb, after: int = 0, up_to: int | None = None) -> list[LogRow]:
-    """The log's rows with `after < seq <= up_to` (to the end without `up_to`), in order."""
+def read_log(
+    control: ControlDb, after: int = 0, up_to: int | None = None, *, whole: bool = True
+) -> list[LogRow]:
+    """The log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
+
+    Unless they are wanted `whole`, texts and payloads, which may be large, are left out.
+    """
+    heavy = "text, spec, payload" if whole else "'', spec, NULL"
     rows = control.query(
-        "SELECT seq, at_us, kind, text, spec, payload FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
+        f"SELECT seq, at_us, kind, {heavy} FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
         after,
         (1 << 62) if up_to is None else up_to,
     )
-    return [LogRow(seq, at, kind, text, json.loads(spec), blob) for seq, at, kind, text, spec, blob in rows]
+    return [LogRow(seq, at, kind, text, orjson.loads(spec), blob) for seq, at, kind, text, spec, blob in rows]
 
 
 def last_seq(control: ControlDb) -> int:
@@ -198,7 +223,7 @@ def set_meta(control: ControlDb, key: str, value: str) -> None:
 
 def read_settings(control: ControlDb) -> dict[str, Any]:
     """The values given by SET in this session, by dotted key."""
-    return {key: json.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
+    return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
 
 
 def _migrate(control: ControlDb) -> None:

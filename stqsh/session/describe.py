@@ -23,8 +23,9 @@ from stqsh.session.show import source_text
 from stqsh.session.units import duration, iso
 
 _DEFINITIONS = (
-    "SELECT seq, text FROM log"
-    " WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register') ORDER BY seq"
+    "SELECT CASE WHEN kind = 'register_alike' THEN json_extract(spec, '$.first') ELSE seq END, seq, text"
+    " FROM log WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register', 'register_alike')"
+    " ORDER BY seq"
 )
 
 
@@ -138,12 +139,18 @@ def dump(link: Link) -> Script:
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
     lines = list(_last_settings(link))
-    for seq, text in link.db.query(_DEFINITIONS):
-        if seq in live or seq in queries:
-            lines.append(text)
-        if seq in queries and queries[seq].state == "paused":
-            lines.append(f"PAUSE QUERY {_quoted(queries[seq].name)};")
+    for first, last, text in link.db.query(_DEFINITIONS):
+        for id_ in range(first, last + 1):
+            if id_ in live or id_ in queries:
+                lines.append(text or _registration(link, last, queries[id_]))
+            if id_ in queries and queries[id_].state == "paused":
+                lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _registration(link: Link, pattern: int, query: QueryRow) -> str:
+    """The statement of a query that was registered together with others."""
+    return link.db.pattern(pattern).statement(query.name, query.spec["text"])
 
 
 def _last_settings(link: Link) -> Iterator[str]:

@@ -18,7 +18,9 @@ LogKind = Literal[
     "create_area",
     "drop_area",
     "register",
+    "register_alike",
     "drop",
+    "drop_alike",
     "pause_query",
     "resume_query",
     "run",
@@ -40,7 +42,9 @@ class LogRow:
 
     `spec` by kind: create_stream: StreamSpec; create_table: TableSpec; create_area: AreaSpec, with its
     geometry (a packed record batch [member, wkb]) in `payload`; drop_stream, drop_table, drop_area:
-    {"id", "name"}; register: QuerySpec; drop, pause_query, resume_query: {"id", "name", "stream_id"}; play:
+    {"id", "name"}; register: QuerySpec; register_alike: {"first", "count", "stream_id", "pattern"} of
+    queries whose ids end with `seq`, what differs in `payload` (see `stqsh.session.together`); drop_alike:
+    {"ids", "stream_id"}; drop, pause_query, resume_query: {"id", "name", "stream_id"}; play:
     {"id", "name", "pace"} of the stream, with pace null, "max" or a factor; pause: {"id", "name"}; run:
     {"mode", …}; stop_run: {"run": its seq}; set: {"key", "value"}; found: {"stream_id", "up_to"} with the
     packed record batch in `payload`; ask: {"spec": of a snapshot SELECT}; memory: the fields of a
@@ -139,8 +143,8 @@ class Progress:
     done, `ended` whether every replayed stream is at its end, `wall_us` when it was written. `stats` is
     JSON that the engine fills as it can; SHOW knows "records" (of the batch), "records_total",
     "records_per_s", "updates", "stale", "lag_s" (since the last step was due, None without a pace),
-    "backlog" (records that are due and not taken), "room" (how many records a batch takes of a backlog),
-    "time" {part of a batch: µs} and "slots"
+    "due_us" (when that was, by the wall clock), "backlog" (records that are due and not taken), "room" (how
+    many records a batch takes of a backlog), "time" {part of a batch: µs} and "slots"
     [{"slot", "records", "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us",
     "decode_us", "memory"}], and, while a stream keeps significant objects only, "memory" {"factor", "k",
     "cache", "area" (the order in force), "objects", "shadow", "bytes", "approximate", "least", "settling"}.

@@ -14,6 +14,7 @@ from stqsh.core.conditions.reference import Resolver
 from stqsh.core.conditions.templates import Template, parameter, split
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.stationary import IS, WAS, Pairs
+from stqsh.core.matching.newcomers import Newcomers
 from stqsh.core.matching.queries import QueryTable
 from stqsh.core.objects.movement import Movement
 from stqsh.core.slot.columns import DTYPES, Column, decode
@@ -40,19 +41,23 @@ class Conditions:
         self._saved: list[list[Any]] = saved
         self.templates = [Template(shape, kinds) for shape, kinds in saved]
 
-    def add(self, positions: Array, specs: list[dict[str, Any]]) -> None:
+    def add(self, positions: Array, new: Newcomers) -> None:
         """Take in the conditions of new queries, whose positions are given."""
         known = {template.key: t for t, template in enumerate(self.templates)}
-        rows: dict[int, list[tuple[int, list[Any]]]] = {}
-        for position, spec in zip(positions.tolist(), specs, strict=True):
+        constants: dict[int, list[list[Any]]] = {}
+        shape, entry = np.full((2, len(new.patterns)), -1)
+        for number, spec in enumerate(new.patterns):
             if spec["condition"] is None:
                 continue
-            template, constants = split(spec["condition"])
+            template, values = split(spec["condition"])
             if template.key not in known:
                 known[template.key] = self._create(template)
-            rows.setdefault(known[template.key], []).append((position, constants))
-        for t, entries in rows.items():
-            self._append(t, entries)
+            shape[number] = known[template.key]
+            entry[number] = len(constants.setdefault(int(shape[number]), []))
+            constants[int(shape[number])].append(values)
+        for t, entries in constants.items():
+            mine = np.flatnonzero(shape[new.which] == t)
+            self._append(t, positions[mine], entry[new.which[mine]], entries)
 
     def _create(self, template: Template) -> int:
         t = len(self.templates)
@@ -64,14 +69,14 @@ class Conditions:
                 holds_codes(self._state, self._objects.table.spec["id"], f"{self._prefix}/t{t}/{j}")
         return t
 
-    def _append(self, t: int, entries: list[tuple[int, list[Any]]]) -> None:
-        positions = np.array([position for position, _ in entries])
+    def _append(self, t: int, positions: Array, entry: Array, entries: list[list[Any]]) -> None:
+        """Give queries at some positions the shape t, each with its entry of constants."""
         held = self._compact(t)
         for j, kind in enumerate(self.templates[t].kinds):
-            values: Any = [constants[j] for _, constants in entries]
+            values: Any = [constants[j] for constants in entries]
             if kind == "STRING":
                 values = self._objects.table.pool.intern(pa.array(values, pa.string()))
-            self._state.append(f"{self._prefix}/t{t}/{j}", np.array(values, DTYPES[kind]))
+            self._state.append(f"{self._prefix}/t{t}/{j}", np.array(values, DTYPES[kind])[entry])
         self._queries["template"][positions] = t
         self._queries["params"][positions] = held + np.arange(len(positions))
 

@@ -72,7 +72,7 @@ class NearestStep:
             if index is not None:
                 note_texts(self.batch, index)
             begin = np.full(len(self.queries), -1, np.int64)
-            begin[[*resumed, *new]] = self.first
+            begin[np.concatenate([resumed, new])] = self.first
             self._follow(begin, frozen)
             self._end()
         else:
@@ -136,16 +136,16 @@ class NearestStep:
 
     def _register(self) -> Array:
         """Add new queries; the positions of those that are not paused at once."""
-        specs = self.batch.commands.registered
-        if not specs:
+        new = self.batch.commands.registered
+        if not len(new):
             return np.empty(0, np.int64)
-        columns = columns_of(specs, self.batch.commands.still, self.batch.timing)
-        columns["radius"] = np.zeros(len(specs))
-        set_focals(columns, specs, self.batch.focal.table)
+        columns = columns_of(new, self.batch.commands.still, self.batch.timing)
+        columns["radius"] = np.zeros(len(new))
+        set_focals(columns, new, self.batch.focal.table)
         at = self.queries.append(columns)
         self.roster.append(len(at))
-        self.conditions.add(at, specs)
-        take_keywords(self.batch, self.prefix, specs)
+        self.conditions.add(at, new)
+        take_keywords(self.batch, self.prefix, new)
         self._mark(at, self.first, REGISTER)
         begun: Array = at[(self.queries["mode"][at] == ACTIVE) & (self.queries["until"][at] > self.first)]
         return begun

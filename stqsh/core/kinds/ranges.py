@@ -67,8 +67,8 @@ class RangeStep:
         scaled, before = self._scale()
         resumed, frozen = self._resume()
         new = self._register()
-        begun = [*scaled, *resumed, *new]
-        if changed or begun or self.batch.commands.registered:
+        begun = np.concatenate([scaled, resumed, new])
+        if changed or len(begun) or len(self.batch.commands.registered):
             self.still.fill(self._context())
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
@@ -137,22 +137,21 @@ class RangeStep:
 
     def _register(self) -> Array:
         """Add new queries; the positions of those that are not paused at once."""
-        specs = self.batch.commands.registered
-        if not specs:
+        new = self.batch.commands.registered
+        if not len(new):
             return np.empty(0, np.int64)
-        columns = columns_of(specs, self.batch.commands.still, self.batch.timing)
-        set_focals(columns, specs, self.batch.focal.table)
-        place_in_areas(self.batch.state, columns, specs)
+        columns = columns_of(new, self.batch.commands.still, self.batch.timing)
+        set_focals(columns, new, self.batch.focal.table)
+        place_in_areas(self.batch.state, columns, new)
         at = self.queries.append(columns)
-        self.conditions.add(at, self.still.take(specs))
+        self.conditions.add(at, self.still.take(new))
         scale(self.queries, self._area, at)
         begun: Array = at[self.queries["mode"][at] == ACTIVE]
         return begun
 
-    def _begin(self, context: RegionContext, positions: list[int], frozen: Had) -> None:
+    def _begin(self, context: RegionContext, positions: Array, frozen: Had) -> None:
         """First answers, and for queries that go on or are scaled the difference to what they had."""
-        at = np.array(positions, np.int64)
-        at = at[self.queries["until"][at] > self.first]
+        at = positions[self.queries["until"][positions] > self.first]
         if not len(at):
             return
         members = context.members(at, self.first)

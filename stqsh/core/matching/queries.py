@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stqsh.core.clock import NEVER, Timing
 from stqsh.core.conditions.expressions import parts
+from stqsh.core.matching.newcomers import Newcomers, gathered
 from stqsh.core.slot.state import SlotState
 
 if TYPE_CHECKING:
@@ -122,12 +123,13 @@ class QueryTable:
 class Commands:
     """What a batch's commands come to, each query named once: the last word on it counts.
 
-    registered: the specs of new queries, and whether each is paused at once. dropped, paused, resumed: ids
-    of queries that were there before, in the state in which they were. memory: what load shedding and caches
-    are to do from the batch's first step on, before queries come: factor, k, cache and area; None: as before.
+    registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
+    resumed: ids of queries that were there before, in the state in which they were. memory: what load
+    shedding and caches are to do from the batch's first step on, before queries come: factor, k, cache and
+    area; None: as before.
     """
 
-    registered: list[Spec]
+    registered: Newcomers
     still: set[int]
     dropped: set[int]
     paused: set[int]
@@ -138,78 +140,132 @@ class Commands:
     @property
     def any(self) -> bool:
         """Whether there is anything to do."""
-        there = self.registered or self.dropped or self.paused or self.resumed or self.stream_dropped
+        there = len(self.registered) or self.dropped or self.paused or self.resumed or self.stream_dropped
         return bool(there) or self.memory is not None
 
     def of_kind(self, name: str) -> Commands:
         """The same, with the new queries of one kind only."""
-        return replace(self, registered=[spec for spec in self.registered if spec["kind"] == name])
+        return replace(self, registered=self.registered.of_kind(name))
 
 
-def set_focals(columns: dict[str, Any], specs: list[Spec], focals: ObjectTable) -> None:
+def set_focals(columns: dict[str, Any], new: Newcomers, focals: ObjectTable) -> None:
     """Put the focal objects of new queries into their column "focal"; `focals` knows the keys of all."""
-    moving = [i for i, spec in enumerate(specs) if "focal" in spec["region"]]
+    moving = [i for i, spec in enumerate(new.patterns) if "focal" in spec["region"]]
     if moving:
-        keys = pa.array([specs[i]["region"]["focal"] for i in moving], focals.key_type)
-        columns["focal"][moving] = focals.keys.find(keys)
+        found = np.full(len(new.patterns), -1, np.int32)
+        keys = pa.array([new.patterns[i]["region"]["focal"] for i in moving], focals.key_type)
+        found[moving] = focals.keys.find(keys)
+        columns["focal"] = found[new.which]
 
 
-def digest(commands: Iterable[Spec]) -> Commands:
-    """Fold commands that take effect together, in log order.
+def digest(commands: Iterable[Spec | Newcomers]) -> Commands:
+    """Fold commands that take effect together, in log order; queries of one pattern come as they are.
 
     A query that is registered and dropped in one batch was never there; one paused and resumed goes on.
     """
-    out = Commands([], set(), set(), set(), set())
-    new: dict[int, Spec] = {}
-    last: dict[int, str] = {}
-    stream_dropped, memory = False, None
-    for command in commands:
+    return _Digest().run(commands)
+
+
+class _Digest:
+    """The commands so far. `last` is the last word on each query, but for its being registered."""
+
+    def __init__(self) -> None:
+        self.new: dict[int, Spec] = {}
+        self.alike: list[Newcomers] = []
+        self.cancelled: set[int] = set()
+        self.last: dict[int, str] = {}
+        self.stream_dropped = False
+        self.memory: Spec | None = None
+
+    def run(self, commands: Iterable[Spec | Newcomers]) -> Commands:
+        """Take all of them in, and say what they come to."""
+        for command in commands:
+            if isinstance(command, Newcomers):
+                self.alike.append(command)
+            else:
+                self._take(command)
+        return self._commands()
+
+    def _take(self, command: Spec) -> None:
         op = command["op"]
         if op == "drop_stream":
-            stream_dropped = True
+            self.stream_dropped = True
         elif op == "memory":
-            memory = {name: command[name] for name in ("factor", "k", "cache", "area")}
+            self.memory = {name: command[name] for name in ("factor", "k", "cache", "area")}
         elif op == "register":
-            new[command["query"]["id"]] = command["query"]
-        elif op == "drop" and command["id"] in new:
-            del new[command["id"]]
-            last.pop(command["id"], None)
-        elif last.get(command["id"]) != "drop":
-            last[command["id"]] = op
-    for id_, op in last.items():
-        if id_ in new:
-            if op == "pause":
-                out.still.add(id_)
+            self.new[command["query"]["id"]] = command["query"]
         else:
-            {"drop": out.dropped, "pause": out.paused, "resume": out.resumed}[op].add(id_)
-    return Commands([*new.values()], out.still, out.dropped, out.paused, out.resumed, stream_dropped, memory)
+            for id_ in command["ids"] if "ids" in command else (command["id"],):
+                self._change(id_, op)
+
+    def _change(self, id_: int, op: str) -> None:
+        if op == "drop" and self._is_new(id_):
+            self.cancelled.add(id_)
+            self.last.pop(id_, None)
+        elif self.last.get(id_) != "drop":
+            self.last[id_] = op
+
+    def _is_new(self, id_: int) -> bool:
+        return id_ in self.new or any(_has(some.ids, id_) for some in self.alike)
+
+    def _commands(self) -> Commands:
+        said: dict[str, set[int]] = {op: set() for op in ("still", "drop", "pause", "resume")}
+        for id_, op in self.last.items():
+            if not self._is_new(id_):
+                said[op].add(id_)
+            elif op == "pause" and id_ not in self.cancelled:
+                said["still"].add(id_)
+        new = gathered([Newcomers.of([*self.new.values()]), *self.alike])
+        if self.cancelled:
+            new = new.those(~np.isin(new.ids, list(self.cancelled)))
+        return Commands(
+            new, said["still"], said["drop"], said["pause"], said["resume"], self.stream_dropped, self.memory
+        )
 
 
-def columns_of(specs: list[Spec], still: set[int], timing: Timing) -> dict[str, Any]:
+def _has(ids: Array, id_: int) -> bool:
+    """Whether an ascending array has an id."""
+    at = int(np.searchsorted(ids, id_))
+    return at < len(ids) and bool(ids[at] == id_)
+
+
+def columns_of(new: Newcomers, still: set[int], timing: Timing) -> dict[str, Any]:
     """New queries as the columns of a `QueryTable`, but for areas, focal objects and conditions."""
-    at, count = timing.at(timing.first), len(specs)
+    at, count, specs = timing.at(timing.first), len(new), new.patterns
     lasting = [spec.get("for_us") for spec in specs]
     regions = [spec["region"] for spec in specs]
-    corners = [_corners(region) for region in regions]
+    options = [spec.get("options", {}) for spec in specs]
+    until = [NEVER if us is None else max(timing.first, timing.step_reaching(at + us)) for us in lasting]
+    far = [bool(parts([expr for _, expr in spec.get("select", ())], "distance")) for spec in specs]
     nothing = {name: np.zeros(count) for name in ("params", "tested", "matched", "told")}
     return nothing | {
-        "id": [spec["id"] for spec in specs],
-        "mode": [PAUSED if spec["id"] in still else ACTIVE for spec in specs],
-        "until": [
-            NEVER if us is None else max(timing.first, timing.step_reaching(at + us)) for us in lasting
-        ],
-        "shape": [_SHAPES.get(region["type"], RECT) for region in regions],
-        **{name: [corner[i] for corner in corners] for i, name in enumerate("abcd")},
-        "radius": [region.get("radius", np.inf) for region in regions],
-        "k": [region.get("k", 0) for region in regions],
+        "id": new.ids,
+        "mode": np.where(np.isin(new.ids, list(still)), PAUSED, ACTIVE),
+        "until": new.spread(until, np.int64),
+        "shape": new.spread([_SHAPES.get(region["type"], RECT) for region in regions], np.uint8),
+        **_corner_columns(new),
+        "radius": new.spread([region.get("radius", np.inf) for region in regions], np.float64),
+        "k": new.spread([region.get("k", 0) for region in regions], np.int32),
         **{name: np.full(count, -1) for name in ("area", "focal", "template")},
-        "far": [bool(parts([expr for _, expr in spec.get("select", ())], "distance")) for spec in specs],
-        "dwell": [spec.get("options", {}).get("dwell_us", 0) for spec in specs],
-        "least": [spec.get("options", {}).get("min_accuracy", 0.0) for spec in specs],
+        "far": new.spread(far, np.uint8),
+        "dwell": new.spread([given.get("dwell_us", 0) for given in options], np.int64),
+        "least": new.spread([given.get("min_accuracy", 0.0) for given in options], np.float64),
     }
 
 
 _SHAPES = {"circle": CIRCLE, "moving_circle": CIRCLE, "nearest": CIRCLE, "polygon": AREA, "area": AREA}
+_CORNERS = {"x1": "a", "y1": "b", "x2": "c", "y2": "d", "x": "a", "y": "b"}
+"""Where the numbers go that differ among the queries of a pattern."""
+
+
+def _corner_columns(new: Newcomers) -> dict[str, Array]:
+    """The columns a to d: as the patterns say, or as the queries' own numbers do."""
+    corners = np.array([_corners(spec["region"]) for spec in new.patterns], np.float64).reshape(-1, 4)
+    columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}
+    for name, values in new.numbers.items():
+        own = ~np.isnan(values)
+        columns[_CORNERS[name]][own] = values[own]
+    return columns
 
 
 def _corners(region: Spec) -> tuple[float, float, float, float]:

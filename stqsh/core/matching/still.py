@@ -11,12 +11,12 @@ from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.stationary import Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.newcomers import Newcomers
 from stqsh.core.matching.queries import ACTIVE, RECT
 from stqsh.core.regions.grid import RectGrid
 from stqsh.core.texts.keyworded import forget_keywords, keyword_pairs, keywords_of, note_texts, take_keywords
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 class StillRegions:
@@ -30,10 +30,10 @@ class StillRegions:
         self._batch, self._prefix = batch, prefix
         self._grid = RectGrid(batch.state, f"{prefix}/grid")
 
-    def take(self, specs: list[Spec]) -> list[Spec]:
+    def take(self, new: Newcomers) -> Newcomers:
         """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
-        parts = take_keywords(self._batch, self._prefix, specs)
-        return [spec | {"condition": parts[i].rest} if i in parts else spec for i, spec in enumerate(specs)]
+        parts = take_keywords(self._batch, self._prefix, new)
+        return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
 
     def fill(self, context: RegionContext) -> None:
         """Put the active queries of the kind where they belong; after any of them came, changed or went."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.matching.newcomers import Newcomers
 from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
-def place_in_areas(state: SlotState, columns: dict[str, Any], specs: list[Spec]) -> None:
+def place_in_areas(state: SlotState, columns: dict[str, Any], new: Newcomers) -> None:
     """Give new queries with polygons or areas their rows and boxes.
 
     columns: of a `QueryTable`, changed in place: area, and the box in a to d.
@@ -21,21 +21,21 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], specs: list[Spec])
     Raises:
         KeyError: no such area.
     """
-    regions = [spec["region"] for spec in specs]
-    own = [i for i, region in enumerate(regions) if region["type"] == "polygon"]
-    named = [i for i, region in enumerate(regions) if region["type"] == "area"]
-    if not own and not named:
+    own, polygons = new.regions(lambda region: region["type"] == "polygon")
+    named, members = new.regions(lambda region: region["type"] == "area")
+    if not len(own) and not len(named):
         return
     from stqsh.core.regions.areas import Areas  # shapely takes a while to load, and few slots have areas
 
     areas, rows = Areas(state), columns["area"]
-    if own:
-        rows[own] = areas.intern_polygons([regions[i]["rings"] for i in own])
-    rows[named] = [areas.row_of(regions[i]["area"], regions[i]["member"]) for i in named]
-    boxes = areas.boxes(rows[own + named])
+    if len(own):
+        rows[own] = areas.intern_polygons([region["rings"] for region in polygons])
+    rows[named] = [areas.row_of(region["area"], region["member"]) for region in members]
+    both = np.concatenate([own, named])
+    boxes = areas.boxes(rows[both])
     for axis, name in enumerate("abcd"):
         corners = np.array(columns[name], np.float64)
-        corners[own + named] = boxes[:, axis]
+        corners[both] = boxes[:, axis]
         columns[name] = corners
 
 

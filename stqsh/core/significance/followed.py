@@ -24,15 +24,15 @@ def forget_focals(batch: StreamBatch) -> None:
     followed int32, their focal objects; (n,) each.
     """
     commands, state, table = batch.commands, batch.state, batch.focal.table
-    if not commands.registered and not commands.dropped:
+    if not len(commands.registered) and not commands.dropped:
         return
     names = [f"s{batch.spec['id']}/interest/{name}" for name in ("follower", "followed")]
     for name, kind in zip(names, (np.int64, np.int32), strict=True):
         if name not in state:
             state.create(name, kind)
-    new = [spec for spec in commands.registered if "focal" in spec["region"]]
-    state.append(names[0], [spec["id"] for spec in new])
-    keys = pa.array([spec["region"]["focal"] for spec in new], table.key_type)
+    rows, regions = commands.registered.regions(lambda region: "focal" in region)
+    state.append(names[0], commands.registered.ids[rows])
+    keys = pa.array([region["focal"] for region in regions], table.key_type)
     state.append(names[1], table.keys.find(keys))
     stays = ~np.isin(state.array(names[0]), list(commands.dropped))
     for name in names:

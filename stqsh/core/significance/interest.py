@@ -141,7 +141,7 @@ class Interest:
         queries.remove(gone)
         resumed = queries.resume(commands.resumed, self.first)
         queries.circle(resumed)
-        new = queries.register(self.batch) if commands.registered else np.empty(0, np.int64)
+        new = queries.register(self.batch) if len(commands.registered) else np.empty(0, np.int64)
         if len(new) or commands.memory is not None:
             queries.extend(self.reach, self._memory.area)
         self._changed()

@@ -59,10 +59,10 @@ class InterestTable(QueryTable):
 
     def register(self, batch: StreamBatch) -> Array:
         """Add a batch's new queries, their regions not extended yet; their positions."""
-        commands, specs = batch.commands, batch.commands.registered
-        columns = columns_of(specs, commands.still, batch.timing)
-        set_focals(columns, specs, batch.focal.table)
-        place_in_areas(self.state, columns, specs)
+        commands, new = batch.commands, batch.commands.registered
+        columns = columns_of(new, commands.still, batch.timing)
+        set_focals(columns, new, batch.focal.table)
+        place_in_areas(self.state, columns, new)
         columns = {name: np.asarray(values) for name, values in columns.items()}
         rounds = (columns["shape"] == CIRCLE) & (columns["focal"] >= 0)
         columns["d"] = np.where(rounds, columns["radius"], columns["d"])

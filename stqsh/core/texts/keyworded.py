@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from stqsh.core.texts.text import tokens
 
 if TYPE_CHECKING:
     from stqsh.core.kinds.protocol import StreamBatch
+    from stqsh.core.matching.newcomers import Newcomers
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -34,7 +35,7 @@ class KeywordPart(NamedTuple):
     rest: Expr | None
 
 
-def keyword_parts(specs: list[Spec], column: str | None) -> dict[int, KeywordPart]:
+def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, KeywordPart]:
     """What makes queries keyword queries, by their place in the list: regions stand still, and ask for terms.
 
     All top-level AND'ed CONTAINS of the stream's text column are one; else the first CONTAINS ANY counts.
@@ -84,15 +85,16 @@ def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", Terms(batch.state, batch.spec["id"]))
 
 
-def take_keywords(batch: StreamBatch, prefix: str, specs: list[Spec]) -> dict[int, KeywordPart]:
-    """Take the keyword queries among a kind's new ones into its index; which they are, as `keyword_parts`."""
-    parts = keyword_parts(specs, text_column(batch.spec))
+def take_keywords(batch: StreamBatch, prefix: str, new: Newcomers) -> dict[int, KeywordPart]:
+    """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
+    parts = keyword_parts(new.patterns, text_column(batch.spec))
     if parts:
         index = keywords_of(batch, prefix)
         if index is None:
             index = _first_keywords(batch, prefix)
-        ids = np.array([specs[i]["id"] for i in parts], np.int64)
-        index.add(ids, [part.phrase for part in parts.values()], [part.every for part in parts.values()])
+        mine = np.flatnonzero(np.isin(new.which, list(parts)))
+        theirs = [parts[which] for which in new.which[mine].tolist()]
+        index.add(new.ids[mine], [part.phrase for part in theirs], [part.every for part in theirs])
     return parts
 
 

@@ -11,7 +11,7 @@ from stqsh.lang.building.rules import Parts, capitals, rule, span_of
 from stqsh.lang.errors import SyntaxFault
 from stqsh.lang.expressions import Literal, Name, Quantity
 from stqsh.lang.source import Span, cover
-from stqsh.lang.units import CANONICAL
+from stqsh.lang.units import CANONICAL, fits
 
 _QUANTITY = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.+)", re.DOTALL)
 _MOST_DIGITS = 19
@@ -73,7 +73,10 @@ def quantity(parts: Parts) -> Quantity:
     match = _QUANTITY.fullmatch(parts[0])
     assert match is not None
     span = span_of(parts[0])
-    return Quantity(_number(match[1], span), CANONICAL[match[2].lower()], span=span)
+    value, unit = _number(match[1], span), CANONICAL[match[2].lower()]
+    if not fits(value, unit):
+        raise SyntaxFault(f"{parts[0][:30]} is too much", span)
+    return Quantity(value, unit, span=span)
 
 
 @rule("pace")

@@ -1,0 +1,117 @@
+"""What statements of one shape do, all at once: the same as one after the other, in a thousandth of the time.
+
+Where any of them would be refused, or says something of its own, they are left to be done one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from stqsh.lang import ast
+from stqsh.lang.alike import AlikeDrop, AlikeRegister, Run, plain
+from stqsh.lang.bind import bind
+from stqsh.lang.errors import LangError
+from stqsh.lang.printer import to_sql
+from stqsh.lang.printing.values import identifier
+from stqsh.session.desk import Desk
+from stqsh.session.patterns import Pattern
+from stqsh.session.records import Spec
+from stqsh.session.results import Message, Outcome
+
+GROUP = 500
+"""Up to so many statements about queries go into one transaction."""
+MOST_ALIKE = 1 << 16
+"""Or so many of one shape: one row of the log, of which slots get a chunk, and Spark copies chunks about."""
+
+_QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
+_POLE = 90.0
+Statements = Sequence[ast.Statement]
+
+
+def groups(statements: Statements) -> Iterator[list[ast.Statement]]:
+    """Statements one by one, but runs of quick ones together, and of those of one shape very many."""
+    group: list[ast.Statement] = []
+    for statement in statements:
+        if group and not _joins(group, statement):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
+def _joins(group: Statements, statement: ast.Statement) -> bool:
+    """Whether a statement may be done together with those before it."""
+    last = group[-1]
+    if isinstance(last, AlikeRegister | AlikeDrop):
+        if not isinstance(statement, AlikeRegister | AlikeDrop) or len(group) == MOST_ALIKE:
+            return False
+        return statement.run is last.run and statement.row == last.row + 1
+    if isinstance(statement, AlikeRegister | AlikeDrop):
+        return False
+    return isinstance(last, _QUICK) and isinstance(statement, _QUICK) and len(group) < GROUP
+
+
+def parts(group: Statements) -> Iterator[list[ast.Statement]]:
+    """The statements of a group as the grammar reads them, in groups that are done one by one."""
+    rest = iter(group)
+    while some := [plain(statement) for statement in islice(rest, GROUP)]:
+        yield some
+
+
+def perform_alike(desk: Desk, group: Statements) -> Iterator[Outcome] | None:
+    """Do a group of one shape: what there is to say, None (and nothing done) where it is not for this way."""
+    first = group[0]
+    if not isinstance(first, AlikeRegister | AlikeDrop):
+        return None
+    names = first.run.names[first.row : first.row + len(group)]
+    if isinstance(first, AlikeDrop):
+        from stqsh.session.together import drop_alike
+
+        done, word = drop_alike(desk.link.db, names), "dropped"
+    else:
+        done, word = _register(desk, first, names), "registered"
+    if not done:
+        return None
+    desk.link.wake()
+    return (Message(f"query {name} {word}") for name in names)
+
+
+def _register(desk: Desk, first: AlikeRegister, names: Sequence[str]) -> bool:
+    """Register queries of one shape; False where one of them has to be looked at by itself."""
+    statement: ast.RegisterQuery = plain(first)
+    try:
+        spec = bind(statement, desk.view).spec
+    except LangError:
+        return False
+    from stqsh.core.kinds import KINDS
+    from stqsh.session.together import Alike, register_alike
+
+    numbers = _numbers(first.run, first.row, len(names))
+    stream = desk.view.stream(spec["stream"])
+    if spec["kind"] not in KINDS or stream is None or not _fits(first.run, numbers, stream):
+        return False
+    return register_alike(desk.link.db, Alike(pattern_of(statement, spec, first.run), names, numbers))
+
+
+def _numbers(run: Run, first: int, count: int) -> Any:
+    """The numbers of some of a run's statements, float64 (count, holes)."""
+    import numpy as np  # not before it is needed
+
+    columns = [np.frombuffer(column, np.float64)[first : first + count] for column in run.numbers]
+    return np.column_stack(columns) if columns else np.empty((count, 0))
+
+
+def _fits(run: Run, numbers: Any, stream: Spec) -> bool:
+    """Whether all places are on the earth, where the stream's are."""
+    latitudes = [numbers[:, i] for i, hole in enumerate(run.holes) if hole.startswith("y")]
+    return bool(stream["planar"] or all((abs(some) <= _POLE).all() for some in latitudes))
+
+
+def pattern_of(statement: ast.RegisterQuery, spec: Spec, run: Run) -> Pattern:
+    """What a run's queries share, by the spec of one of them."""
+    name, text = f"REGISTER QUERY {identifier(statement.name.text)}", to_sql(statement)
+    between = text[len(name) : len(text) - len(spec["text"])]
+    return Pattern({**spec, "text": "", "name": ""}, run.holes, run.words, between)

@@ -1,0 +1,121 @@
+"""Queries that come and go by the thousand: as if they had come one by one, but for the rows of the log."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from stqsh.errors import StqshError
+from stqsh.lang.alike import parse_pieces
+from stqsh.lang.parse import parse
+from stqsh.lang.splitting import split
+from stqsh.profile import load_profile
+from stqsh.session.catalogue import find_query, live_queries, queries_over_table
+from stqsh.session.client import Session
+from stqsh.session.control import ControlDb, read_log
+from stqsh.session.describe import dump
+from stqsh.session.home import open_home, remove_home
+from stqsh.session.link import Link
+from stqsh.session.process import EngineInfo
+
+CREATE = (
+    "CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) KEY oid "
+    "LOCATION (lon, lat) TIME ts FROM FILE 'taxis.csv';"
+)
+SHAPES = (
+    "REGISTER QUERY {} AS SELECT oid FROM taxis INSIDE ({}, {}, {}, {})",
+    "REGISTER QUERY {} FOR 5 min AS SELECT oid, lon FROM taxis WHERE lat > 1.5 INSIDE CIRCLE({}, {}, 2 km)",
+    "REGISTER QUERY {} AS SELECT oid, DISTANCE FROM taxis NEAREST 3 TO ({}, {})",
+    "REGISTER QUERY {} WITH (dwell => 3 s) AS SELECT oid FROM taxis WHERE oid = '{}'",
+)
+
+
+@pytest.fixture(params=["quick", "slow"])
+def session(request, tmp_path, monkeypatch):
+    yield from opened(tmp_path, monkeypatch, quick=request.param == "quick")
+
+
+def opened(folder, monkeypatch, *, quick):
+    if not quick:
+        monkeypatch.setattr(
+            "stqsh.session.client.parse_pieces",
+            lambda pieces: parse(pieces[0].source.text, pieces[0].source.file),
+        )
+    folder.mkdir(exist_ok=True)
+    home = open_home("s", root=folder)
+    link = Link(home, ControlDb(home.path, clock=lambda: 7), lambda home: EngineInfo(0, 0, 0, "ready"))
+    session = Session(home, load_profile(None), autoplay=False, link=link)
+    folder.joinpath("taxis.csv").write_text("oid,lon,lat,ts\na,1,2,2008-02-02 15:00:00\n")
+    list(session.execute(CREATE, file=str(folder / "f.stq")))
+    yield session
+    link.db.close()
+
+
+def script(shape, count=40, prefix="q"):
+    holes = SHAPES[shape].count("{}") - 1
+    numbers = [[((row * 7 + hole * 3) % 50) / 4 - 3 for hole in range(holes)] for row in range(count)]
+    return "".join(SHAPES[shape].format(f"{prefix}{row}", *some) + ";\n" for row, some in enumerate(numbers))
+
+
+def told(session, text):
+    """What statements say, up to the first that fails, and what is there then."""
+    said = []
+    try:
+        said += [outcome.text for outcome in session.execute(text, file="f.stq")]
+    except StqshError as error:
+        said.append(error.text())
+    there = [dataclasses.replace(query, seq=0) for query in live_queries(session.link.db)]
+    return said, there, dump(session.link).text
+
+
+TEXTS = {
+    **{f"shape {shape}": script(shape) for shape in range(len(SHAPES))},
+    "two shapes": script(0, 20) + script(1, 20, "r") + script(2, 20, "s"),
+    "a name that is in use": script(0, 40) + script(0, 20),
+    "a name that comes twice": script(0, 20) + script(0, 20),
+    "the name of a stream": script(0, 30).replace("q7 ", "taxis "),
+    "a place beyond the pole": script(2, 30).replace("(8.0, ", "(8.0, 9"),
+    "dropped": script(0) + "".join(f"DROP QUERY q{row};" for row in range(5, 30)),
+    "dropped twice": script(0) + "".join(f"DROP QUERY q{row % 30};" for row in range(40)),
+    "dropped if there": script(0) + "".join(f"DROP QUERY IF EXISTS q{row};" for row in range(60)),
+    "paused": script(0) + "PAUSE QUERY q3; PAUSE QUERY q9; RESUME QUERY q3;",
+    "no stream": script(0).replace("taxis", "taxi"),
+    "a fault in the middle": script(0)
+    + "REGISTER QUERY x AS SELECT oid FROM taxis INSIDE (1, 2);"
+    + script(1, 9, "r"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_many_at_once_do_what_one_after_the_other_does(name, tmp_path, monkeypatch):
+    results = []
+    for quick in (True, False):
+        with monkeypatch.context() as patch:
+            for session in opened(tmp_path, patch, quick=quick):
+                results.append(told(session, TEXTS[name]))
+                remove_home(session.home)
+    assert results[0] == results[1]
+    assert list(map(repr, results[0][1])) == list(map(repr, results[1][1]))  # 1 is not 1.0 here
+
+
+def test_a_thousand_queries_are_a_row_of_the_log(tmp_path, monkeypatch):
+    for session in opened(tmp_path, monkeypatch, quick=True):
+        list(session.execute(script(0, 1000) + "".join(f"DROP QUERY q{row};" for row in range(500))))
+        kinds = [row.kind for row in read_log(session.link.db)]
+        assert kinds == ["create_stream", "register_alike", "drop_alike"]
+        assert len(session.queries()) == 500 and find_query(session.link.db, "q7").state == "dropped"
+
+
+def test_statements_are_counted_whichever_way_they_are_done(session):
+    begun = []
+    statements = parse_pieces(split(script(0, 700) + "SHOW QUERIES;" + script(0, 700)))
+    with pytest.raises(StqshError, match="q0"):
+        list(session.execute(statements, on_statement=begun.append))
+    assert begun[-1] == 702 and 701 in begun
+
+
+def test_tables_know_the_queries_that_came_together(session):
+    assert queries_over_table(session.link.db, 99) == []
+    list(session.execute(script(0)))
+    assert queries_over_table(session.link.db, 99) == []
