@@ -5,6 +5,7 @@ floor less often, and still tell something every other second. Batches may be cu
 without changing a result, so nothing here touches one. A session's first batch is small, for a first answer
 soon; later ones grow and shrink with what was measured. The bounds are for memory: records, the bytes that
 they have in the replay stores, and the updates that the last batch lets expect.
+
 Streams that keep significant objects only are the exception: orders about their memory are given between two
 batches, so a replay of them is repeated by batches of one size only.
 """
@@ -20,6 +21,8 @@ TARGET_US = 2_000_000
 times the records a second of batches of 1.6 s; longer ones bring little."""
 FIRST = 1 << 16
 """Records of a session's first batch, and of one that brings commands: whoever gave them waits for it."""
+PLENTY = 1 << 18
+"""So many records take a part of a second to move about; if a batch of them is slow, see `records_after`."""
 LEAST = 1_000
 """A batch of fewer records would be all floor, whatever a record costs."""
 STEADY = 400_000
@@ -40,35 +43,52 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """Gives each batch its room; `most` is what none may exceed."""
+class Sample:
+    """A batch as it was measured: records that it might have taken, those that it took, updates, times.
 
-    most: Room
+    took_us: all of its time; work_us: the part of it that is known to come with records.
+    """
 
-    def room(self, stats: Mapping[str, Any], *, steady: bool = False) -> Room:
-        """Give the room of a batch of a backlog, after one with these statistics (see `Progress.stats`).
+    room: int = FIRST
+    records: int = 0
+    updates: int = 0
+    took_us: int = 0
+    work_us: int = 0
 
-        steady: there is a stream that keeps significant objects only.
-        """
-        records = STEADY if steady else max(LEAST, wanted(stats))
-        return replace(self.most, records=min(self.most.records, records))
+    @staticmethod
+    def of(stats: Mapping[str, Any]) -> Sample:
+        """Take the figures out of a batch's statistics (see `Progress.stats`)."""
+        times = stats.get("time", {})
+        return Sample(
+            int(stats.get("room") or FIRST),
+            int(stats.get("records", 0)),
+            int(stats.get("updates", 0)),
+            int(times.get("total_us", 0)),
+            sum(int(times.get(part, 0)) for part in ("source_us", "kernel_us", "deliver_us")),
+        )
+
+    @property
+    def is_trickle(self) -> bool:
+        """Whether it could have taken a lot more, in good time: it says nothing of a backlog."""
+        return 2 * self.records < self.room and self.took_us <= TARGET_US
+
+
+def records_after(sample: Sample) -> int:
+    """Give how many records a batch of a backlog takes after this one: as many as take TARGET_US.
+
+    Down to PLENTY all of its time counts, below that only what is known to come with records: what remains
+    is the floor, which smaller batches would not make less.
+    """
+    if not sample.records or not sample.took_us or sample.is_trickle:
+        return sample.room
+    by_time = sample.records * TARGET_US / sample.took_us
+    by_work = sample.records * TARGET_US / max(1, sample.work_us)
+    wanted = max(by_time, min(PLENTY, by_work))
+    near = min(max(wanted, sample.room * _SHRINKING), sample.room * _GROWTH)
+    by_updates = sample.records * MOST_UPDATES / max(1, sample.updates)
+    return int(max(LEAST, min(near, by_updates)))
 
 
 def at_first(room: Room) -> Room:
     """Give the room of a batch that brings commands that somebody waits for."""
     return replace(room, records=min(room.records, FIRST))
-
-
-def wanted(stats: Mapping[str, Any]) -> int:
-    """Give how many records would have taken TARGET_US, not too far from the size before.
-
-    stats: "room" (the size before), "records", "updates", "time" {"total_us"} of the last batch; FIRST where
-    there has been none. A batch that did not use its room, and took no longer than it should, tells nothing.
-    """
-    room = int(stats.get("room") or FIRST)
-    records, took_us = int(stats.get("records", 0)), int(stats.get("time", {}).get("total_us", 0))
-    if not records or not took_us or (2 * records < room and took_us <= TARGET_US):
-        return room
-    by_time = records * TARGET_US / took_us
-    by_updates = records * MOST_UPDATES / max(1, int(stats.get("updates", 0)))
-    return int(min(max(min(by_time, by_updates), room * _SHRINKING), room * _GROWTH))

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from stqsh.core.chunks import CHUNK, Chunk, from_table, pack, unpack, unpack_json
 from stqsh.engine.oversight import Oversight
 from stqsh.engine.schema import TIMING
+from stqsh.engine.spool import Spool, opened
 from stqsh.session.answers import write_answer
 from stqsh.session.control import ControlDb, wall_clock_us
 from stqsh.session.delivery import BatchEffects, Found, record_batch
@@ -44,8 +45,11 @@ class Delivered:
 class Deliver:
     """The function that Spark calls with each batch, one at a time, before the batch is committed.
 
-    `on_first` is called after the first batch that this object delivers.
+    `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
+    that only come by name.
     """
+
+    spool: Spool | None = None
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class Deliver:
         begun = time.perf_counter_ns()
         chunks = batch.select(*CHUNK.names).toArrow()
         arrived = time.perf_counter_ns()
-        delivered = parted(small_chunks(chunks))
+        delivered = parted(opened(small_chunks(chunks), self.spool))
         write_batch(self._home.updates, number, chunks)
         written = time.perf_counter_ns()
         split = time_split(delivered, (arrived - begun) // 1000, (written - arrived) // 1000)
@@ -73,6 +77,8 @@ class Deliver:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered)
+        if self.spool is not None:
+            self.spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
@@ -119,6 +125,7 @@ class Deliver:
             "backlog": clock.get("backlog", 0),
             "room": clock.get("room", 0),
             "lag_s": lag_s(clock, now),
+            "due_us": clock.get("due_us"),
             "running": clock.get("running", False),
             "playing": clock.get("playing", False),
             "rows": clock.get("rows", {}),

@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stqsh.engine.admission import Admission, Room, at_first
+from stqsh.engine.admission import STEADY, Room, Sample, at_first, records_after
 from stqsh.engine.backlog import Backlog, question
-from stqsh.engine.feeds import Feed, Feeds, Tables, cut, first_tick, last_tick, records_until
+from stqsh.engine.feeds import Feed, Feeds, Tables, cut, first_tick
 from stqsh.engine.offset import Offset, Play, Run
+from stqsh.engine.standing import clock_content, last_step
 from stqsh.engine.tasks import Head, Task, cut_into_tasks
 from stqsh.session.control import ControlDb
 from stqsh.session.delivery import read_progress, stream_statuses
@@ -43,7 +44,7 @@ class Planner:
         self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
     ) -> None:
         self.home, self.slots = home, slots
-        self._admission = Admission(Room(max_records, max_bytes))
+        self._most = Room(max_records, max_bytes)
         self._control = ControlDb(home)
         self._log = Backlog(self._control)
         self._feeds, self._tables = Feeds(home), Tables(home)
@@ -208,10 +209,8 @@ class Planner:
 
     def _take(self, offset: Offset, feeds: list[Feed], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch; None: none is there yet."""
-        steady = any(spec.get("retain") == "significant" for spec in self._log.streams().values())
-        room = self._admission.room(read_progress(self._control).stats, steady=steady)
-        now = at_first(room) if self._log.has_commands() and not steady else room
-        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), now)
+        room = self._room()
+        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room))
         step = offset.step_of(last)
         if step <= offset.step:
             return None
@@ -226,6 +225,21 @@ class Planner:
             due_us=None,
             room=room.records,
         )
+
+    def _room(self) -> Room:
+        """Give the room of a batch of a backlog."""
+        if self._is_steady():
+            return replace(self._most, records=min(self._most.records, STEADY))
+        records = records_after(Sample.of(read_progress(self._control).stats))
+        return replace(self._most, records=min(self._most.records, records))
+
+    def _room_now(self, room: Room) -> Room:
+        """Give the room of the next batch, which is smaller where it brings commands."""
+        return at_first(room) if self._log.has_commands() and not self._is_steady() else room
+
+    def _is_steady(self) -> bool:
+        """Say whether results depend on where batches are cut."""
+        return any(spec.get("retain") == "significant" for spec in self._log.streams().values())
 
 
 def started(offset: Offset, feeds: list[Feed], streams: dict[int, Spec]) -> Offset:
@@ -256,14 +270,6 @@ def paused(offset: Offset, row: LogRow) -> Offset:
     return replace(offset, play=replace(offset.play, streams=streams))
 
 
-def last_step(offset: Offset, feeds: list[Feed]) -> int | None:
-    """Give the step at which finite streams end, None if one has no end; the clock has started."""
-    end = last_tick(feeds)
-    if end is None:
-        return None if feeds else offset.step
-    return max(offset.step_of(end), 0)
-
-
 def next_beginning(offset: Offset, feeds: list[Feed]) -> int:
     """Give the step of the first record that any stream will ever bring; 0 while one is under way."""
     if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
@@ -281,37 +287,3 @@ def steps_asked(offset: Offset, run: Spec) -> int:
     if run["mode"] == "for":
         return offset.step - (-int(run["us"]) // offset.tick_us)
     return offset.step_of(-(-int(run["t_us"]) // offset.tick_us)) - 1
-
-
-def clock_content(first: Offset, last: Offset, feeds: list[Feed]) -> Spec:
-    """Say where a batch stands: the content of its `clock` chunk, for the slots and for Deliver."""
-    end = last_step(last, feeds) if last.base_tick is not None else None
-    return {
-        "first_step": first.step + 1,
-        "last_step": last.step,
-        "base_tick": last.base_tick,
-        "tick_us": last.tick_us,
-        "seq": last.seq,
-        "asked": last.asked if last.asked > first.asked else 0,
-        "run_done": last.run_done,
-        "ended": end is not None and last.step >= end and not any(feed.left for feed in feeds),
-        "running": last.run is not None,
-        "playing": bool(last.play and last.play.streams),
-        "rows": {str(stream): row for stream, row in last.rows.items()},
-        "backlog": records_behind(last, feeds),
-        "due_us": last.due_us,
-        "room": last.room,
-    }
-
-
-def records_behind(offset: Offset, feeds: list[Feed]) -> int:
-    """Count the records of the steps that were due and not taken, as far as they are there."""
-    if not offset.behind or offset.base_tick is None:
-        return 0
-    taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
-    return records_until(taking, offset.tick_of(offset.step + offset.behind))
-
-
-def is_playing(offset: Offset, stream: int) -> bool:
-    """Say whether a stream runs on by itself."""
-    return offset.play is not None and stream in offset.play.streams
