@@ -185,7 +185,7 @@ def join(events: Events, texts: tuple[Array, Array], scene: Scene) -> Pairs:
             done, used = _probe((here, there, flag), scene, marks, pairs, (done, used))
             if done == len(events.step):
                 break
-            pairs = grown(pairs, used)
+            pairs = grown(pairs, used, 2 * len(pairs.event))
     return Pairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
