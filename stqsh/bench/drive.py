@@ -44,13 +44,18 @@ def run(session: Session, steps: int) -> list[Progress]:
 
 def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], list[float]]:
     """RUN so many steps in `REPETITIONS` portions; give all batches, and each portion's records a second."""
-    ends = [steps * number // REPETITIONS for number in range(REPETITIONS + 1)]
     batches, rates = list[Progress](), list[float]()
-    for portion in (end - begin for begin, end in pairwise(ends) if end > begin):
+    for portion in portions(steps):
         begun = time.perf_counter()
         batches += run(session, portion)
         rates.append(portion * per_step / (time.perf_counter() - begun))
     return batches, rates
+
+
+def portions(steps: int) -> list[int]:
+    """Cut a number of steps into `REPETITIONS` portions; none is empty."""
+    ends = [steps * number // REPETITIONS for number in range(REPETITIONS + 1)]
+    return [end - begin for begin, end in pairwise(ends) if end > begin]
 
 
 def execute(session: Session, text: str) -> None:

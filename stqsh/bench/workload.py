@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,16 +46,21 @@ class Motion:
                 writer.write_table(table)
 
     def _tables(self) -> Iterator[pa.Table]:
-        rng = np.random.default_rng(self.seed)
         names = pa.array([f"o{number}" for number in range(self.objects)])
+        for tick, (who, at) in enumerate(self.reports()):
+            seconds = np.full(len(who), tick * self.every * 1_000_000, dtype="datetime64[us]")
+            columns: list[Any] = [names.take(pa.array(who, pa.int64())), at[:, 0], at[:, 1], seconds]
+            yield pa.table(dict(zip(("oid", "x", "y", "ts"), columns, strict=True)))
+
+    def reports(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Give the reports of one tick after the other: who, int64 [n], and where, float64 [n, 2]."""
+        rng = np.random.default_rng(self.seed)
         at = rng.random((self.objects, 2))
         turn = rng.permutation(self.objects)
         for tick in range(self.ticks):
             who = turn[np.arange(tick * self.per_tick, (tick + 1) * self.per_tick) % self.objects]
             at[who] = self._moved(rng, at[who])
-            seconds = np.full(len(who), tick * self.every * 1_000_000, dtype="datetime64[us]")
-            columns = [names.take(pa.array(who, pa.int64())), at[who, 0], at[who, 1], seconds]
-            yield pa.table(dict(zip(("oid", "x", "y", "ts"), columns, strict=True)))
+            yield who, at[who]
 
     def _moved(self, rng: np.random.Generator, at: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.kind == "jump":
