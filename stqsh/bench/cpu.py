@@ -76,6 +76,14 @@ def spent(root: int, proc: Path = PROC) -> Spent | None:
     return Spent(java / per_second, (everything - java) / per_second)
 
 
+def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
+    """Give the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
+    all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
+    processes = {pid: process for pid, process in all_of_them.items() if process is not None}
+    tree = _descendants(root, processes) if root in processes else set()
+    return {pid: processes[pid].is_java for pid in sorted(tree)}
+
+
 def _descendants(root: int, processes: dict[int, _Process]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():

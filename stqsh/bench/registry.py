@@ -48,6 +48,7 @@ BENCHMARKS = (
         "peers", "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.", in_all=False
     ),
     Benchmark("register", "How long very many queries take to come and to go, from their text to the slots."),
+    Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
     Benchmark("sole", "The figures of SOLE section 7.", in_all=False, has_own_command=True),
 )
 
