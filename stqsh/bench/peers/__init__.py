@@ -1,0 +1,134 @@
+"""Peers: the same reports and the same queries, given to other systems, and their answers compared.
+
+`case.py` is what all are given, `answers.py` whether they agree, `ours.py` runs stqsh, and each peer is a
+module with a `PEER`. Where the answers differ from stqsh's, no time is quoted. Rates hold for the same number
+of queries and objects; a slow peer takes fewer records than stqsh, as many as the table says.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from stqsh.bench.drive import Say
+from stqsh.bench.figures import MORE, Better
+from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
+from stqsh.bench.peers.answers import difference, normal
+from stqsh.bench.peers.case import Case
+from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
+
+_GET = Path(__file__).with_name("get.sh")
+
+COLUMNS = {
+    "peer": "peer",
+    "how": "how",
+    "queries": "queries",
+    "records": "records",
+    "records_per_s": "records/s",
+    "times": "stqsh is faster by",
+    "equal": "same updates",
+}
+KEY = ("peer", "queries")
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "times": MORE}
+
+PEERS: tuple[Peer, ...] = (plainspark.PEER, plainspark.BUCKETED, postgis.PEER, flink.PEER, tile38.PEER)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What all are given, and which of the peers to run."""
+
+    only: tuple[str, ...] = field(default=(), metadata={"help": "These peers, with commas."})
+    queries: int = field(default=10_000, metadata={"help": "Range queries, squares of 1 % side."})
+    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
+    per_step: int = field(default=20_000, metadata={"help": "Records a step."})
+    steps: int = field(default=120, metadata={"help": "Measured steps of stqsh."})
+    peer_steps: int = field(default=18, metadata={"help": "How many of them a peer takes."})
+
+    get: bool = field(default=False, metadata={"help": "First bring the peers to this machine (get.sh)."})
+
+    def __post_init__(self) -> None:
+        unknown = set(self.only) - {peer.name for peer in PEERS}
+        if unknown:
+            names = ", ".join(peer.name for peer in PEERS)
+            raise ValueError(f"only: no peer {sorted(unknown)[0]!r}; there are {names}")
+        if not 0 < self.peer_steps <= self.steps:
+            raise ValueError(f"peer-steps: 1 to {self.steps}, as many as stqsh takes, not {self.peer_steps}")
+        if not 0 < self.per_step <= self.objects:
+            raise ValueError(f"per-step: no object reports twice in a step, so up to {self.objects}")
+
+
+QUICK = Options(objects=50_000, per_step=10_000, peer_steps=9)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Run stqsh and each peer that is there; one row each, with the reason where there is no figure."""
+    wanted = [peer for peer in PEERS if not options.only or peer.name in options.only]
+    for peer in wanted if options.get else ():
+        _get(peer, say)
+    case = Case(options.objects, options.queries, options.per_step, options.steps, options.peer_steps)
+    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
+        mine = ours.measure(case, Path(folder), say)
+    first = {
+        "peer": "stqsh",
+        "how": "",
+        "records": case.steps * case.per_step,
+        "equal": f"{len(mine.updates):,}",
+    }
+    rows = [{**first, "queries": case.queries, "records_per_s": mine.rates, "times": None}]
+    return rows + [row(peer, case, mine, say) for peer in wanted]
+
+
+def _get(peer: Peer, say: Say) -> None:
+    """Run the script that brings a peer here; where that fails, `missing` says what is not there."""
+    if not peer.missing():
+        return
+    say(f"getting {peer.name}")
+    cache = platformdirs.user_cache_path("stqsh") / "peers"
+    done = subprocess.run(
+        ["sh", str(_GET), peer.name, str(cache)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        say(f"{peer.name} was not got: {last_words(done.stderr)}")
+
+
+def row(peer: Peer, case: Case, mine: Outcome, say: Say) -> dict[str, Any]:
+    """Run one peer and hold it against stqsh's outcome; a rate only where the answers are the same."""
+    found: dict[str, Any] = {"peer": peer.name, "how": peer.setting, "queries": case.queries}
+    blank = {"records": None, "records_per_s": None, "times": None}
+    if reason := peer.missing():
+        say(f"{peer.name} is left out: {reason}")
+        return {**found, **blank, "equal": f"not run: {reason}"}
+    say(f"{peer.name}: {case.peer_steps * case.per_step:,} records")
+    try:
+        with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
+            theirs = peer.run(case, Path(folder), say)
+    except PeerFailedError as error:
+        say(f"{peer.name} failed: {error}")
+        return {**found, **blank, "equal": "failed"}
+    return {**found, **blank, **judged(case, mine, theirs)}
+
+
+def judged(case: Case, mine: Outcome, theirs: Outcome) -> dict[str, Any]:
+    """Compare the updates of the steps that both took, and give the rates if they are the same."""
+    last = case.fill + case.peer_steps
+    expected = normal(mine.updates, case.fill, last)
+    try:
+        given = normal(theirs.updates, case.fill, last)
+    except ValueError as fault:
+        return {"equal": f"NO: {fault}"}
+    if words := difference(expected, given):
+        return {"equal": f"NO: {words}"}
+    rate = statistics.median(mine.rates)
+    return {
+        "records": case.peer_steps * case.per_step,
+        "records_per_s": theirs.rates,
+        "times": [rate / theirs_rate for theirs_rate in theirs.rates],
+        "equal": f"{len(given):,}",
+    }

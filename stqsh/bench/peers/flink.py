@@ -1,0 +1,94 @@
+"""Apache Flink through PyFlink: broadcast state and keyed state; see flink_job.py.
+
+PyFlink pins other versions of what stqsh uses, so it lives in an environment of its own: `STQSH_BENCH_FLINK`
+names its Python, else it is looked for in the cache folder where `stqsh bench peers --get` puts it.
+Checkpoints are off, which is kind to it: nothing is safe from a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import platformdirs
+
+from stqsh.bench.drive import Say
+from stqsh.bench.peers.answers import NONE, Updates, updates
+from stqsh.bench.peers.case import Case
+from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words, write_csv
+from stqsh.engine.java import find_java
+from stqsh.errors import StqshError
+
+VARIABLE = "STQSH_BENCH_FLINK"
+_JOB = Path(__file__).with_name("flink_job.py")
+_HALVES = 2
+
+
+def python() -> Path:
+    """The interpreter that has PyFlink, there or not."""
+    given = os.environ.get(VARIABLE)
+    return (
+        Path(given) if given else platformdirs.user_cache_path("stqsh") / "peers" / "flink" / "bin" / "python"
+    )
+
+
+def missing() -> str:
+    """Say why Flink cannot run here, "" where it can."""
+    if not python().exists():
+        return f"there is no PyFlink at {python()}; get it with: stqsh bench peers --get --only flink"
+    try:
+        find_java()
+    except StqshError as error:
+        return error.message
+    return ""
+
+
+def run(case: Case, folder: Path, say: Say) -> Outcome:
+    """Write queries and records, run the job, read what it prints."""
+    write_csv(case.regions(), folder / "queries.csv")
+    (folder / "records").mkdir()
+    for half in range(_HALVES):
+        share = case.share(1, case.fill + case.peer_steps, half, _HALVES)
+        write_csv(share, folder / "records" / f"{half}.csv")
+    printed = folder / "printed"
+    _run_job([str(folder), str(case.queries), str(case.fill)], printed)
+    sent, begins, end = parsed(printed.read_text().splitlines())
+    if not begins:
+        raise PeerFailedError("the job has not come to the measured records")
+    seconds = end - min(begins)
+    rate = case.peer_steps * case.per_step / seconds
+    say(f"flink: {rate:,.0f} records/s")
+    return Outcome(sent, [rate])
+
+
+PEER = Peer("flink", "PyFlink, STRtree from broadcast state, keyed state, no checkpoints", missing, run)
+
+
+def parsed(lines: list[str]) -> tuple[Updates, list[float], float]:
+    """Read the job's lines: updates, when each subtask began to measure, when the last update went out.
+
+    A line may begin with the number of the subtask and `>`, as Flink's print does.
+    """
+    rows, begins, end = [], [], 0.0
+    for line in lines:
+        word, *rest = line.rpartition("> ")[2].split() or [""]
+        if word == "B":
+            begins.append(float(rest[0]))
+        elif word == "U":
+            rows.append([int(number) for number in rest[:4]])
+            end = max(end, float(rest[4]))
+    return updates(*zip(*rows, strict=True)) if rows else NONE, begins, end
+
+
+def _run_job(words: list[str], printed: Path) -> None:
+    environment = {**os.environ, "JAVA_HOME": str(find_java().home)}
+    environment.pop("PYTHONPATH", None)
+    with printed.open("w") as out, printed.with_suffix(".log").open("w+") as log:
+        command = [str(python()), str(_JOB), *words]
+        done = subprocess.run(
+            command, stdout=out, stderr=log, env=environment, cwd=printed.parent, check=False
+        )
+        if done.returncode:
+            log.seek(0)
+            raise PeerFailedError(f"the job ended with {done.returncode}: {last_words(log.read())}")

@@ -1,0 +1,54 @@
+"""stqsh itself on the case: the whole way, from the replay store through Spark into the update log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import stqsh
+from stqsh.bench import bulk
+from stqsh.bench.drive import Say, execute, paced, run
+from stqsh.bench.peers.answers import NONE, Updates, updates
+from stqsh.bench.peers.case import Case
+from stqsh.bench.peers.peer import Outcome
+from stqsh.session.client import Session
+from stqsh.session.following import UpdateReader
+
+_CREATE = (
+    "CREATE MOVING STREAM m (oid BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "
+    "TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 1, 1) TICK 1 s;"
+)
+
+
+def measure(case: Case, folder: Path, say: Say) -> Outcome:
+    """Fill, register, measure; then read all updates back from the log."""
+    file = folder / "reports.parquet"
+    case.write(file)
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        execute(session, _CREATE.format(file=file))
+        say(f"stqsh: taking {case.objects:,} objects and {case.queries:,} queries in")
+        run(session, case.fill - 1)
+        _register(session, case)
+        run(session, 1)
+        say(f"stqsh: {case.steps * case.per_step:,} records")
+        _, rates = paced(session, case.steps, case.per_step)
+        return Outcome(_sent(session), rates)
+
+
+def _register(session: Session, case: Case) -> None:
+    bound = bulk.bound(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
+    sides = ("x1", "y1", "x2", "y2")
+    regions = ({"type": "rect", **dict(zip(sides, square, strict=True))} for square in case.squares.tolist())
+    bulk.register(session, [bound | {"region": region} for region in regions], 0)
+
+
+def _sent(session: Session) -> Updates:
+    """All updates of the session, with the numbers of the queries in the place of their ids."""
+    found = [NONE]
+    for sent in UpdateReader(session.link, -1).poll(session.progress().batch):
+        numbers = np.zeros(max(sent.queries) + 1, np.int64)
+        numbers[list(sent.queries)] = [int(query.name[1:]) for query in sent.queries.values()]
+        step, query, key, op = (sent.table[name].to_numpy() for name in ("step", "query", "key", "op"))
+        found.append(updates(step, numbers[query], key, op))
+    return np.concatenate(found)

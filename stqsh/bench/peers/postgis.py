@@ -1,0 +1,214 @@
+"""PostgreSQL with PostGIS: a trigger on insert, GiST on the regions; see postgis.sql.
+
+A cluster of its own in a temporary folder, reached by a unix socket in it, run by an unprivileged user
+(PostgreSQL refuses root) and without what a durable database pays for: no sync, no log of tables, no archive.
+Two connections load the reports with COPY, each its half of the objects, so that both cores work.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+
+from stqsh.bench.drive import Say, portions
+from stqsh.bench.peers.answers import NONE, Updates, updates
+from stqsh.bench.peers.case import Case
+from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, write_csv
+
+CONNECTIONS = 2
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "shared_buffers": "1GB",
+    "work_mem": "64MB",
+    "jit": "off",
+    "autovacuum": "on",
+    "max_wal_size": "4GB",
+}
+_FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt/postgresql")
+_SCHEMA = Path(__file__).with_name("postgis.sql")
+_INSTALL = "get it with: stqsh bench peers --get --only postgis"
+
+
+def missing() -> str:
+    """Say why PostGIS cannot run here, "" where it can."""
+    if _programs() is None:
+        return f"there is no PostgreSQL (initdb, pg_ctl, psql); {_INSTALL}"
+    if not _extension().exists():
+        return f"PostgreSQL is here, its extension PostGIS is not; {_INSTALL}"
+    if os.geteuid() == 0 and _account() is None:
+        return "PostgreSQL does not run as root, and there is no user postgres or nobody"
+    return ""
+
+
+def run(case: Case, folder: Path, say: Say) -> Outcome:
+    """Load objects and regions, take the answers so far, then time COPY of the reports portion by portion."""
+    with _cluster(folder) as database:
+        say("postgis: taking objects and queries in")
+        _load(database, case, folder)
+        rates, step = [], case.fill + 1
+        for number, steps in enumerate(portions(case.peer_steps)):
+            scripts = [_script(case, folder, (step, step + steps), half) for half in range(CONNECTIONS)]
+            begun = time.perf_counter()
+            database.together(scripts)
+            rates.append(steps * case.per_step / (time.perf_counter() - begun))
+            step += steps
+            say(f"postgis: portion {number + 1}: {rates[-1]:,.0f} records/s")
+        return Outcome(_changes(database, folder), rates)
+
+
+PEER = Peer("postgis", "statement trigger, GiST, 2 connections with COPY", missing, run)
+
+
+class _Database:
+    """A running cluster, spoken to by psql through the socket in its folder."""
+
+    def __init__(self, psql: str, folder: Path) -> None:
+        options = f"-X -q -v ON_ERROR_STOP=1 -h {folder} -U postgres -d postgres"
+        self._command = [psql, *options.split()]
+
+    def run(self, *words: str) -> None:
+        _finish([self._start(*words)])
+
+    def _start(self, *words: str) -> subprocess.Popen[str]:
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen([*self._command, *words], stdout=quiet, stderr=subprocess.PIPE, text=True)
+
+    def together(self, scripts: Sequence[Path]) -> None:
+        """Run scripts at the same time, each on a connection of its own."""
+        _finish([self._start("-f", str(script)) for script in scripts])
+
+
+def _finish(processes: Sequence[subprocess.Popen[str]]) -> None:
+    errors = [process.communicate()[1] for process in processes]
+    for process, text in zip(processes, errors, strict=True):
+        if process.returncode:
+            raise PeerFailedError(f"psql: {text.strip()[-500:]}")
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[_Database]:
+    """Make and start a cluster below `folder`; stop it in the end."""
+    programs, account = _programs(), _account()
+    assert programs is not None  # `missing` has looked
+    data = folder / "cluster"
+    data.mkdir()
+    folder.chmod(0o711)
+    if account is not None:
+        shutil.chown(data, account)
+    _as_user(
+        [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
+        account,
+    )
+    options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in _SETTINGS.items())
+    control: list[str | Path] = [programs / "pg_ctl", "-D", data, "-w"]
+    _as_user([*control, "-l", data / "server.log", "-o", f"{options} -k {data}", "start"], account)
+    try:
+        yield _Database(str(programs / "psql"), data)
+    finally:
+        _as_user([*control, "-m", "immediate", "stop"], account)
+
+
+def _as_user(command: Sequence[str | Path], account: str | None) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, user=account, cwd="/", capture_output=True, text=True, check=False, env=_environment()
+    )
+    if done.returncode:
+        raise PeerFailedError(f"{Path(words[0]).name}: {(done.stderr or done.stdout).strip()[-500:]}")
+
+
+def _environment() -> dict[str, str]:
+    """Ours, less what would send PostgreSQL's programs to another server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+def _load(database: _Database, case: Case, folder: Path) -> None:
+    """Make the schema, load regions and objects, and put the answers after step `fill` into `change`."""
+    last = case.table(1, case.fill)
+    newest = np.unique(last["oid"].to_numpy()[::-1], return_index=True)[1]
+    objects = last.take(len(last) - 1 - newest).select(["oid", "x", "y"])
+    write_csv(case.regions(), folder / "regions.csv")
+    write_csv(objects, folder / "objects.csv")
+    script = folder / "load.sql"
+    script.write_text(f"""
+{_SCHEMA.read_text()}
+CREATE TEMP TABLE square (id int, x1 float8, y1 float8, x2 float8, y2 float8);
+CREATE TEMP TABLE place (oid bigint, x float8, y float8);
+\\copy square FROM '{folder}/regions.csv' CSV
+\\copy place FROM '{folder}/objects.csv' CSV
+INSERT INTO region SELECT id, ST_MakeEnvelope(x1, y1, x2, y2) FROM square;
+CREATE INDEX ON region USING gist (area);
+INSERT INTO object SELECT oid, ST_Point(x, y) FROM place;
+VACUUM ANALYZE region;
+VACUUM ANALYZE object;
+INSERT INTO change
+  SELECT {case.fill}, r.id, o.oid, 1 FROM object o JOIN region r ON ST_Intersects(r.area, o.at);
+""")
+    database.run("-f", str(script))
+
+
+def _script(case: Case, folder: Path, steps: tuple[int, int], half: int) -> Path:
+    """Write one connection's share of steps (the last one excluded): a COPY a step."""
+    lines = []
+    for step in range(*steps):
+        file = folder / f"step-{step}-{half}.csv"
+        write_csv(case.share(step, step, half, CONNECTIONS), file)
+        lines.append(f"\\copy report FROM '{file}' CSV")
+    script = folder / f"from-{steps[0]}-{half}.sql"
+    script.write_text("\n".join(lines) + "\n")
+    return script
+
+
+def _changes(database: _Database, folder: Path) -> Updates:
+    file = folder / "changes.csv"
+    database.run("-c", f"\\copy change TO '{file}' CSV")
+    if not file.stat().st_size:
+        return NONE
+    names = ["step", "query", "oid", "op"]
+    table = pa_csv.read_csv(file, read_options=pa_csv.ReadOptions(column_names=names))
+    return updates(*(table[name].to_numpy() for name in names))
+
+
+def _programs() -> Path | None:
+    """The folder of initdb, pg_ctl and psql: of the newest version, or on the PATH."""
+    homes = [
+        found
+        for folder in _FOLDERS
+        for found in Path(folder).parent.glob(f"{Path(folder).name}*/**/bin/initdb")
+    ]
+    on_path = shutil.which("initdb")
+    candidates = [*sorted(homes, reverse=True), *([Path(on_path).resolve()] if on_path else [])]
+    for initdb in candidates:
+        if all((initdb.parent / name).exists() for name in ("pg_ctl", "psql")):
+            return initdb.parent
+    return None
+
+
+def _extension() -> Path:
+    programs = _programs()
+    command = [str((programs or Path()) / "pg_config"), "--sharedir"]
+    share = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return Path(share) / "extension" / "postgis.control"
+
+
+def _account() -> str | None:
+    """Who runs the server: nobody else where this user is not root."""
+    import pwd
+
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next((name for name in ("postgres", "nobody") if name in names), None)
