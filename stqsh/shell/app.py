@@ -15,6 +15,7 @@ from stqsh.shell.guard import error_text, init_file, painted, write_traceback
 from stqsh.shell.interrupts import Interrupted, forcible, over_echo
 from stqsh.shell.obituary import death_text
 from stqsh.shell.opening import is_new, profile_script
+from stqsh.shell.patience import Patience
 from stqsh.shell.prompt import Terminal
 from stqsh.shell.scripts import Block, is_command, read_scripts, script_text
 from stqsh.shell.showing import Showing
@@ -162,25 +163,38 @@ class Shell:
         watch, numbers = Stopwatch(self.console), [1]
         interrupted = Interrupted(session)
 
+        patience = Patience(self.showing.status_screen, self._alive)
+
         def begins(number: int) -> None:
             watch.begin()
+            patience.begin(block.statements[number - 1].text)
             numbers.append(number)
             interrupted.begin(block.statements, number)
 
         goes_on = True
         try:
-            for outcome in session.execute(block.statements, file=block.file, on_statement=begins):
-                asked = block.statements[numbers[-1] - 1].format
-                goes_on = self.showing.outcome(session, outcome, numbers[-1], asked)
-                if not goes_on:
-                    self._greet(interrupted.rest_text())
-                    break
+            with patience:
+                for outcome in session.execute(block.statements, file=block.file, on_statement=begins):
+                    patience.heard()
+                    asked = block.statements[numbers[-1] - 1].format
+                    goes_on = self.showing.outcome(session, outcome, numbers[-1], asked)
+                    if not goes_on:
+                        self._greet(interrupted.rest_text())
+                        break
         except KeyboardInterrupt:
             self.showing.text(over_echo(interrupted.text()))
             goes_on = False
         watch.done()
         self._backstage.look()
         return goes_on
+
+    def _alive(self) -> str:
+        """What the session does, as of the last look: for a status line."""
+        from stqsh.shell.status import READY, status_text
+
+        glance = self._backstage.glance
+        is_at_work = glance.engine == READY and glance.progress is not None
+        return status_text(glance.progress) if is_at_work and glance.progress else glance.engine
 
     def _greet(self, text: str) -> None:
         if text and not self.console.quiet:

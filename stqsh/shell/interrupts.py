@@ -133,6 +133,8 @@ class Watch:
             return
         if self.restore is not None:
             self.restore()
+        elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            os.write(sys.stdout.fileno(), b"\r\x1b[J\x1b[?25h")  # a status line hides the cursor
         say(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 PROMPT = "stqsh> "
 CONTINUATION = "    -> "
+_SESSION, _ENGINE = 9, 1
+"""What these weigh among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 BARE_WORDS = ("help", "quit", "exit")
 """What people type without a semicolon."""
 
@@ -142,18 +145,30 @@ def open_history(path: Path) -> History:
 def toolbar(glance: Glance) -> StyleAndTextTuples:
     """The line at the bottom; a dead engine stands out."""
     return [
-        ("class:bottom-toolbar.failed" if glance.failed else "class:bottom-toolbar", toolbar_text(glance))
+        (
+            "class:bottom-toolbar.failed" if glance.failed else "class:bottom-toolbar",
+            toolbar_text(glance, shutil.get_terminal_size().columns),
+        )
     ]
 
 
-def toolbar_text(glance: Glance) -> str:
-    """Session, engine, step, clock, lag."""
-    parts = [glance.session, glance.engine]
-    if glance.ready and glance.progress is not None and glance.progress.step:
-        from stqsh.shell.status import status_text
+def toolbar_text(glance: Glance, width: int | None = None) -> str:
+    """Session, engine, step, clock, rate, lag, shedding: on a narrow terminal what matters most of it."""
+    if not glance.ready or glance.progress is None or not glance.progress.step:
+        return f" {glance.session}  |  {glance.engine}"
+    from stqsh.shell.status import status_parts
 
-        parts.append(status_text(glance.progress))
-    return " " + "  |  ".join(parts)
+    parts = [(_SESSION, glance.session), (_ENGINE, glance.engine), *status_parts(glance.progress)]
+    while len(parts) > 1 and width is not None and len(_joined(parts)) >= width:
+        parts.remove(min(parts, key=lambda part: part[0]))
+    return _joined(parts)
+
+
+def _joined(parts: list[tuple[int, str]]) -> str:
+    """A bar behind the session and the engine, blanks between what the session does."""
+    named = [text for weight, text in parts if weight in (_SESSION, _ENGINE)]
+    doing = "  ".join(text for weight, text in parts if weight not in (_SESSION, _ENGINE))
+    return " " + "  |  ".join(filter(None, [*named, doing]))
 
 
 def colour_depth() -> ColorDepth | None:

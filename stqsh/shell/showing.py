@@ -3,6 +3,7 @@ r"""How the shell shows what statements answer: on the terminal (or in a pager),
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -29,6 +30,13 @@ class Showing:
     def text(self, text: str) -> None:
         """Show some text, however long."""
         print(folded(text, width_of(sys.stdout)), flush=True)
+
+    def status_screen(self) -> Screen:
+        """Where a status line may stand while an answer is waited for."""
+        from stqsh.shell.screen import Screen
+
+        visible = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=visible)
 
     def paged(self, text: str) -> None:
         """Show some text, a long one in the pager."""

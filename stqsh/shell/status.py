@@ -44,11 +44,19 @@ def status_text(progress: Progress) -> str:
     """Step, clock, rate and lag in one line."""
     if progress.step == 0:
         return "no step yet"
-    parts = [f"step {grouped(progress.step)}", clock_text(progress)]
-    if rate_text(progress):
-        parts.append(rate_text(progress))
-    parts += [lag_text(progress), shedding_part(progress)]
-    return "  ".join(part for part in parts if part)
+    return "  ".join(text for _, text in status_parts(progress))
+
+
+def status_parts(progress: Progress) -> list[tuple[int, str]]:
+    """The parts of that line, each with its weight: where there is no room, those that weigh least go."""
+    parts = [
+        (5, f"step {grouped(progress.step)}"),
+        (4, clock_text(progress)),
+        (2, rate_text(progress)),
+        (7, lag_text(progress)),
+        (8, shedding_part(progress)),
+    ]
+    return [part for part in parts if part[1]]
 
 
 def shedding_part(progress: Progress) -> str:

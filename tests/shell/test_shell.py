@@ -197,6 +197,14 @@ def test_the_toolbar_has_session_engine_step_clock_and_lag() -> None:
     )
 
 
+def test_a_narrow_toolbar_keeps_what_matters_most() -> None:
+    progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats={"playing": True, "lag_s": 0.25})
+    glance = Glance("mine", "engine ready", progress, ready=True)
+    assert toolbar_text(glance, 60) == " mine  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
+    assert toolbar_text(glance, 40) == " mine  |  step 12  lag 0.2 s"
+    assert toolbar_text(glance, 5) == " mine"
+
+
 def completions(text: str) -> list[str]:
     glance = Glance(
         "mine",
