@@ -11,7 +11,7 @@ from stqsh.core.clock import NEVER
 from stqsh.core.kernels.cells import ObjectCells, RectCells, link_rect, move_object, no_rects, unlink_rect
 from stqsh.core.kernels.distance import EARTH_M, circle_box, distance
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 from stqsh.core.kernels.sightings import Sightings, copied, no_sightings, saw
 from stqsh.core.kernels.stationary import IS, WAS, Lattice, Lives, cell_of, cover, lives_at, within
 
@@ -88,9 +88,12 @@ class Movers(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Where it all happens: the grid, when each query lives, and how distances count."""
+    """Where it all happens: the grid of the objects' cells, a coarser one for the lists of regions and from
+    how many of its cells on a region is large; when each query lives, and how distances count.
+    """
 
     lattice: Lattice
+    coarse: Lattice
     large: int
     lives: Lives
     planar: bool
@@ -128,10 +131,10 @@ def follow_movers(
     cells of the regions that moved (Algorithm 4). So cost follows what is near; empty steps cost
     nothing.
     """
-    side, count = field.lattice.side, len(objects.cell)
+    side, count = field.coarse.side, len(objects.cell)
     lists = no_rects(side * side, len(movers.query))
     for m in range(len(movers.query)):
-        lists = link_rect(lists, np.int32(m), movers.now[m], field.lattice, field.large)
+        lists = link_rect(lists, np.int32(m), movers.now[m], field.coarse, field.large)
     ground = Ground(objects, np.arange(count).astype(np.int32), np.full(count, -1, np.int32))
     changed = np.empty(len(movers.query), np.int32)
     seen, used = no_sightings(np.int64(1024)), np.int64(0)
@@ -192,9 +195,9 @@ def _relink(lists: RectCells, changed: Array, movers: Movers, field: Field) -> R
     for m in changed:
         past, now = movers.past[m], movers.now[m]
         gone = np.isnan(past[0]) or np.isnan(now[0])
-        if gone or cover(past, field.lattice) != cover(now, field.lattice):
+        if gone or cover(past, field.coarse) != cover(now, field.coarse):
             unlink_rect(lists, m)
-            lists = link_rect(lists, m, now, field.lattice, field.large)
+            lists = link_rect(lists, m, now, field.coarse, field.large)
     return lists
 
 
@@ -206,12 +209,12 @@ def _leave(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene
     """
     movers, field = scene
     seen, used = out
-    past, now, radius, large = movers.past, movers.now, movers.radius, field.lattice.side**2
+    past, now, radius, large = movers.past, movers.now, movers.radius, field.coarse.side**2
     for e in range(span[0], span[1]):
         ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
         if np.isnan(ox):
             continue
-        own = lists.head[cell_of(ox, oy, field.lattice)]
+        own = lists.head[cell_of(ox, oy, field.coarse)]
         for head in (own, lists.head[large]):
             entry = head
             while entry:
@@ -236,12 +239,12 @@ def _enter(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene
     """The queries that did not have the objects of a step's events, and get them, by the cells they enter."""
     movers, field = scene
     seen, used = out
-    past, now, radius, large = movers.past, movers.now, movers.radius, field.lattice.side**2
+    past, now, radius, large = movers.past, movers.now, movers.radius, field.coarse.side**2
     for e in range(span[0], span[1]):
         ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
         if np.isnan(nx):
             continue
-        own = lists.head[cell_of(nx, ny, field.lattice)]
+        own = lists.head[cell_of(nx, ny, field.coarse)]
         for head in (own, lists.head[large]):
             entry = head
             while entry:
@@ -271,31 +274,60 @@ def _act(events: Events, span: tuple[Int, Int], ground: Ground, number: Int, fie
         ground.acted[o] = number
 
 
+@inlined
+def _look(
+    whose: tuple[Int, Int, Int],
+    when: tuple[Int, Int],
+    boxes: tuple[Array, Array],
+    ground: Ground,
+    scene: Scene,
+    out: Found,
+) -> Found:
+    """Who of a cell is in the first box and not in the other; each with its centre, as in `Movers`.
+
+    whose: a mover, the flag of who is found, the cell.
+    """
+    movers, field = scene
+    (m, flag, cell), (step, number), (one, other), (seen, used) = whose, when, boxes, out
+    query, radius, planar = movers.query[m], movers.radius[m], field.planar
+    o = ground.cells.head[cell] - 1
+    while o >= 0:
+        x, y = ground.cells.x[o], ground.cells.y[o]
+        if ground.acted[o] != number and within(x, y, one[0], one[1], one[2], one[3]):
+            mine = not beyond(x, y, radius, (one[4], one[5]), planar)
+            stays = within(x, y, other[0], other[1], other[2], other[3])
+            if mine and not (stays and not beyond(x, y, radius, (other[4], other[5]), planar)):
+                whom = (np.int64(-1), query, np.int64(flag))
+                seen = saw(seen, used, whom, (step, np.int32(o), ground.version[o]))
+                used += 1
+        o = ground.cells.next[o] - 1
+    return seen, used
+
+
 @kernel
 def _sweep(m: Int, when: tuple[Int, Int], ground: Ground, scene: Scene, out: Found) -> Found:
-    """The objects that did nothing in a step, and that a region lost or gained by moving itself."""
+    """The objects that did nothing in a step, and that a region lost or gained by moving itself.
+
+    Cells between the first and the last that the other rectangle touches lie within it: whoever is there
+    stays, so they are passed over.
+    """
     movers, field = scene
-    step, number = when
-    cells, query, radius, planar = ground.cells, movers.query[m], movers.radius[m], field.planar
     seen, used = out
     for flag in (WAS, IS):
-        one, other = (movers.past, movers.now) if flag == WAS else (movers.now, movers.past)
-        if np.isnan(one[m, 0]):
+        one, other = (movers.past[m], movers.now[m]) if flag == WAS else (movers.now[m], movers.past[m])
+        if np.isnan(one[0]):
             continue
-        a1, b1, a2, b2, a, b = one[m, 0], one[m, 1], one[m, 2], one[m, 3], one[m, 4], one[m, 5]
-        c1, d1, c2, d2, c, d = other[m, 0], other[m, 1], other[m, 2], other[m, 3], other[m, 4], other[m, 5]
-        first, last, bottom, top = cover(one[m], field.lattice)
+        first, last, bottom, top = cover(one, field.lattice)
+        left, right, low, high = last, last, top, top
+        if movers.radius[m] < 0 and not np.isnan(other[0]):
+            left, right, low, high = cover(other, field.lattice)
         for row in range(bottom, top + 1):
-            for column in range(first, last + 1):
-                o = cells.head[row * field.lattice.side + column] - 1
-                while o >= 0:
-                    x, y = cells.x[o], cells.y[o]
-                    mine = within(x, y, a1, b1, a2, b2) and not beyond(x, y, radius, (a, b), planar)
-                    if mine and ground.acted[o] != number:
-                        stays = within(x, y, c1, d1, c2, d2) and not beyond(x, y, radius, (c, d), planar)
-                        if not stays:
-                            whom = (np.int64(-1), query, np.int64(flag))
-                            seen = saw(seen, used, whom, (step, np.int32(o), ground.version[o]))
-                            used += 1
-                    o = cells.next[o] - 1
+            column = first
+            while column <= last:
+                if left < column < right and low < row < high:
+                    column = right
+                    continue
+                cell = row * field.lattice.side + column
+                seen, used = _look((m, flag, cell), when, (one, other), ground, scene, (seen, used))
+                column += 1
     return seen, used

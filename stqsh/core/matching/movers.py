@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.cells import ObjectCells, fill_objects
+from stqsh.core.kernels.distance import EARTH_M
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.moving import Field, Movers, follow_movers
 from stqsh.core.kernels.stationary import Lattice, Lives, Pairs
@@ -16,7 +17,7 @@ from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.queries import ACTIVE, CIRCLE
 from stqsh.core.objects.events import follows_objects
 from stqsh.core.objects.movement import by_step, joined
-from stqsh.core.regions.grid import large_from, lattice_over
+from stqsh.core.regions.grid import large_from, lattice_over, suitable_side
 
 Array = npt.NDArray[Any]
 
@@ -24,6 +25,8 @@ _MAX_SIDE = 256
 _OBJECTS_A_CELL = 2
 _OUTGROWN = 4
 """Cells are laid anew once there are so many times as many objects."""
+_FARTHEST = 0.01
+"""The cosine of the latitude from which on regions are not taken to be wider."""
 
 
 def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[Pairs, Events]:
@@ -38,10 +41,12 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
         cells.release()
         return Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8))), events
     lattice, objects = cells.open(events)
-    field = Field(lattice, large_from(lattice.side), lives, context.planar)
+    movers = _movers(context, at)
+    coarse = _coarse(lattice, movers, context.planar)
+    field = Field(lattice, coarse, large_from(coarse.side), lives, context.planar)
     order = np.argsort(events.step, kind="stable")
     turns = by_step(batch.focal.events, np.argsort(batch.focal.events.step, kind="stable"))
-    seen = follow_movers(by_step(events, order), turns, objects, _movers(context, at), field)
+    seen = follow_movers(by_step(events, order), turns, objects, movers, field)
     lone = np.flatnonzero(seen.event < 0)
     x, y = np.zeros(len(lone)), np.zeros(len(lone))  # present, wherever that is
     version = seen.version[lone]
@@ -70,6 +75,24 @@ def _movers(context: RegionContext, at: Array) -> Movers:
         start=start.astype(np.int32),
         member=np.argsort(focal, kind="stable").astype(np.int32),
     )
+
+
+def _coarse(lattice: Lattice, movers: Movers, planar: bool) -> Lattice:
+    """A grid over the same ground for the lists of regions, which are made anew in each batch: as fine as the
+    regions are large, where that of the objects is as fine as there are many.
+    """
+    rounds, margin = movers.radius >= 0, np.fmax(movers.reach, 0)
+    wide, high = (
+        np.where(rounds, 2 * movers.radius, sides + 2 * margin) for sides in (movers.xdist, movers.ydist)
+    )
+    x, y = lattice.x0 + lattice.side / lattice.per_x, lattice.y0 + lattice.side / lattice.per_y
+    if not planar:
+        wide, high = np.degrees(wide / EARTH_M), np.degrees(high / EARTH_M)
+        wide /= max(np.cos(np.radians((lattice.y0 + y) / 2)), _FARTHEST)
+    none = np.zeros(len(wide))
+    bounds = [lattice.x0, lattice.y0, x, y]
+    side = suitable_side(np.column_stack([none, none, wide, high]), bounds)
+    return lattice_over(none[:0], none[:0], side, bounds)
 
 
 class CellStore:

@@ -79,13 +79,16 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
         bounds_of = lattice_over(rects[:, 0::2].ravel(), rects[:, 1::2].ravel(), 1)
         width, height = 1 / bounds_of.per_x, 1 / bounds_of.per_y
         bounds = [bounds_of.x0, bounds_of.y0, bounds_of.x0 + width, bounds_of.y0 + height]
-    side = _suitable_side(rects, bounds)
+    side = suitable_side(rects, bounds)
     lattice = lattice_over(rects[:0, 0], rects[:0, 0], side, bounds)
     return lattice, list_rects(rects, tag, lattice, large_from(side))
 
 
-def _suitable_side(rects: Array, bounds: list[float]) -> int:
-    """So many cells that the middle rectangle is a few cells wide, within reason for their number."""
+def suitable_side(rects: Array, bounds: list[float]) -> int:
+    """So many cells that the middle rectangle is a few cells wide, within reason for their number.
+
+    rects: float64 (n, 4), wherever they are: only how wide and high they are counts.
+    """
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):
         return 1
