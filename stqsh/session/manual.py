@@ -22,7 +22,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
         listed = two_columns([(one.name, one.help) for one in STATEMENTS], width)
         parts = two_columns([(one.name, one.help) for one in PARTS], width)
         return f"{listed}\n\nParts of them\n\n{parts}\n\nHELP statement; tells more. A statement ends with ;"
-    return "\n\n".join(_page(entry) for entry in _found(wanted))
+    return "\n\n".join(_page(entry, width) for entry in _found(wanted))
 
 
 def _found(wanted: str) -> list[Entry]:
@@ -42,14 +42,14 @@ def _found(wanted: str) -> list[Entry]:
     return found
 
 
-def _page(entry: Entry) -> str:
+def _page(entry: Entry, width: int) -> str:
     blocks = [
-        f"{entry.name}: {entry.help}",
-        _indented(entry.syntax),
-        *([entry.more] if entry.more else []),
+        _filled(f"{entry.name}: {entry.help}", width),
+        _filled(entry.syntax, width, "  "),
+        *([_filled(" ".join(entry.more.split()), width)] if entry.more else []),
         "for example",
-        _indented(f"{entry.example};"),
-        f"cost: {entry.cost}",
+        _filled(f"{entry.example};", width, "  "),
+        _filled(f"cost: {entry.cost}", width),
     ]
     if not is_built(entry):
         blocks.insert(1, "not supported yet")
@@ -78,5 +78,20 @@ def two_columns(rows: list[tuple[str, str]], width: int) -> str:
     return "\n".join(blocks)
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+def _filled(text: str, width: int, indent: str = "") -> str:
+    """Each line folded between words where it is too long; what goes on is indented further if it was."""
+    import textwrap
+
+    further = indent * 3
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(20, width - 1),
+            initial_indent=indent,
+            subsequent_indent=further,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+        for line in text.splitlines()
+    )

@@ -10,6 +10,7 @@ import stqsh
 from stqsh.errors import StqshError
 from stqsh.lang.manual import ALL, IN_ORDER
 from stqsh.lang.parse import parse
+from stqsh.session import manual
 from stqsh.session.actions import ACTIONS
 from stqsh.session.following import Following
 from stqsh.session.manual import is_built
@@ -24,8 +25,15 @@ def test_help_lists_all_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
+def test_a_page_fits_the_terminal_and_loses_no_word(entry: stqsh.lang.manual.Entry) -> None:
+    page = manual.help_text(entry.name.lower(), 60)
+    assert max(map(len, page.splitlines())) <= 60
+    assert page.split() == manual.help_text(entry.name.lower(), 1000).split()
+
+
+@pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
 def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.manual.Entry) -> None:
-    page = help_text(entry.name.lower())
+    page = manual.help_text(entry.name.lower(), 1000)
     assert all(line in page for line in entry.syntax.splitlines())
     assert f"{entry.example.splitlines()[-1]};" in page
     assert f"cost: {entry.cost}" in page
