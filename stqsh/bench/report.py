@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 #: Columns of a table that goes to a file.
-_WIDTH = 140
+_WIDTH = 150
 
 
 def answer(result: Result) -> None:
@@ -39,7 +39,7 @@ def show(
     """Print rows as a table; `columns` maps a row's key to its heading; `spread`: keys shown with theirs."""
     table = Table(title=title, title_justify="left")
     for heading in columns.values():
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*(cell(row.get(key), spread=key in spread) for key in columns))
     console().print(table)
