@@ -134,8 +134,10 @@ class Following:
             over = self._is_over(progress)
             for updates in reader.poll(self.link.progress().batch if over else progress.batch):
                 yield from self._show(updates, first)
+                if self._full():  # the rest of a long log is not read
+                    return
             self._look()
-            if over or self._full():
+            if over:
                 return
             if self.on_idle is not None:
                 self.on_idle(progress)

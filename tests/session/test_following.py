@@ -59,6 +59,22 @@ def test_only_and_limit(link, deliver, query):
     assert shown(Following(query, limited, link)) == [(2, "-", "a")]
 
 
+def test_a_limit_that_is_reached_reads_no_further(link, deliver, query, monkeypatch):
+    for step in (1, 2, 3, 4):
+        deliver((step, query.id, 1, 0, (f"a{step}", 0.0)))
+    read, poll = [], UpdateReader.poll
+
+    def counted(reader, up_to):
+        for updates in poll(reader, up_to):
+            read.append(updates)
+            yield updates
+
+    monkeypatch.setattr(UpdateReader, "poll", counted)
+    limited = TailOptions(from_step=0, limit=2)
+    assert shown(Following(query, limited, link)) == [(1, "+", "a1"), (2, "+", "a2")]
+    assert sum(updates.table.num_rows for updates in read) < 4
+
+
 def test_in_a_script_a_tail_ends_when_no_step_is_coming(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     tail = Following(query, TailOptions(from_step=0), link, until_idle=True)
