@@ -178,6 +178,12 @@ KEYS: tuple[Key, ...] = (
         _count,
         lambda: 2_000_000,
     ),
+    Key(
+        "engine.spool_bytes",
+        "payloads of so many bytes go through files, not through Spark, where all runs on one machine",
+        _count,
+        lambda: 16_384,
+    ),
     Key("shell.autoplay", "streams made in the shell play at once", _flag, lambda: True, ("true", "false")),
     Key(
         "shell.format",

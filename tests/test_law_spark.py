@@ -13,6 +13,7 @@ from stqsh.session.client import connect
 
 CASES = 6
 MAX_RECORDS = {1: 400_000, 2: 7, 4: 1, 7: 400_000}
+SPOOL_BYTES = {1: 16_384, 2: 1, 4: 16_384, 7: 1}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,7 @@ def test_spark_prints_the_same_bytes_on_any_number_of_slots(
 ) -> None:
     monkeypatch.setenv("STQSH_ENGINE_SLOTS", str(slots))
     monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", str(MAX_RECORDS[slots]))
+    monkeypatch.setenv("STQSH_ENGINE_SPOOL_BYTES", str(SPOOL_BYTES[slots]))
     file = together.write(tmp_path)
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
         assert run_script(session, file.read_text(encoding="utf-8"), file) == reference

@@ -148,6 +148,7 @@ def run_while_killing(session: Session, running: Running, draw: random.Random) -
 
 def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "80")
+    monkeypatch.setenv("STQSH_ENGINE_SPOOL_BYTES", "1")  # all payloads by name, as large ones go
     script = Together([seeded_case(11), seeded_events(12), significant_script(13, steps=STEPS)], [1, 1, 1])
     file = script.write(tmp_path)
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from stqsh.core.chunks import Chunk
     from stqsh.engine.plan import Planner
+    from stqsh.engine.spool import Spool
     from stqsh.engine.tasks import Task
 
 #: A file of this name in the home holds further batches back: the engine is stopping.
@@ -36,7 +37,8 @@ class StqshSource(DataSource):
     """One source for the control log, the clock and all streams.
 
     Options: `home` (the session's directory), `slots`, `max_records` and `max_bytes` (of a batch), `boot`
-    (names this start of the query, whose first batch moves nothing but brings everything up).
+    (names this start of the query, whose first batch moves nothing but brings everything up), `transit` (the
+    folder for payloads of `spool_bytes` and more, see `stqsh.engine.spool`; none: they go through Spark).
     """
 
     @classmethod
@@ -50,9 +52,15 @@ class StqshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Give the reader that lives as long as the query."""
+        from stqsh.engine.spool import Spool
+
         options = self.options
         numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
-        return StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
+        reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
+        if options.get("transit"):
+            least = int(options["spool_bytes"])
+            reader.spool = Spool(Path(options["home"]), Path(options["transit"]), least)
+        return reader
 
 
 class TaskPartition(InputPartition):
@@ -67,8 +75,11 @@ class StqshReader(DataSourceStreamReader):
     """Answer Spark's questions with a planner, which is made where it is first asked.
 
     It is made from `home` and `numbers`: slots, then what a batch takes at the most, in records and in bytes.
-    An offset is the planner's, with one more entry: the `boot` that it was made in.
+    An offset is the planner's, with one more entry: the `boot` that it was made in. `spool`: where large
+    payloads are put, if they may go by name.
     """
+
+    spool: Spool | None = None
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -113,15 +124,19 @@ class StqshReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
+        from stqsh.engine.again import again_of
         from stqsh.engine.garbage import settle_after_task
         from stqsh.engine.rows import in_groups, to_batch
+        from stqsh.engine.spool import writing
         from stqsh.engine.tasks import chunks
 
         assert isinstance(partition, TaskPartition)
         begun = time.perf_counter_ns()
         slots = self._numbers[0]
-        for some in in_groups(chunks(partition.task)):
-            yield to_batch(some, slots)
+        task = partition.task
+        with writing(self.spool, "source") as outgoing:
+            for some in in_groups(outgoing.put(chunk, again_of(task, chunk)) for chunk in chunks(task)):
+                yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000
         yield to_batch([_timing(partition.task, took_us)], slots)
         settle_after_task()

@@ -181,8 +181,8 @@ def merged_sizes(chunks: list[Chunk]) -> dict[int, int]:
     """Give the answer sizes by query; each query is told by one slot only."""
     sizes: dict[int, int] = {}
     for chunk in chunks:
-        columns = unpack(chunk.payload).to_pydict()
-        sizes |= dict(zip(columns["query"], columns["size"], strict=True))
+        queries, counts = (column.to_numpy().tolist() for column in unpack(chunk.payload).columns)
+        sizes |= dict(zip(queries, counts, strict=True))
     return sizes
 
 

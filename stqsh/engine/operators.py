@@ -20,14 +20,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
     from stqsh.engine.slotstate import Fold
+    from stqsh.engine.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where operators work: the number of slots, and the folders of the arena on this machine."""
+    """Where operators work: the number of slots, and the folders of the arena on this machine.
+
+    home: the session's directory, with the replay stores that slots' logs name. spool: where large payloads
+    lie if driver and workers share the machine; None: they go through Spark.
+    """
 
     slots: int
     arena: tuple[Path, ...]
+    home: Path | None = None
+    spool: Spool | None = None
 
 
 def with_operator(chunks: DataFrame, fold: Fold, place: Place) -> DataFrame:

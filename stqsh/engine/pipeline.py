@@ -13,6 +13,7 @@ from stqsh.engine.deliver import Deliver
 from stqsh.engine.folds import AGGREGATE, EVALUATE
 from stqsh.engine.operators import Place, with_operator
 from stqsh.engine.settings import EngineSettings
+from stqsh.engine.spool import Spool
 from stqsh.session.home import SessionHome
 
 
@@ -23,7 +24,12 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver)
     it.
     """
     home = SessionHome(settings.home)
-    place = Place(settings.slots, arena_folders(home))
+    folders = arena_folders(home)
+    spool = Spool(home.path, folders[0] / "spool", settings.spool_bytes) if settings.local else None
+    if spool is not None:
+        spool.prepare()
+    deliver.spool = spool
+    place = Place(settings.slots, folders, home.path, spool)
     spark.dataSource.register(StqshSource)
     chunks = (
         spark.readStream.format(StqshSource.name())
@@ -32,6 +38,8 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver)
         .option("max_records", settings.max_records)
         .option("max_bytes", settings.max_bytes)
         .option("boot", uuid.uuid4().hex)
+        .option("transit", "" if spool is None else str(spool.transit))
+        .option("spool_bytes", settings.spool_bytes)
         .load()
     )
     for fold in (EVALUATE, AGGREGATE):

@@ -16,7 +16,7 @@ class EngineSettings:
     """What an engine is started with.
 
     The session's home, Spark's master URL, the number of slots, the memory of the driver, the most records of
-    a batch, and further options for Java.
+    a batch, the least bytes of a payload that goes through a file, and further options for Java.
     """
 
     home: Path
@@ -24,6 +24,7 @@ class EngineSettings:
     slots: int = 2
     memory: str = "2g"
     max_records: int = 2_000_000
+    spool_bytes: int = 16_384
     java_options: tuple[str, ...] = ()
 
     @staticmethod
@@ -35,6 +36,7 @@ class EngineSettings:
             slots=profile.number("engine.slots"),
             memory=profile.text("engine.memory"),
             max_records=profile.number("engine.max_records_per_batch"),
+            spool_bytes=profile.number("engine.spool_bytes"),
         )
 
     def with_slots(self, slots: int) -> EngineSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from stqsh.core.chunks import Chunk
 from stqsh.core.slot.state import SlotState, restore, snapshot
 from stqsh.engine.arena import Arena
 from stqsh.engine.persist import Meta, SlotStore
+
+Remade = Callable[[list[Chunk]], list[Chunk]]
 
 
 class Fold(Protocol):
@@ -51,15 +54,22 @@ _warm: dict[tuple[str, str], _Warm] = {}
 
 
 class SlotKeeper:
-    """Keeps the state of one slot of one operator, in the state store, and cached in the arena."""
+    """Keeps the state of one slot of one operator, in the state store, and cached in the arena.
 
-    def __init__(self, fold: Fold, slot: int, store: SlotStore, arena: Arena) -> None:
+    remade: gives a batch from the log with all its content, where the log holds less.
+    """
+
+    def __init__(
+        self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade = lambda logged: logged
+    ) -> None:
         self._fold, self._slot, self._store, self._arena = fold, slot, store, arena
+        self._remade = remade
         self._key = (str(arena.folders[0]), arena.name)
 
-    def advance(self, chunks: list[Chunk]) -> tuple[list[Chunk], Costs]:
+    def advance(self, chunks: list[Chunk], logged: list[Chunk] | None = None) -> tuple[list[Chunk], Costs]:
         """Fold a batch into the state, and keep it: in the state store first, then in the arena.
 
+        logged: the batch as the log is to hold it; by default, as it is.
         What the state store gets becomes true only when Spark commits the task; the arena may be ahead of it
         then, and is seen to be by its stamp.
         """
@@ -71,7 +81,7 @@ class SlotKeeper:
             opened = time.perf_counter_ns()
             sent = self._fold.apply(state, chunks)
             folded = time.perf_counter_ns()
-            meta = self._keep(meta, chunks, state, (folded - opened) // 1000)
+            meta = self._keep(meta, logged or chunks, state, (folded - opened) // 1000)
             state.settle(self._arena.trim)
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm[self._key] = _Warm(meta.stamp, state, self._arena)
@@ -101,7 +111,7 @@ class SlotKeeper:
         pieces = self._store.read_snapshot()
         state = restore(pieces, self._arena) if pieces else SlotState.fresh(self._slot, self._arena)
         for chunks in self._store.read_log():
-            self._fold.apply(state, chunks)
+            self._fold.apply(state, self._remade(chunks))
         return state
 
     def _keep(self, meta: Meta, chunks: list[Chunk], state: SlotState, fold_us: int) -> Meta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -11,12 +12,14 @@ import pyarrow as pa
 
 from stqsh.core.chunks import Chunk, in_order, pack, pack_json, unpack
 from stqsh.core.telling.partials import is_partial
+from stqsh.engine.again import for_log, remade
 from stqsh.engine.arena import Arena
 from stqsh.engine.garbage import settle_after_task
 from stqsh.engine.persist import SlotStore
 from stqsh.engine.rows import from_frames, in_groups, to_frame
 from stqsh.engine.schema import TIMING
-from stqsh.engine.slotstate import Costs, Fold, SlotKeeper
+from stqsh.engine.slotstate import Costs, Fold, Remade, SlotKeeper
+from stqsh.engine.spool import opened, writing
 
 if TYPE_CHECKING:
     from stqsh.engine.operators import Place
@@ -28,12 +31,21 @@ def fold_slot(
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
     slot, taken, sent = parted(fold, list(from_frames(frames)))
     if taken:
-        arena = Arena(place.arena, f"{fold.name}-{slot}")
-        answers, costs = SlotKeeper(fold, slot, store, arena).advance(taken)
-        sent += [*addressed(answers, place.slots), _timing(fold, taken[0], costs)]
+        name = f"{fold.name}-{slot}"
+        content = opened(taken, place.spool)
+        logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
+        keeper = SlotKeeper(fold, slot, store, Arena(place.arena, name), _remade(place))
+        answers, costs = keeper.advance(content, logged)
+        with writing(place.spool, name) as outgoing:
+            sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
+        sent.append(_timing(fold, taken[0], costs))
     for some in in_groups(sent):
         yield to_frame(some, place.slots)
     settle_after_task()
+
+
+def _remade(place: Place) -> Remade:
+    return partial(remade, place.home) if place.home is not None else lambda logged: logged
 
 
 def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:

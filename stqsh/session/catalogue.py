@@ -9,7 +9,14 @@ import orjson
 from stqsh.session.control import ControlDb
 from stqsh.session.records import AreaRow, QueryRow, StreamRow, TableRow
 
-_QUERY = "SELECT id, name, stream_id, spec, state, seq, size, since_us, owner, pattern FROM queries"
+SIZES_A_BUCKET = 512
+"""So many query ids share a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
+_SIZE = (
+    "CASE WHEN state = 'ended' THEN 0 ELSE coalesce("
+    f"(SELECT substr(content, id % {SIZES_A_BUCKET} * 4 + 1, 4) FROM sizes"
+    f" WHERE bucket = id / {SIZES_A_BUCKET}), size) END"
+)
+_QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
 _STREAM = "SELECT id, name, spec, dropped_seq FROM streams"
 _TABLE = "SELECT id, name, spec, dropped_seq FROM tables"
 _AREA = "SELECT id, name, spec, dropped_seq FROM areas"
@@ -100,19 +107,21 @@ def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
     return [name for (name,) in db.query(sql, area_id)]
 
 
-def live_queries(db: ControlDb) -> list[QueryRow]:
-    """The queries that are neither dropped nor ended, in the order of their registering."""
-    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id")]
+def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
+    """The queries that are neither dropped nor ended, in the order of their registering; the last `most`."""
+    rows = db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id DESC LIMIT ?", most)
+    return [_query(db, row) for row in reversed(rows)]
+
+
+def count_queries(db: ControlDb, stream_id: int | None = None) -> int:
+    """How many queries live, of all streams or of one."""
+    sql = f"SELECT count(*) FROM queries WHERE {_LIVE} AND (?1 IS NULL OR stream_id = ?1)"
+    return int(db.query(sql, stream_id)[0][0])
 
 
 def owned_queries(db: ControlDb) -> list[QueryRow]:
     """The live queries that belong to a client (SUBSCRIBE) and are to go with it."""
     return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
-
-
-def all_queries(db: ControlDb, after: int = 0) -> list[QueryRow]:
-    """Every query that ever was with an id beyond `after`, in the order of their registering."""
-    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE id > ? ORDER BY id", after)]
 
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
@@ -129,24 +138,33 @@ def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
     return _query(db, rows[0])
 
 
-class NameBook:
-    """Queries and streams by id for whoever reads the update log; reads each row once.
+class _Read(dict[int, QueryRow]):
+    """The queries that have been asked for, by id."""
 
-    What it remembers of a row is what never changes: name, stream and spec.
+    def __init__(self, db: ControlDb) -> None:
+        self._db = db
+
+    def __missing__(self, query_id: int) -> QueryRow:
+        self[query_id] = found = query_by_id(self._db, query_id)
+        return found
+
+
+class NameBook:
+    """Queries and streams by id for whoever reads the update log; reads each row once, when it is asked for.
+
+    What it remembers of a row is what never changes: name, stream and spec. `names` has those of all queries.
     """
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
-        self.queries: dict[int, QueryRow] = {}
+        self.queries: dict[int, QueryRow] = _Read(db)
         self.names: dict[int, str] = {}
         self._streams: dict[int, StreamRow] = {}
 
     def refresh(self) -> None:
-        """Read the queries that were registered since the last time."""
-        newest = next(reversed(self.queries), 0)
-        for query in all_queries(self._db, newest):
-            self.queries[query.id] = query
-            self.names[query.id] = query.name
+        """Read the names of the queries that were registered since the last time."""
+        newest = next(reversed(self.names), 0)
+        self.names.update(self._db.query("SELECT id, name FROM queries WHERE id > ? ORDER BY id", newest))
 
     def stream(self, stream_id: int) -> StreamRow:
         """A stream by its id, dropped or not."""
@@ -175,8 +193,12 @@ def _area(row: tuple[Any, ...]) -> AreaRow:
 
 
 def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
-    query_id, name, stream_id, spec, *rest, pattern_id = row
+    query_id, name, stream_id, spec, state, seq, size, *rest, pattern_id = row
+    if isinstance(size, bytes):
+        size = int.from_bytes(size, "little")
     if pattern_id is None:
-        return QueryRow(query_id, name, stream_id, orjson.loads(spec), *rest)
-    pattern = db.pattern(pattern_id)
-    return QueryRow(query_id, name, stream_id, pattern.spec_of(query_id, name, pattern.unpacked(spec)), *rest)
+        content = orjson.loads(spec)
+    else:
+        pattern = db.pattern(pattern_id)
+        content = pattern.spec_of(query_id, name, pattern.unpacked(spec))
+    return QueryRow(query_id, name, stream_id, content, state, seq, size, *rest)

@@ -60,7 +60,10 @@ _LAYOUT_3 = """
 CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
 ALTER TABLE queries ADD COLUMN pattern INTEGER;
 """
-_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3)
+_LAYOUT_4 = """
+CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
 """What each version adds to the one before it; a home of an older one is brought up when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
 _WITH_ID = frozenset({"create_stream", "create_table", "create_area", "register"})

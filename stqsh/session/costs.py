@@ -44,14 +44,16 @@ def _updates_in(file: Path) -> Counter[int]:
     import pyarrow as pa
 
     from stqsh.core.chunks import unpack
+    from stqsh.session.bulk import Bulk
 
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
     counted: Counter[int] = Counter()
-    kinds, payloads = chunks.column("kind").to_pylist(), chunks.column("payload").to_pylist()
-    for kind, payload in zip(kinds, payloads, strict=True):
-        if kind == "updates" and payload is not None:
-            ids, counts = np.unique(unpack(payload).column("query").to_numpy(), return_counts=True)
+    kinds, bulk = chunks.column("kind").to_pylist(), Bulk(file.parent)
+    for kind, payload in zip(kinds, chunks.column("payload"), strict=True):
+        if kind == "updates" and payload.is_valid:
+            updates = unpack(bulk.payload(payload))
+            ids, counts = np.unique(updates.column("query").to_numpy(), return_counts=True)
             counted.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
     return counted
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 
+from stqsh.session.catalogue import SIZES_A_BUCKET
 from stqsh.session.control import ControlDb, append
 from stqsh.session.records import Progress, Spec, StreamStatus
 
@@ -99,12 +100,25 @@ def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
 
 
 def record_sizes(control: ControlDb, sizes: Mapping[int, int]) -> None:
-    """Note how many rows the answers of live queries have."""
+    """Note how many rows the answers of queries have.
+
+    They stand in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
+    the table of queries took 0.4 s of a batch, this takes 0.012 s.
+    """
+    import numpy as np  # not before there is something to note: the shell reads progress, too
+
+    if not sizes:
+        return
+    queries, counts = (np.fromiter(some, np.int64, len(sizes)) for some in (sizes.keys(), sizes.values()))
+    order = np.argsort(queries)
+    queries, counts = queries[order], counts[order]
+    buckets, starts = np.unique(queries // SIZES_A_BUCKET, return_index=True)
     with control.transaction() as connection:
-        connection.executemany(
-            "UPDATE queries SET size = ? WHERE id = ? AND state IN ('active', 'paused')",
-            [(size, query) for query, size in sizes.items()],
-        )
+        for bucket, start, stop in zip(buckets.tolist(), starts, [*starts[1:], len(queries)], strict=True):
+            row = connection.execute("SELECT content FROM sizes WHERE bucket = ?", (bucket,)).fetchone()
+            content = np.zeros(SIZES_A_BUCKET, "<u4") if row is None else np.frombuffer(row[0], "<u4").copy()
+            content[queries[start:stop] % SIZES_A_BUCKET] = counts[start:stop]
+            connection.execute("INSERT OR REPLACE INTO sizes VALUES (?, ?)", (bucket, content.tobytes()))
 
 
 def append_found(control: ControlDb, found: Found) -> int:

@@ -1,7 +1,8 @@
 """The update log: what each batch delivered, one Arrow IPC file of chunks a batch, and its readers.
 
 Deliver writes `updates/%012d.arrow` under another name and renames it, so that a reader sees a whole
-file or none and a repeated batch replaces its own file by the same. A step never spans two batches.
+file or none and a repeated batch replaces its own file by the same. A step never spans two batches. Large
+payloads may lie in files of their own beside it (`stqsh.session.bulk`), which are in place before it is.
 Everything here works on whole columns; no row is touched in Python.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.core.chunks import WHY, unpack, unpack_json
+from stqsh.session.bulk import MARK, Bulk, reference_in
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
 """The first columns of an update table; the stream's own follow, each with the prefix `c.`."""
@@ -47,18 +49,42 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> bool:
     """Write a batch's chunks that belong to the update log; `False` if it holds no updates.
 
     `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
-    kinds are dropped). May be called again for the same batch.
+    kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
+    called again for the same batch, whose files then have the same content.
     """
     kinds = chunks.column("kind")
     if pc.index(kinds, "updates").as_py() < 0:
         return False
-    kept = chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
+    kept = _put_in_place(
+        updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
+    )
     target = _file(updates, batch)
     hidden = target.with_name(f".{target.name}.{os.getpid()}")
     with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
         writer.write_table(kept)
     hidden.replace(target)
     return True
+
+
+def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> pa.Table:
+    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`."""
+    column = chunks.column_names.index("payload")
+    payloads = chunks.column(column)
+    if not pc.any(pc.starts_with(payloads, pattern=MARK.decode())).as_py():
+        return chunks
+    names: dict[str, str] = {}
+    placed = []
+    for payload in payloads.to_pylist():
+        reference = reference_in(payload)
+        if reference is None:
+            placed.append(payload)
+            continue
+        if reference.file not in names:
+            _, name, _, ending = reference.file.split(".")
+            names[reference.file] = f"{batch:012d}.{name}.{ending}"
+            (updates / reference.file).replace(updates / names[reference.file])
+        placed.append(replace(reference, file=names[reference.file], again=None).packed())
+    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type))
 
 
 class UpdateLog:
@@ -90,7 +116,7 @@ class UpdateLog:
         at = _clock(chunks)
         decoded = (
             UpdateTable(batch, stream, table)
-            for stream, parts in sorted(_parts(chunks).items())
+            for stream, parts in sorted(_parts(chunks, Bulk(self._folder)).items())
             if (table := _join(parts, at, self._key_of(stream), keep)) is not None
         )
         return list(decoded)
@@ -153,13 +179,13 @@ class _Part:
     updates: pa.RecordBatch | None = None
 
 
-def _parts(chunks: pa.Table) -> dict[int, list[_Part]]:
+def _parts(chunks: pa.Table, bulk: Bulk) -> dict[int, list[_Part]]:
     """The parts of each stream, in the order of (part, slot); `payload`s are decoded without a copy."""
     found: dict[tuple[int, int, int], _Part] = {}
     columns = (chunks.column(name).to_pylist() for name in ("stream", "part", "slot", "kind"))
     for stream, part, slot, kind, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
-            setattr(found.setdefault((stream, part, slot), _Part()), kind, unpack(payload.as_buffer()))
+            setattr(found.setdefault((stream, part, slot), _Part()), kind, unpack(bulk.payload(payload)))
     streams: dict[int, list[_Part]] = {}
     for (stream, _, _), piece in sorted(found.items()):
         if piece.updates is not None:

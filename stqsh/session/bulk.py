@@ -1,0 +1,72 @@
+"""Bulk: payloads that lie in a file beside the chunks, which hold references to them.
+
+Where driver and workers share a machine, large payloads need not cross Spark: whoever makes one writes it
+into a file, and its chunk's payload is a short reference: a mark that no payload begins with, then JSON. The
+update log keeps its rows and updates so, too: `%012d.<operator>-<slot>.bulk` beside `%012d.arrow`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+MARK = b"\x00bulk\x00"
+"""References begin with it. Payloads are Arrow streams, JSON, or shapes: none begins so."""
+ENDING = ".bulk"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Bytes `at` <= byte < `at + size` of a file, given by its name in a folder that the reader knows.
+
+    again: JSON from which the task code makes the same payload anew, None where it cannot.
+    """
+
+    file: str
+    at: int
+    size: int
+    again: Any = None
+
+    def packed(self) -> bytes:
+        """The reference as a payload."""
+        return MARK + orjson.dumps([self.file, self.at, self.size, self.again])
+
+
+def reference_in(payload: Any) -> Reference | None:
+    """The reference that a payload (bytes or a view of them) is; `None` where it is a payload proper."""
+    if payload is None or bytes(payload[: len(MARK)]) != MARK:
+        return None
+    return Reference(*orjson.loads(bytes(payload[len(MARK) :])))
+
+
+class Bulk:
+    """Reads the payloads that references name, in the files of one folder; files stay mapped while it lives.
+
+    What was read stays good after the file is deleted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, Any] = {}  # mapped, by name
+
+    def read(self, reference: Reference) -> Any:
+        """The bytes that a reference names: a buffer, without a copy.
+
+        Raises:
+            FileNotFoundError: the file is gone.
+        """
+        file = self._files.get(reference.file)
+        if file is None:
+            file = self._files[reference.file] = pa.memory_map(str(self._folder / reference.file))
+        file.seek(reference.at)
+        return file.read_buffer(reference.size)
+
+    def payload(self, stored: Any) -> Any:
+        """The payload in a binary scalar of Arrow: what it refers to, or itself; a buffer, without a copy."""
+        buffer = stored.as_buffer()
+        reference = reference_in(memoryview(buffer))
+        return buffer if reference is None else self.read(reference)

@@ -1,0 +1,197 @@
+"""Large payloads by name: what is put into files comes back as it was, and nothing stale or half is read."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.core.chunks import Chunk, from_table, pack, to_table
+from stqsh.engine import spool as spooling
+from stqsh.engine.again import CannotRemake, again_of, for_log, remade
+from stqsh.engine.persist import pack_chunks, unpack_chunks
+from stqsh.engine.plan import Planner
+from stqsh.engine.spool import Spool, opened, writing
+from stqsh.engine.tasks import Task, chunks
+from stqsh.session.bulk import reference_in
+from stqsh.session.updates import UpdateLog, write_batch
+from tests.engine.test_plan import World
+from tests.session.logs import batch_table, part
+
+LEAST = 100
+KINDS = st.sampled_from(["records", "partial/nearest", "rows", "updates"])
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    made = Spool(tmp_path, tmp_path / "shared", LEAST)
+    made.log.mkdir()
+    made.prepare()
+    return made
+
+
+def chunk(kind: str, payload: bytes, number: int = 0) -> Chunk:
+    return Chunk(0, 1, kind, number, 1, 2, 3, payload)
+
+
+def sent(spool: Spool | None, chunks: list[Chunk]) -> list[Chunk]:
+    """Chunks as they travel."""
+    with writing(spool, "evaluate-0") as outgoing:
+        return [outgoing.put(chunk) for chunk in chunks]
+
+
+def content(chunks: list[Chunk]) -> list[Chunk]:
+    return [replace(chunk, payload=bytes(chunk.payload)) for chunk in chunks]
+
+
+@given(
+    st.lists(st.tuples(KINDS, st.binary(max_size=3 * LEAST).map(lambda payload: b"{" + payload)), max_size=8)
+)
+def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: list[tuple[str, bytes]]) -> None:
+    home = tmp_path_factory.mktemp("home")
+    spool = Spool(home, home / "shared", LEAST)
+    spool.log.mkdir()
+    spool.prepare()
+    chunks = [chunk(kind, payload, number) for number, (kind, payload) in enumerate(told)]
+    travelling = sent(spool, chunks)
+    assert content(opened(travelling, spool)) == chunks
+    by_name = [reference_in(one.payload) is not None for one in travelling]
+    assert by_name == [len(payload) >= LEAST for _, payload in told]
+
+
+def test_columns_that_come_by_name_are_aligned(spool: Spool) -> None:
+    batches = [pa.record_batch({"a": pa.nulls(n, pa.int8())}) for n in (401, 777, 500)]
+    for one in opened(sent(spool, [chunk("records", pack(batch)) for batch in batches]), spool):
+        assert pa.py_buffer(one.payload).address % 64 == 0
+
+
+def test_two_attempts_at_a_task_write_two_files(spool: Spool) -> None:
+    first, second = (sent(spool, [chunk("records", byte * LEAST)])[0] for byte in (b"a", b"b"))
+    assert bytes(opened([first], spool)[0].payload) == b"a" * LEAST
+    assert bytes(opened([second], spool)[0].payload) == b"b" * LEAST
+
+
+def test_what_was_opened_outlives_its_file(spool: Spool) -> None:
+    (one,) = opened(sent(spool, [chunk("records", b"x" * LEAST)]), spool)
+    spool.clear()
+    assert list(spool.transit.iterdir()) == []
+    assert bytes(one.payload) == b"x" * LEAST
+
+
+def test_without_a_spool_everything_travels_in_its_chunk() -> None:
+    chunks = [chunk("updates", b"x" * 2 * LEAST)]
+    assert sent(None, chunks) == chunks == opened(chunks, None)
+
+
+def test_a_reference_without_a_spool_is_told(spool: Spool) -> None:
+    with pytest.raises(ValueError, match="there is no spool"):
+        opened(sent(spool, [chunk("records", b"x" * LEAST)]), None)
+
+
+def test_where_there_is_no_room_left_payloads_stay_in_their_chunks(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spooling, "_ROOM_LEFT", 1 << 62)
+    chunks = [chunk("records", b"x" * LEAST), chunk("updates", b"y" * LEAST)]
+    travelling = sent(spool, chunks)
+    assert travelling[0] == chunks[0]
+    assert reference_in(travelling[1].payload) is not None
+
+
+def test_a_file_that_cannot_take_a_payload_keeps_those_before(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = spooling._write_all
+
+    def full(descriptor: int, payload: bytes, at: int) -> None:
+        write(descriptor, payload[: LEAST // 2], at)
+        if at:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(spooling, "_write_all", full)
+    chunks = [chunk("records", byte * LEAST, n) for n, byte in enumerate((b"a", b"b", b"c"))]
+    travelling = sent(spool, chunks)
+    assert [reference_in(one.payload) is not None for one in travelling] == [True, False, False]
+    assert travelling[1:] == chunks[1:]
+
+
+def test_a_folder_that_is_gone_costs_nothing_but_time(spool: Spool) -> None:
+    spool.transit.rmdir()
+    chunks = [chunk("records", b"x" * LEAST)]
+    assert sent(spool, chunks) == chunks
+
+
+def test_a_start_clears_what_another_engine_left(spool: Spool) -> None:
+    sent(spool, [chunk("records", b"x" * LEAST), chunk("updates", b"x" * LEAST)])
+    placed = spool.log / "000000000007.evaluate-0.bulk"
+    placed.write_bytes(b"in place")
+    spool.prepare()
+    assert [*spool.transit.iterdir(), *spool.log.iterdir()] == [placed]
+
+
+def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(spool: Spool, tmp_path: Path) -> None:
+    updates = [(1 + n // 50, n % 7, 1, 0, (f"k{n}", n / 2)) for n in range(100)]
+    table = batch_table(1, 2, part(updates))
+    within, beside = tmp_path / "within", spool.log
+    within.mkdir()
+    write_batch(within, 4, table)
+    for _ in range(2):  # a batch that Spark repeats
+        travelling = sent(spool, [*from_table(table), chunk("timing", b"{}")])
+        assert write_batch(beside, 4, to_table(travelling))
+    assert sorted(file.name for file in beside.iterdir()) == [
+        "000000000004.arrow",
+        "000000000004.evaluate-0.bulk",
+    ]
+    ((first,),), ((second,),) = (
+        UpdateLog(folder, lambda _: "oid").read(-1, 9) for folder in (within, beside)
+    )
+    assert first.table.equals(second.table)
+    assert (beside / "000000000004.arrow").stat().st_size < (within / "000000000004.arrow").stat().st_size
+
+
+# -- records made again --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, slots=2, max_records=1000)
+
+
+def tasks_of(world: World) -> list[Task]:
+    """The tasks of a batch with records, of which some go to every slot."""
+    world.query(world.stream([(5 + n // 100, f"k{n % 90}") for n in range(600)]), focal="k7")
+    world.log("run", mode="steps", n=4)
+    start, end = world.at, world.planner.latest(world.at, 0)
+    return Planner(world.home, 2, 1000).plan(start, end)
+
+
+def kept_of(tasks: list[Task], spool: Spool) -> tuple[list[Chunk], list[Chunk]]:
+    """All chunks of tasks, and what a log keeps of them."""
+    whole = [(task, chunk) for task in tasks for chunk in chunks(task)]
+    with writing(spool, "source") as outgoing:
+        travelling = [outgoing.put(chunk, again_of(task, chunk)) for task, chunk in whole]
+    told = [chunk for _, chunk in whole]
+    logged = [for_log(*pair) for pair in zip(travelling, opened(travelling, spool), strict=True)]
+    return told, unpack_chunks(pack_chunks(logged).to_pybytes())
+
+
+def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spool: Spool) -> None:
+    told, kept = kept_of(tasks_of(world), spool)
+    by_name = {chunk.kind for chunk in kept if reference_in(chunk.payload) is not None}
+    assert by_name == {"records", "focal"}
+    spool.clear()
+    assert remade(world.home, kept) == told
+
+
+def test_a_store_that_was_changed_is_told(world: World, spool: Spool) -> None:
+    _, kept = kept_of(tasks_of(world), spool)
+    only = [chunk for chunk in kept if chunk.kind == "records"][:1]
+    world.store(only[0].stream, [(5, "k1")])
+    with pytest.raises(CannotRemake, match="put it back"):
+        remade(world.home, only)
