@@ -177,7 +177,7 @@ class Batch:
         self._place = place
         self.console = place.console
         self.console.repeater = self._repeat
-        self._one_query = _is_single(statements_in(steps), len(session.queries()))
+        self._one_query = _is_single(statements_in(steps), len(session.queries(2)))
         self.screen = place.screen()
         self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
         self._statement = 1
