@@ -15,19 +15,20 @@ import numpy as np
 from stqsh.bench.sole.catalogue import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
 from stqsh.bench.sole.sharing import FACTOR, shared_slot
-from stqsh.bench.sole.slot import Slot, memory
+from stqsh.bench.sole.slot import STREAM, Slot, memory
 from stqsh.bench.sole.world import Queries
-from stqsh.core.significance.tally import tallies
+from stqsh.core.significance.table import InterestTable
+from stqsh.core.significance.tally import accuracies
 
 _FEW, _MANY = 1_000, 25_000
 _COUNTS = (1_000, 2_000, 8_000, 32_000)
 _MOVING = 0.25
 """The share of the queries that move; their focal objects are never dropped."""
 
-_DROPPED = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
+_DROPPED = (0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 """Shares of the objects that are to be wanted by fewer than k queries."""
 
-_AREAS = (0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.02)
+_AREAS = (0.9, 0.7, 0.4, 0.2, 0.05)
 _LOADS = (90, 80, 70, 60, 50, 40, 30, 20, 10)
 
 
@@ -74,7 +75,8 @@ def kept(slot: Slot) -> int:
 
 def accuracy(slot: Slot) -> float:
     """The mean accuracy of the queries, %."""
-    return 100 * float(np.mean(tallies(slot.state, slot.spec).accuracy))
+    queries = InterestTable(slot.state, STREAM)
+    return 100 * float(np.mean(accuracies(queries, queries.active)))
 
 
 def _by_objects(bench: Bench, count: int) -> Curve:
