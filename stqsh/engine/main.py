@@ -21,6 +21,7 @@ from stqsh.engine.heart import Heart, running_alone
 from stqsh.engine.settings import EngineSettings
 from stqsh.engine.supervise import JvmDied, QueryFailed, Supervisor
 from stqsh.errors import StqshError
+from stqsh.session.arenas import claim_arena, remove_lost_arenas
 from stqsh.session.control import ControlDb, get_meta, set_meta
 from stqsh.session.delivery import read_progress
 from stqsh.session.home import SessionHome
@@ -115,6 +116,9 @@ class Engine:
         from stqsh.engine.spark import wake_workers
 
         threading.Thread(target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True).start()
+        claim_arena(self._home)
+        if lost := remove_lost_arenas():
+            log.info("%d arenas of sessions that are gone were removed", lost)
         preparer = Preparer(self._home, control, spark)
         preparer.start()
         self._heart.tell("starting", "starting the query")

@@ -29,7 +29,14 @@ from stqsh.session import changes
 from stqsh.session.accuracy import Summary, summary
 from stqsh.session.actions import perform, start_run
 from stqsh.session.alike import groups, parts, perform_alike
-from stqsh.session.catalogue import live_areas, live_queries, live_streams, live_tables, owned_queries
+from stqsh.session.catalogue import (
+    count_queries,
+    live_areas,
+    live_queries,
+    live_streams,
+    live_tables,
+    owned_queries,
+)
 from stqsh.session.control import ControlDb
 from stqsh.session.desk import Desk
 from stqsh.session.following import OnIdle, UpdateReader
@@ -138,7 +145,7 @@ class Session:
         wait for a step: one step, so that what they owe is delivered.
         """
         streams, progress = live_streams(self.link.db), self.link.progress()
-        queries = live_queries(self.link.db)
+        queries = count_queries(self.link.db)
         if queries and not any(self._desk.is_endless(stream) for stream in streams):
             return start_run(self._desk, "", {"mode": "end"})
         pending = self.link.db.clock_rows_after(progress.seq, _OWED)
@@ -169,9 +176,9 @@ class Session:
         """How far the engine has come; cheap enough to be asked all the time."""
         return self.link.progress()
 
-    def queries(self) -> list[QueryRow]:
-        """The queries that live."""
-        return live_queries(self.link.db)
+    def queries(self, most: int = -1) -> list[QueryRow]:
+        """The queries that live, or the last `most` of them: there may be very many."""
+        return live_queries(self.link.db, most)
 
     def streams(self) -> list[StreamRow]:
         """The streams that live."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from stqsh.session.accuracy import Accuracy, accuracy_shown
 from stqsh.session.catalogue import (
+    count_queries,
     live_areas,
     live_queries,
     live_streams,
@@ -51,7 +52,7 @@ def describe_stream(link: Link, stream: StreamRow) -> Iterator[Rows]:
         ("rows", status.rows),
         ("dead letters", status.dead),
         *([("keep", duration(spec.get("keep_us"))), ("duplicates", status.duplicates)] if event else ()),
-        ("queries", sum(query.stream_id == stream.id for query in live_queries(link.db))),
+        ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
 

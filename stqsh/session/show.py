@@ -11,6 +11,7 @@ from typing import Any
 from stqsh.profile import Profile
 from stqsh.session.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.session.catalogue import (
+    count_queries,
     live_areas,
     live_queries,
     live_streams,
@@ -28,6 +29,8 @@ from stqsh.session.results import Rows
 from stqsh.session.settings import session_settings
 from stqsh.session.units import age, iso
 
+MOST_SHOWN = 10_000
+"""Of more queries than this, the last ones are shown; DUMP has all."""
 DEAD_LETTERS_SHOWN = 1000
 """The last so many dead letters of a stream are shown; the file has all."""
 
@@ -60,11 +63,11 @@ def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
 def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:
     """SHOW STREAMS: each stream with its source and how far it has been read."""
     del profile
-    statuses, queries = stream_statuses(link.db), live_queries(link.db)
+    statuses = stream_statuses(link.db)
     rows = []
     for stream in live_streams(link.db):
         status = statuses.get(stream.id, StreamStatus(stream.id))
-        bound = sum(query.stream_id == stream.id for query in queries)
+        bound = count_queries(link.db, stream.id)
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec["kind"]
         rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, status.message))
@@ -73,9 +76,9 @@ def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:
 
 
 def show_queries(link: Link, profile: Profile) -> Iterator[Rows]:
-    """SHOW QUERIES: each query that lives, its age, its answer, what it sends now, its share of the work."""
+    """SHOW QUERIES: of each query (the last ones of very many) age, answer, what it sends, share of work."""
     del profile
-    now, queries = link.db.clock(), live_queries(link.db)
+    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
     rates = update_rates(link) if queries else {}
     shares = work_shares(link) if queries else {}
     accurate = accuracies(link, queries)
@@ -88,7 +91,8 @@ def show_queries(link: Link, profile: Profile) -> Iterator[Rows]:
         for q in queries
     )
     figures = ("answer", "updates/s", "share of work", "text", "accuracy")
-    yield Rows("queries", ("name", "kind", "stream", "state", "age", *figures), rows)
+    title = "queries" if count <= len(rows) else f"the last {len(rows):,} of {count:,} queries"
+    yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
 
 
 def _percent(share: float | None) -> str | None:

@@ -132,7 +132,7 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     """The statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    from stqsh.lang.alike import parse_pieces, plain
+    from stqsh.lang import alike
     from stqsh.lang.splitting import split
 
     # As many lines before it as in the text, so that errors tell the right one.
@@ -140,11 +140,11 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)
     ends = [piece.offset + len(piece.text) for piece in pieces]
-    statements = parse_pieces(pieces)
+    statements = alike.parse_pieces(pieces)
     for upright in uprights:
         place = max((number for number, at in enumerate(ends) if at <= upright), default=None)
         if place is not None:
-            statements[place] = replace(plain(statements[place]), format=VERTICAL)
+            statements[place] = replace(alike.plain(statements[place]), format=VERTICAL)
     if statements:
         yield Block(statements, file, reading.count + 1)
         reading.count += len(statements)
