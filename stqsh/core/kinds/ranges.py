@@ -85,8 +85,8 @@ class RangeStep:
 
     def _tell(self, context: RegionContext, told: Told) -> None:
         """Report changes of answers, but those of queries that dwell: they have to last first."""
-        dwells = self.queries["dwell"][told.query] > 0
-        if dwells.any():
+        if (self.queries["dwell"] > 0).any():
+            dwells = self.queries["dwell"][told.query] > 0
             self.changes.append(told.where(dwells))
             told = told.where(~dwells)
         Teller(context, self.report).tell(told)
@@ -155,6 +155,9 @@ class RangeStep:
         if not len(at):
             return
         members = context.members(at, self.first)
+        if not len(frozen[0]):  # comparing with nothing sorts millions of first members
+            self._tell(context, arrivals(self.first, members.query, members.version))
+            return
         count = len(self.batch.objects.table)
         have, want = frozen[0] * count + frozen[1], members.query.astype(np.int64) * count + members.obj
         new, gone = ~np.isin(want, have), ~np.isin(have, want)

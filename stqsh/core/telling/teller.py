@@ -39,10 +39,11 @@ class Teller:
             return
         told = tell_shed(self._context, told)
         # Kernels are compiled once for each mixture of types, so there is one.
-        query, op, ids = told.query.astype(np.int32), told.op.astype(np.int8), self._queries["id"]
-        show = told.show.astype(np.int64)
+        query, ids = told.query.astype(np.int32, copy=False), self._queries["id"]
+        op, why = (column.astype(np.int8, copy=False) for column in (told.op, told.why))
+        show = told.show.astype(np.int64, copy=False)
         far = self._distances(query, show, told.step if asof is None else asof)
-        self._report.told.append(Told(told.step, ids[query], op, told.why.astype(np.int8), show, far))
+        self._report.told.append(Told(told.step, ids[query], op, why, show, far))
         self._queries["told"][:] += np.bincount(query, minlength=len(ids))
         deltas = tally(query, op, len(ids))
         grown = np.flatnonzero(deltas)
@@ -50,7 +51,8 @@ class Teller:
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
         """How far what is shown is from the centres, NaN where a query does not ask; None if none does."""
-        asking = np.flatnonzero(self._queries["far"][query])
+        far = self._queries["far"]
+        asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):
             return None
         movement = self._context.batch.objects
