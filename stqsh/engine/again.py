@@ -8,7 +8,7 @@ that is not from a slice of a store, commands and looked-up records for one, the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from stqsh.core.chunks import Chunk
-from stqsh.engine.tasks import CHUNK_RECORDS, PART_RECORDS, Slice, Task, chunks
+from stqsh.engine.tasks import CHUNK_RECORDS, PART_RECORDS, Slice, Task, record_chunks
 from stqsh.session.bulk import Reference, reference_in
 from stqsh.session.records import Spec
 
@@ -70,7 +70,8 @@ def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
         (chunk, None if (told := reference_in(chunk.payload)) is None else told.again) for chunk in logged
     ]
     slices = {orjson.dumps(again): again for _, again in names if again is not None}
-    made = {name: _by_place(chunks(_task(home, again))) for name, again in slices.items()}
+    slots = sorted({chunk.slot for chunk, again in names if again is not None})
+    made = {name: _by_place(_chunks(home, again, slots)) for name, again in slices.items()}
     return [chunk if again is None else _found(chunk, made[orjson.dumps(again)]) for chunk, again in names]
 
 
@@ -88,7 +89,7 @@ def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
     return found
 
 
-def _task(home: Path, again: Any) -> Task:
+def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     if again["format"] != [FORMAT, CHUNK_RECORDS]:
         raise CannotRemake(
             "the session's state was written by another version of stqsh: open it with that one"
@@ -96,4 +97,5 @@ def _task(home: Path, again: Any) -> Task:
     stream, start, stop, part, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
     piece = Slice(stream, start, stop, part, tuple(focal))
-    return Task(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    task = Task(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    return record_chunks(task, piece, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +113,7 @@ def chunks(task: Task) -> Iterator[Chunk]:
     if task.head is not None:
         yield from _head_chunks(task, task.head)
     for piece in task.slices:
-        yield from _record_chunks(task, piece)
+        yield from record_chunks(task, piece, range(task.slots))
 
 
 def _head_chunks(task: Task, head: Head) -> Iterator[Chunk]:
@@ -205,8 +205,11 @@ def _to_all(
         yield Chunk(slot, stream_id, kind, part, task.first_step, task.last_step, rows, payload)
 
 
-def _record_chunks(task: Task, piece: Slice) -> Iterator[Chunk]:
-    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects."""
+def record_chunks(task: Task, piece: Slice, wanted: Iterable[int]) -> Iterator[Chunk]:
+    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects.
+
+    wanted: the slots whose records are given.
+    """
     directory = Path(task.home) / "streams" / str(piece.stream_id)
     store, stream = open_store(directory), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
@@ -218,7 +221,7 @@ def _record_chunks(task: Task, piece: Slice) -> Iterator[Chunk]:
         slots = slots_of(hashes, task.slots)
     else:
         slots = slots_of_places(routing, stored, stream["x"], stream["y"])
-    for slot in range(task.slots):
+    for slot in wanted:
         mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
         for part, payload, rows in _packed(mine, piece.part):
             span = (task.first_step, task.last_step)

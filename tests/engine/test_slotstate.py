@@ -131,7 +131,7 @@ def test_a_snapshot_takes_the_place_of_a_log_that_has_outgrown_it(
 def test_a_log_that_is_slow_to_apply_is_replaced_too() -> None:
     slow = Meta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=1000)
     assert slow.wants_snapshot()
-    assert not Meta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=1_000_000).wants_snapshot()
+    assert not Meta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=2_000_000).wants_snapshot()
 
 
 @given(st.lists(st.sampled_from(["batch", "lost", "other_process", "lose_arena", "break_off"]), max_size=25))

@@ -1,0 +1,48 @@
+"""How many rows answers have, as the engine notes it for many queries at once and the catalogue tells it."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stqsh.session.catalogue import live_queries, query_by_id
+from stqsh.session.control import ControlDb
+from stqsh.session.delivery import mark_ended, record_sizes
+
+INSERT = (
+    "INSERT INTO queries (id, name, stream_id, spec, state, seq, size, since_us)"
+    " VALUES (?, ?, 1, '{}', 'active', 1, 0, 0)"
+)
+IDS = st.sampled_from([1, 2, 510, 511, 512, 513, 1024, 100_000, 100_001])
+SIZES = st.integers(0, 2**32 - 1)
+
+
+def with_queries(folder: Path, ids: list[int]) -> ControlDb:
+    db = ControlDb(folder)
+    with db.transaction() as connection:
+        connection.executemany(INSERT, [(number, f"q{number}") for number in ids])
+    return db
+
+
+@given(st.lists(st.dictionaries(IDS, SIZES), max_size=5))
+def test_each_query_tells_the_last_size_that_was_noted(
+    tmp_path_factory: Any, batches: list[dict[int, int]]
+) -> None:
+    ids = sorted({number for batch in batches for number in batch} | {7})
+    db = with_queries(tmp_path_factory.mktemp("home"), ids)
+    last = dict.fromkeys(ids, 0)
+    for batch in batches:
+        record_sizes(db, batch)
+        last |= batch
+    assert {query.id: query.size for query in live_queries(db)} == last
+    db.close()
+
+
+def test_an_ended_query_has_an_empty_answer(tmp_path: Path) -> None:
+    db = with_queries(tmp_path, [5, 6])
+    record_sizes(db, {5: 3, 6: 4})
+    mark_ended(db, [5])
+    record_sizes(db, {5: 2})
+    assert [query_by_id(db, number).size for number in (5, 6)] == [0, 4]
+    db.close()
