@@ -7,6 +7,7 @@ for (`Screen`). Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C le
 from __future__ import annotations
 
 import re
+import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.03
 """So long a key or an update may wait to be seen."""
+PATIENCE_S = 0.7
+"""So long a log may be read before it is said that it is."""
 _BACK = ("up", "pageup", "home")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
@@ -101,6 +104,7 @@ class LiveView:
     wanted: Wanted = field(default=ALL, init=False)
     _came: int = field(default=0, init=False)
     _fitted: int = field(default=0, init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
 
     def __post_init__(self) -> None:
         self._kept = Kept()
@@ -199,7 +203,11 @@ class LiveView:
         progress = feed.progress
         if self._entry.is_open:
             self.screen.status(self._entry.shown, now=now)
-        elif progress is not None:
+        elif progress is None:
+            if time.monotonic() - self._began > PATIENCE_S:
+                hints = "  ".join(text for _, text in self._hints()[-1:])
+                self.screen.status(f"{self.name}  reading the session's log…  {hints}")
+        else:
             width, parts = self.screen.width - 1, self._words(feed)
             if sum(len(text) + 2 for _, text in parts if text) - 2 > width:
                 parts = [(weight, _DATE.sub("", text)) for weight, text in parts]
