@@ -36,6 +36,14 @@ _FIXED = {
     "spark.app.name": "stqsh",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # What the pages of Spark's UI would show is collected though nobody serves them: the last few will do, or
+    # Java's memory grows for the first thousand batches.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    # The text of each batch's plan for these pages, in its short form.
+    "spark.sql.ui.explainMode": "simple",
     "spark.locality.wait": "0",
     "spark.python.daemon.module": "stqsh.engine.daemon",
     # With it, operators' workers have another environment than the source's, and so a daemon of their own.

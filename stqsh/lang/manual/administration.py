@@ -16,6 +16,18 @@ ADMINISTRATION = (
         _CHEAP,
     ),
     Entry(
+        "SHOW STATUS",
+        "SHOW STATUS [FORMAT x]",
+        "Show session, engine, clock, how far behind it is, and where the last batch's time went.",
+        "SHOW STATUS",
+        _CHEAP,
+        """lag: how long ago the last step was due by the wall clock (a stream that plays at a pace). behind:
+records that are due and not taken, and how many batches they make. records a batch: so many a batch takes of
+what waits; it follows what batches cost, at about 2 s each, up to engine.max_records_per_batch. time: source
+(read and dealt out), transfer (Spark: tasks, shuffles, bytes), kernel (queries), state, deliver (the update
+log).""",
+    ),
+    Entry(
         "SHOW LOAD",
         "SHOW LOAD [FORMAT x]",
         "Show what streams that RETAIN SIGNIFICANT hold: budget, orders, accuracy; then a row for each slot.",
@@ -35,9 +47,9 @@ mean and least accuracy: of the active queries' answers. \\watch shows it again 
         "One look at the slots' state; cells are empty where no engine has run on this host.",
         """area, cache area: of the region, and of what is kept around it where it moves or grows, in km²
 (PLANAR: in square units); + %: how much that adds to the region. inside, cached, shed: objects in the region,
-in the cache area, dropped. expected: the accuracy that a cache area of this size promises (SOLE eq. 4).
-accuracy: the share of the query's objects, or of its region, that load shedding leaves; none where it cannot
-be measured.""",
+in the cache area, dropped; of NEAREST, inside are the nearest of each slot. expected: the accuracy that a
+cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's objects, or of its region,
+that load shedding leaves; none where it cannot be measured.""",
     ),
     Entry(
         "SHOW QUERY",

@@ -18,6 +18,8 @@ RUNNING = (
         "Let a stream run on by itself.",
         "PLAY taxis AT 10x",
         "The engine works for as long as it plays, whether a shell is there or not.",
+        """What is due and more than the engine can take waits in its source: the engine lags, says so in the
+toolbar and in SHOW STATUS, takes larger batches, and catches up once less comes. Nothing is left out.""",
     ),
     Entry("PAUSE", "PAUSE stream", "Let a stream stand still.", "PAUSE taxis", "Nothing."),
     Entry(
