@@ -9,12 +9,15 @@ from stqsh.bench.drive import execute
 from stqsh.session import changes
 from stqsh.session.client import Session
 
+PATTERN = "pattern"
+"""The name of a query that is registered and dropped only to see how it is bound."""
+
 
 def bound(session: Session, select: str) -> dict[str, Any]:
     """Give the spec of a query of this SELECT, as it is registered."""
-    execute(session, f"REGISTER QUERY pattern AS {select};")
-    spec: dict[str, Any] = next(query.spec for query in session.queries() if query.name == "pattern")
-    execute(session, "DROP QUERY pattern;")
+    execute(session, f"REGISTER QUERY {PATTERN} AS {select};")
+    spec: dict[str, Any] = next(query.spec for query in session.queries() if query.name == PATTERN)
+    execute(session, f"DROP QUERY {PATTERN};")
     return spec
 
 

@@ -14,7 +14,7 @@ import pytest
 from support.toy_tile38 import Toy
 
 from stqsh.bench import peers
-from stqsh.bench.peers import flink, plainspark, postgis, tile38
+from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import NONE, Updates, answer, difference, normal, updates
 from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
@@ -212,6 +212,14 @@ def check(peer: Peer, truth: Updates, folder: Path) -> None:
     assert not judged(truth, theirs.updates).startswith("NO")
     assert theirs.rates
     assert min(theirs.rates) > 0
+
+
+@pytest.mark.spark
+def test_stqsh_answers_as_it_is_measured(truth: Updates, tmp_path: Path) -> None:
+    mine = ours.measure(CASE, tmp_path, silent)
+    last = CASE.fill + CASE.steps
+    assert difference(normal(truth, CASE.fill, last), normal(mine.updates, CASE.fill, last)) == ""
+    assert len(mine.rates) == 3
 
 
 @pytest.mark.peers

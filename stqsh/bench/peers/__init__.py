@@ -17,7 +17,7 @@ from typing import Any
 import platformdirs
 
 from stqsh.bench.drive import Say
-from stqsh.bench.figures import MORE, Better
+from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import difference, normal
 from stqsh.bench.peers.case import Case
@@ -32,10 +32,11 @@ COLUMNS = {
     "records": "records",
     "records_per_s": "records/s",
     "times": "stqsh is faster by",
+    "cpu_s": "CPU s/M",
     "equal": "same updates",
 }
 KEY = ("peer", "queries")
-FIGURES: dict[str, Better] = {"records_per_s": MORE, "times": MORE}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "times": MORE, "cpu_s": LESS}
 
 PEERS: tuple[Peer, ...] = (plainspark.PEER, plainspark.BUCKETED, postgis.PEER, flink.PEER, tile38.PEER)
 
@@ -75,14 +76,9 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     case = Case(options.objects, options.queries, options.per_step, options.steps, options.peer_steps)
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
         mine = ours.measure(case, Path(folder), say)
-    first = {
-        "peer": "stqsh",
-        "how": "",
-        "records": case.steps * case.per_step,
-        "equal": f"{len(mine.updates):,}",
-    }
-    rows = [{**first, "queries": case.queries, "records_per_s": mine.rates, "times": None}]
-    return rows + [row(peer, case, mine, say) for peer in wanted]
+    first = {"peer": "stqsh", "how": "", "queries": case.queries, "records": case.steps * case.per_step}
+    told = {"records_per_s": mine.rates, "cpu_s": mine.cpu_s, "equal": f"{len(mine.updates):,}"}
+    return [{**first, **told}, *(row(peer, case, mine, say) for peer in wanted)]
 
 
 def _get(peer: Peer, say: Say) -> None:
@@ -101,7 +97,7 @@ def _get(peer: Peer, say: Say) -> None:
 def row(peer: Peer, case: Case, mine: Outcome, say: Say) -> dict[str, Any]:
     """Run one peer and hold it against stqsh's outcome; a rate only where the answers are the same."""
     found: dict[str, Any] = {"peer": peer.name, "how": peer.setting, "queries": case.queries}
-    blank = {"records": None, "records_per_s": None, "times": None}
+    blank = {"records": None, "records_per_s": None, "times": None, "cpu_s": None}
     if reason := peer.missing():
         say(f"{peer.name} is left out: {reason}")
         return {**found, **blank, "equal": f"not run: {reason}"}
@@ -127,8 +123,9 @@ def judged(case: Case, mine: Outcome, theirs: Outcome) -> dict[str, Any]:
         return {"equal": f"NO: {words}"}
     rate = statistics.median(mine.rates)
     return {
-        "records": case.peer_steps * case.per_step,
+        "records": case.peer_records,
         "records_per_s": theirs.rates,
         "times": [rate / theirs_rate for theirs_rate in theirs.rates],
+        "cpu_s": theirs.cpu_s,
         "equal": f"{len(given):,}",
     }

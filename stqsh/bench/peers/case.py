@@ -42,6 +42,11 @@ class Case:
         """Steps until every object has reported."""
         return -(-self.objects // self.per_step)
 
+    @property
+    def peer_records(self) -> int:
+        """Measured records of a peer."""
+        return self.peer_steps * self.per_step
+
     @cached_property
     def squares(self) -> NDArray[np.float64]:
         """The queries, closed squares of this side: float64 [queries, 4], x1 y1 x2 y2."""

@@ -8,6 +8,7 @@ import numpy as np
 
 import stqsh
 from stqsh.bench import bulk
+from stqsh.bench.cpu import Meter
 from stqsh.bench.drive import Say, execute, paced, run
 from stqsh.bench.peers.answers import NONE, Updates, updates
 from stqsh.bench.peers.case import Case
@@ -32,8 +33,11 @@ def measure(case: Case, folder: Path, say: Say) -> Outcome:
         _register(session, case)
         run(session, 1)
         say(f"stqsh: {case.steps * case.per_step:,} records")
+        meter = Meter(session)
         _, rates = paced(session, case.steps, case.per_step)
-        return Outcome(_sent(session), rates)
+        found = meter.per_million(case.steps * case.per_step).values()
+        parts = [seconds for seconds in found if seconds is not None]
+        return Outcome(_sent(session), rates, sum(parts) if parts else None)
 
 
 def _register(session: Session, case: Case) -> None:
@@ -48,7 +52,9 @@ def _sent(session: Session) -> Updates:
     found = [NONE]
     for sent in UpdateReader(session.link, -1).poll(session.progress().batch):
         numbers = np.zeros(max(sent.queries) + 1, np.int64)
-        numbers[list(sent.queries)] = [int(query.name[1:]) for query in sent.queries.values()]
+        for identifier, row in sent.queries.items():
+            if row.name != bulk.PATTERN:
+                numbers[identifier] = int(row.name[1:])
         step, query, key, op = (sent.table[name].to_numpy() for name in ("step", "query", "key", "op"))
         found.append(updates(step, numbers[query], key, op))
     return np.concatenate(found)

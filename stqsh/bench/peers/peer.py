@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from stqsh.bench.cpu import spent
 from stqsh.bench.drive import Say
 from stqsh.bench.peers.answers import Updates
 from stqsh.bench.peers.case import Case
@@ -17,10 +18,14 @@ from stqsh.bench.peers.case import Case
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a system sent, with the answers after step `fill`, and records a second, portion by portion."""
+    """What a system sent, with the answers after step `fill`, and records a second, portion by portion.
+
+    cpu_s: processor seconds of all its processes a million records; None where it is not known.
+    """
 
     updates: Updates = field(repr=False)
     rates: list[float]
+    cpu_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,21 @@ class Peer:
     setting: str
     missing: Callable[[], str]
     run: Callable[[Case, Path, Say], Outcome]
+
+
+class Clock:
+    """The processor time that a process and its descendants take from now on."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._before = spent(root)
+
+    def per_million(self, records: int) -> float | None:
+        """Processor seconds since the beginning a million of so many records; None: unknown."""
+        before, now = self._before, spent(self._root)
+        if before is None or now is None:
+            return None
+        return (now.java + now.python - before.java - before.python) * 1e6 / records
 
 
 def last_words(log: str) -> str:

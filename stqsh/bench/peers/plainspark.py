@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from stqsh.bench.drive import Say, portions
 from stqsh.bench.peers.answers import Updates, updates
 from stqsh.bench.peers.case import Case
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
+from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
 from stqsh.engine.java import find_java
 from stqsh.errors import StqshError
 
@@ -49,9 +49,9 @@ def run(way: str, case: Case, folder: Path, say: Say) -> Outcome:
     for number, (before, end) in enumerate(pairwise(ends)):
         _write(case, folder / f"portion-{number}", before + 1, end)
     measured = [f"portion-{number}" for number in range(len(steps))]
-    seconds = _seconds([way, str(folder), "fill", *measured], folder, say)
+    seconds, cpu_s = _seconds([way, str(folder), "fill", *measured], folder, case.peer_records, say)
     rates = [portion * case.per_step / seconds[name] for name, portion in zip(measured, steps, strict=True)]
-    return Outcome(_sent(folder / "out"), rates)
+    return Outcome(_sent(folder / "out"), rates, cpu_s)
 
 
 PEER = Peer("pyspark", "pandas UDF with STRtree, state by object", missing, partial(run, "objects"))
@@ -66,11 +66,15 @@ def _write(case: Case, folder: Path, first: int, last: int) -> None:
         pq.write_table(table.slice(number * size, size), folder / f"{number}.parquet")
 
 
-def _seconds(words: list[str], folder: Path, say: Say) -> dict[str, float]:
-    """Run the job and give the seconds that it tells for each portion."""
+def _seconds(words: list[str], folder: Path, records: int, say: Say) -> tuple[dict[str, float], float | None]:
+    """Run the job; give the seconds that it tells for each portion, and processor seconds a million records.
+
+    These are counted from the end of the first portion on; so many records come then.
+    """
     command = [sys.executable, str(_JOB), *words]
     environment = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
     seconds: dict[str, float] = {}
+    clock, cpu_s = None, None
     with (folder / "log").open("w+") as log:
         job = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=folder
@@ -81,10 +85,12 @@ def _seconds(words: list[str], folder: Path, say: Say) -> dict[str, float]:
             if word == "done":
                 seconds[rest[0]] = float(rest[1])
                 say(f"pyspark: {rest[0]} took {seconds[rest[0]]:.1f} s")
+                cpu_s = clock.per_million(records) if clock else None
+                clock = clock or Clock(job.pid)
         if job.wait():
             log.seek(0)
             raise PeerFailedError(f"the job ended with {job.returncode}: {last_words(log.read())}")
-    return seconds
+    return seconds, cpu_s
 
 
 def _sent(folder: Path) -> Updates:

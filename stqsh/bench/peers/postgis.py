@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 from stqsh.bench.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
 from stqsh.bench.peers.case import Case
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, write_csv
+from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, write_csv
 
 CONNECTIONS = 2
 _SETTINGS = {
@@ -58,7 +58,7 @@ def run(case: Case, folder: Path, say: Say) -> Outcome:
     with _cluster(folder) as database:
         say("postgis: taking objects and queries in")
         _load(database, case, folder)
-        rates, step = [], case.fill + 1
+        rates, step, clock = [], case.fill + 1, Clock(database.pid)
         for number, steps in enumerate(portions(case.peer_steps)):
             scripts = [_script(case, folder, (step, step + steps), half) for half in range(CONNECTIONS)]
             begun = time.perf_counter()
@@ -66,7 +66,8 @@ def run(case: Case, folder: Path, say: Say) -> Outcome:
             rates.append(steps * case.per_step / (time.perf_counter() - begun))
             step += steps
             say(f"postgis: portion {number + 1}: {rates[-1]:,.0f} records/s")
-        return Outcome(_changes(database, folder), rates)
+        cpu_s = clock.per_million(case.peer_records)
+        return Outcome(_changes(database, folder), rates, cpu_s)
 
 
 PEER = Peer("postgis", "statement trigger, GiST, 2 connections with COPY", missing, run)
@@ -78,6 +79,7 @@ class _Database:
     def __init__(self, psql: str, folder: Path) -> None:
         options = f"-X -q -v ON_ERROR_STOP=1 -h {folder} -U postgres -d postgres"
         self._command = [psql, *options.split()]
+        self.pid = int((folder / "postmaster.pid").read_text().split()[0])
 
     def run(self, *words: str) -> None:
         _finish([self._start(*words)])

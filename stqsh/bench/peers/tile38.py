@@ -27,7 +27,7 @@ import platformdirs
 from stqsh.bench.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
 from stqsh.bench.peers.case import Case, Reports
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
+from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
 
 VARIABLE = "STQSH_BENCH_TILE38"
 _KEY, _END = "objects", "end"
@@ -54,15 +54,15 @@ def missing() -> str:
 
 def run(case: Case, folder: Path, say: Say) -> Outcome:
     """Set the objects and the fences, then time the SETs portion by portion, up to the last message."""
-    with _server(folder) as port:
-        return measure(case, port, say)
+    with _server(folder) as (pid, port):
+        return measure(case, port, say, pid)
 
 
 PEER = Peer("tile38", "a fence channel a query, 2 connections with pipelined SETs", missing, run)
 
 
-def measure(case: Case, port: int, say: Say) -> Outcome:
-    """Drive a server that listens on a port of this machine."""
+def measure(case: Case, port: int, say: Say, pid: int = 0) -> Outcome:
+    """Drive a server that listens on a port of this machine; its processor time is known by its pid."""
     listener = _Listener(port)
     say("tile38: setting objects and queries")
     talk = Connection(port)
@@ -71,7 +71,7 @@ def measure(case: Case, port: int, say: Say) -> Outcome:
     talk.send([_fence(number, square) for number, square in enumerate(case.squares.tolist())])
     first = _members(talk, case)
     listener.start()
-    rates, step = [], case.fill + 1
+    rates, step, clock = [], case.fill + 1, Clock(pid)
     for number, steps in enumerate(portions(case.peer_steps)):
         shares = [_share(case, (step, step + steps), half) for half in range(_CONNECTIONS)]
         begun = time.perf_counter()
@@ -81,7 +81,8 @@ def measure(case: Case, port: int, say: Say) -> Outcome:
         rates.append(steps * case.per_step / (time.perf_counter() - begun))
         step += steps
         say(f"tile38: portion {number + 1}: {rates[-1]:,.0f} records/s")
-    return Outcome(np.concatenate([first, parsed(listener.messages)]), rates)
+    cpu_s = clock.per_million(case.peer_records)
+    return Outcome(np.concatenate([first, parsed(listener.messages)]), rates, cpu_s)
 
 
 def parsed(messages: Sequence[bytes]) -> Updates:
@@ -237,8 +238,8 @@ def _send(port: int, share: Sequence[Pipeline]) -> None:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[int]:
-    """Run a server with its data below `folder`; stop it in the end."""
+def _server(folder: Path) -> Iterator[tuple[int, int]]:
+    """Run a server with its data below `folder`: its pid and port; stop it in the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -257,7 +258,7 @@ def _server(folder: Path) -> Iterator[int]:
         server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             _wait_until_up(server, port, folder / "log")
-            yield port
+            yield server.pid, port
         finally:
             server.terminate()
             server.wait()
