@@ -11,10 +11,10 @@ import typer
 
 from stqsh.shell.batch import BatchOptions, run_batch
 from stqsh.shell.guard import exit_on_signals, guarded
+from stqsh.shell.offers import format_names, profile_names, session_names
 from stqsh.shell.scripts import script_text
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
@@ -22,15 +22,31 @@ app = typer.Typer(
     help="An interactive shell for continuous spatial queries over streams that move.",
 )
 
-Session = Annotated[str | None, typer.Option("--session", "-s", help="the session's name")]
-ProfileName = Annotated[str | None, typer.Option("--profile", help="a profile's name or file")]
+Session = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="NAME", help="the session's name", autocompletion=session_names),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="a profile's name or file", autocompletion=profile_names),
+]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="jsonl, csv, tsv, geojson, markdown, table or vertical"),
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="jsonl, csv, tsv, geojson, markdown, table or vertical",
+        autocompletion=format_names,
+    ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="write the results to this file; .arrow and .parquet are tables"),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="write the results to this file; .arrow and .parquet are tables",
+    ),
 ]
 Variables = Annotated[
     list[str] | None,
@@ -48,11 +64,13 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     session: Session = None,
     profile: ProfileName = None,
     command: Annotated[
-        list[str] | None, typer.Option("-c", help="statements to run; may be repeated")
+        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; may be repeated")
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option("-f", "--file", help="a script to run, before what -c says; may be repeated"),
+        typer.Option(
+            "-f", "--file", metavar="FILE", help="a script to run, before what -c says; may be repeated"
+        ),
     ] = None,
     format_: Format = None,
     output: Output = None,
@@ -126,11 +144,16 @@ def sessions(profile: ProfileName = None, format_: Format = None) -> None:
 
 @app.command()
 def stop(
-    name: Annotated[str | None, typer.Argument(help="the session's name")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="the session's name", autocompletion=session_names)
+    ] = None,
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Stop a session's engine; the session stays, and goes on when it is used again."""
+    """Stop a session's engine; the session stays.
+
+    It goes on where it was when it is used again.
+    """
     from stqsh.shell.sessions import stop_session
 
     raise typer.Exit(guarded(lambda: stop_session(name or session, profile)))
@@ -168,9 +191,9 @@ def draw_map(
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Draw a session's objects, regions and answers on a map; Ctrl-C leaves it.
+    """Draw what a session knows on a map.
 
-    Without a terminal, one picture as text.
+    That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
     """
     from stqsh.shell.map.command import MapOptions, run_map
 
@@ -181,7 +204,10 @@ def draw_map(
 
 @app.command()
 def tutorial(profile: ProfileName = None) -> None:
-    """Ten minutes on the sample data: streams, queries, what they send, and what they cost."""
+    """Learn stqsh in ten minutes, on the sample data.
+
+    Streams, queries, what they send, and what they cost.
+    """
     from stqsh.shell.tutorial import run_tutorial
 
     exit_on_signals()
@@ -190,7 +216,10 @@ def tutorial(profile: ProfileName = None) -> None:
 
 @app.command()
 def doctor(profile: ProfileName = None) -> None:
-    """Look whether this machine has what stqsh needs; tell the remedy for what is missing."""
+    """Look whether this machine has what it takes.
+
+    For what is missing the remedy is told.
+    """
     # By name: it looks at the engine's Java, and the shell does not know the engine.
     examined = import_module("stqsh.doctor").doctor
     raise typer.Exit(guarded(lambda: examined(profile)))

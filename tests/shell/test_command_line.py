@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.session.control import ControlDb
+from stqsh.session.home import open_home
+
 
 def stqsh(
     folder: Path, *words: str, text: str | None = None, **environ: str
@@ -153,3 +156,26 @@ def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
     )
     (tmp_path / "x.stq").write_text("SHOW SETTINGS;")
     assert stqsh(tmp_path, "--format", "csv", "run", "x.stq").stdout.startswith("setting,value,origin\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("stqsh --profile l", ["lafayette", "local"]),
+        ("stqsh run x --format m", ["markdown"]),
+        ("stqsh stop ", ["mine"]),
+        ("stqsh --session m", ["mine"]),
+        ("stqsh tu", ["tutorial"]),
+    ],
+)
+def test_a_users_own_shell_completes_the_command_line(tmp_path: Path, words: str, offered: list[str]) -> None:
+    ControlDb(open_home("mine", root=tmp_path).path).close()
+    place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "STQSH_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "stqsh"],
+        env={**os.environ, **place, "_STQSH_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == offered, done.stderr
