@@ -110,6 +110,7 @@ def test_without_load_shedding_answers_are_exact_and_all_is_held(tmp_path: Path)
 def test_objects_are_shed_down_to_the_target_and_come_back(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         say(opened, "SET shedding.budget = 80; SET shedding.keep = 0.9; SET shedding = object;")
+        assert load(opened).get("with the next batch") is None
         told = run(opened, 6)
         assert {(query, why) for query, why, _ in told} == {("everyone", "shed")}
         row = load(opened)
@@ -200,7 +201,9 @@ def test_a_new_query_is_not_called_exact_before_everything_has_reported(tmp_path
 def test_with_less_cache_moving_queries_are_expected_to_miss_something(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         say(opened, "SET cache.factor = 0")
+        assert load(opened)["with the next batch"] == "factor 0"
         run(opened, 1)
+        assert "with the next batch" not in load(opened)
         rows = {row["query"]: row for row in table(opened, "SHOW CACHE")}
         side = (10.5 * 200) ** 0.5
         assert rows["around"]["expected"] == pytest.approx((side / (side + 0.6)) ** 2, abs=1e-4)

@@ -10,7 +10,7 @@ from stqsh.profile import Profile
 from stqsh.session.accuracy import Accuracy, accuracies, rounded
 from stqsh.session.catalogue import live_queries, live_streams
 from stqsh.session.link import Link
-from stqsh.session.memory import MemorySettings, is_significant, memory_settings
+from stqsh.session.memory import MemorySettings, Order, is_significant, memory_settings, standing_order
 from stqsh.session.records import QueryRow, Spec
 from stqsh.session.results import Rows
 from stqsh.session.settings import session_settings
@@ -35,7 +35,8 @@ def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
     ]
     told = [one for _, streams in slots for one in streams]
     queries = _by_query(link) if slots else {}
-    items = _ordered(wished, memory) | ({"histogram": _histogram(told)} if slots else {}) | queries
+    items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots else {})
+    items |= ({"histogram": _histogram(told) or "all are locked"} if told else {}) | queries
     if not any(is_significant(stream) for stream in live_streams(link.db)):
         items = _NOBODY | items
     yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
@@ -54,6 +55,13 @@ def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
     scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
     return found | {name: value for name, value in scales.items() if value is not None}
+
+
+def _coming(standing: Order, memory: Spec) -> dict[str, Any]:
+    """What slots are told with the next batch, where that is something else than they know."""
+    orders = {name: getattr(standing, name) for name in ("k", "factor", "cache", "area")}
+    new = [f"{name} {value:g}" for name, value in orders.items() if memory.get(name, value) != value]
+    return {"with the next batch": ", ".join(new)} if new else {}
 
 
 def _by_query(link: Link) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _BUDGETS = (0.8, 0.85, 0.9, 0.95)
 
 _LEAST = 0.9
 _MOVING = 0.0
-_DENSITIES = (0.5, 1, 2, 3, 4, 6, 8, 16, 32, 64)
+_DENSITIES = (0.5, 1, 2, 3, 4, 6, 8, 16, 32, 96)
 """Numbers of queries, by how often their areas would cover the town."""
 
 _RISING = (0.05, 0.2, 0.5)
