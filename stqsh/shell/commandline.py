@@ -165,11 +165,12 @@ def logs(
     profile: ProfileName = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="so many of the last lines")] = 50,
     follow: Annotated[bool, typer.Option("--follow", help="go on with what comes; Ctrl-C ends it")] = False,
+    json: Annotated[bool, typer.Option("--json", help="each line as a JSON object")] = False,
 ) -> None:
     """Show what a session's engine printed."""
     from stqsh.shell.logs import show_logs
 
-    raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow)))
+    raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
 
 
 @app.command("map")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from stqsh.errors import HomeError
@@ -13,8 +15,17 @@ from stqsh.shell.guard import say
 POLL_S = 0.2
 
 
-def show_logs(session: str | None, profile: str | None, lines: int, follow: bool) -> int:
-    """Print the last lines of an engine's log, and those that come with `follow`; raises `HomeError`."""
+_HEAD = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}) (?P<level>[A-Z]+) (?P<source>[^\s:]+): (?P<text>.*)"
+)
+"""How Spark and the engine begin what they say; what goes on over several lines has none."""
+
+
+def show_logs(session: str | None, profile: str | None, lines: int, follow: bool, *, json: bool) -> int:
+    """Print the last lines of an engine's log, and those that come with `follow`; raises `HomeError`.
+
+    `json`: each line as an object, see `Structured`.
+    """
     from stqsh.shell.sessions import session_home
 
     home = session_home(session, profile)
@@ -22,29 +33,65 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
     if not log.exists():
         raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
     say(f"-- {log}")
-    for line in last_lines(log, lines):
-        print(line)
+    written = Structured().line if json else str
+    end = log.stat().st_size  # what comes from now on is followed, and none of it is lost
+    for line in last_lines(log, lines, end):
+        print(written(line))
     sys.stdout.flush()
     if follow:
-        for text in followed(log):
-            print(text, end="", flush=True)
+        for line in whole_lines(followed(log, end)):
+            print(written(line), flush=True)
     return 0
 
 
-def last_lines(log: Path, count: int) -> list[str]:
-    """The last lines of a file, whatever its length."""
+class Structured:
+    """Lines of a log as JSON: `{"at", "level", "source", "text"}`, the first three null where nothing says.
+
+    A line that goes on with an entry, such as one of a traceback, has that entry's time, level and source.
+    """
+
+    def __init__(self) -> None:
+        self._entry: dict[str, str | None] = dict.fromkeys(("at", "level", "source"))
+
+    def line(self, line: str) -> str:
+        """The next line of the log."""
+        import json
+
+        found = _HEAD.fullmatch(line)
+        if found is not None:
+            self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
+        text = line if found is None else found["text"]
+        return json.dumps({**self._entry, "text": text}, ensure_ascii=False)
+
+
+def _instant(text: str) -> str:
+    """A local time as ISO 8601 in UTC."""
+    at = datetime.fromisoformat(text.replace(",", ".")).astimezone(UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def whole_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in pieces, each once it is whole."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+
+
+def last_lines(log: Path, count: int, end: int | None = None) -> list[str]:
+    """The last lines of a file, whatever its length, or of so many bytes of it."""
     with log.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 400 * count - 4096))
-        text = file.read().decode(errors="replace")
+        end = file.seek(0, 2) if end is None else end
+        begin = file.seek(max(0, end - 400 * count - 4096))
+        text = file.read(end - begin).decode(errors="replace")
     return text.splitlines()[-count:] if count else []
 
 
-def followed(log: Path) -> Iterator[str]:
-    """What is added to a file, as it comes, without end; a new file in its place is read from its start."""
+def followed(log: Path, begin: int) -> Iterator[str]:
+    """What is in a file from a byte on, and comes, without end; a new file in its place is read whole."""
     file = log.open(encoding="utf-8", errors="replace")
     try:
-        file.seek(0, 2)
+        file.seek(begin)
         while True:
             text = file.read()
             if text:

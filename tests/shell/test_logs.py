@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from stqsh.session.control import ControlDb
 from stqsh.session.home import SessionHome, open_home
-from stqsh.shell.logs import last_lines
+from stqsh.shell.logs import last_lines, whole_lines
 
 STQSH = (sys.executable, "-m", "stqsh")
 
@@ -37,10 +38,35 @@ def test_the_last_lines_of_a_log(home: SessionHome) -> None:
     assert last_lines(home.engine_log, 0) == []
 
 
+def test_a_log_may_come_as_json(home: SessionHome) -> None:
+    home.engine_log.write_text(
+        "WARNING: modules\n"
+        "2026-11-21 22:36:47,487 INFO stqsh.engine: Spark is up after 42.1 s\n"
+        "2026-11-21 22:38:48.415 ERROR Executor: Exception in task 1.0\n"
+        "Traceback: größer\n"
+    )
+    done = subprocess.run(
+        [*STQSH, "logs", "--session", "mine", "--json"],
+        env={**os.environ, "STQSH_HOME": str(home.path.parent), "TZ": "UTC"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    none, up, *failed = map(json.loads, done.stdout.splitlines())
+    assert none == {"at": None, "level": None, "source": None, "text": "WARNING: modules"}
+    assert up["at"] == "2026-11-21T22:36:47.487Z" and up["source"] == "stqsh.engine"
+    assert [(one["level"], one["source"]) for one in failed] == [("ERROR", "Executor")] * 2
+    assert [one["text"] for one in failed] == ["Exception in task 1.0", "Traceback: größer"]
+
+
+def test_what_comes_in_pieces_is_cut_into_lines() -> None:
+    assert list(whole_lines(["a\nb", "c\n", "\nd"])) == ["a", "bc", ""]
+
+
 def test_a_log_is_followed_into_the_next_engines(home: SessionHome) -> None:
     home.engine_log.write_text("first\n")
     environ = {**os.environ, "STQSH_HOME": str(home.path.parent)}
-    child = pexpect.spawn(STQSH[0], [*STQSH[1:], "logs", "-s", "mine", "--follow"], env=environ, timeout=20)
+    child = pexpect.spawn(STQSH[0], [*STQSH[1:], "logs", "-s", "mine", "--follow"], env=environ, timeout=100)
     child.expect("first")
     with home.engine_log.open("a") as log:
         log.write("second\n")
