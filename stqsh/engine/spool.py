@@ -31,6 +31,8 @@ _ALIGNMENT = 64
 #: Room that must be left where payloads on their way lie: the arena grows there, too.
 _ROOM_LEFT = 64 << 20
 _LOGGED = ("rows", "updates")
+#: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
+_ALWAYS_WITHIN = ("clock",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Outgoing:
         again: JSON by which the receiver can have the payload made anew, see `Reference`.
         """
         size = len(chunk.payload)
-        if self._spool is None or size < self._spool.least:
+        if self._spool is None or size < self._spool.least or chunk.kind in _ALWAYS_WITHIN:
             return chunk
         file = self._files[chunk.kind in _LOGGED]
         at = file.append(chunk.payload)

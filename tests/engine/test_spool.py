@@ -89,6 +89,11 @@ def test_without_a_spool_everything_travels_in_its_chunk() -> None:
     assert sent(None, chunks) == chunks == opened(chunks, None)
 
 
+def test_a_clock_is_never_parted_from_its_chunk(spool: Spool) -> None:
+    chunks = [chunk("clock", b"x" * 2 * LEAST)]
+    assert sent(spool, chunks) == chunks
+
+
 def test_a_reference_without_a_spool_is_told(spool: Spool) -> None:
     with pytest.raises(ValueError, match="there is no spool"):
         opened(sent(spool, [chunk("records", b"x" * LEAST)]), None)
