@@ -1,0 +1,122 @@
+"""Queries of one pattern: for a slot as if each had come by itself, to the last byte."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.slots import TICK, Slot
+from stqsh.core.matching.newcomers import Newcomers, gathered, pack_alike, unpack_alike
+from stqsh.core.slot.state import snapshot
+from tests.support.budget import share
+
+PLACES = {
+    "rect": {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0},
+    "circle": {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.5},
+    "nearest": {"type": "nearest", "k": 2, "x": 0.0, "y": 0.0},
+    "all": {"type": "all"},
+    "polygon": {"type": "polygon", "rings": [[[0.0, 0.0], [2.0, 0.0], [1.0, 2.0], [0.0, 0.0]]]},
+}
+HOLES = {
+    "rect": ("x1", "y1", "x2", "y2"),
+    "circle": ("x", "y"),
+    "nearest": ("x", "y"),
+    "all": (),
+    "polygon": (),
+}
+CONDITIONS = (
+    None,
+    ["cmp", "=", ["col", "status"], ["lit", "free", "STRING"]],
+    ["cmp", ">", ["col", "n"], ["lit", 2, "BIGINT"]],
+    ["contains", ["col", "status"], "free taxi", "any"],
+)
+near = st.integers(-2, 3).map(float)
+
+
+@st.composite
+def patterns(draw):
+    """A pattern and the numbers of its queries."""
+    place = draw(st.sampled_from(sorted(PLACES)))
+    kind = "nearest" if place == "nearest" else "range"
+    condition, for_us = draw(st.sampled_from(CONDITIONS)), draw(st.sampled_from([None, 2 * TICK]))
+    pattern = {"kind": kind, "region": PLACES[place], "condition": condition, "for_us": for_us, "select": []}
+    row = st.fixed_dictionaries(dict.fromkeys(HOLES[place], near))
+    return pattern, [in_order(some) for some in draw(st.lists(row, min_size=1, max_size=6))]
+
+
+def in_order(row):
+    """A rectangle's lower corner first, as specs have it."""
+    if "x1" not in row:
+        return row
+    (x1, x2), (y1, y2) = sorted((row["x1"], row["x2"])), sorted((row["y1"], row["y2"]))
+    return {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+
+
+def alike(some, first):
+    """The queries of a pattern with ids from `first` on: as a payload, and as commands one by one."""
+    pattern, rows = some
+    ids = np.arange(first, first + len(rows))
+    numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    specs = [
+        {**pattern, "id": id_, "region": pattern["region"] | row}
+        for id_, row in zip(ids.tolist(), rows, strict=True)
+    ]
+    return pack_alike(pattern, ids, numbers), [{"op": "register", "query": spec} for spec in specs]
+
+
+statuses = st.sampled_from(["free", "a free taxi", "x"])
+reports = st.lists(st.tuples(st.sampled_from("abcd"), near, near, statuses, st.integers(0, 5)), max_size=6)
+
+
+@share(3)
+@given(
+    st.lists(patterns(), min_size=1, max_size=3),
+    st.lists(st.tuples(st.sampled_from(["drop", "pause"]), st.integers(1, 19)), max_size=4),
+    st.lists(reports, min_size=3, max_size=3),
+)
+def test_queries_of_one_pattern_are_queries_as_all_others(some, later, rows):
+    payloads, single, first = [], [], 1
+    for one in some:
+        payload, specs = alike(one, first)
+        payloads.append(("register_alike", 1, payload))
+        single += specs
+        first += len(specs)
+    later = [{"op": op, "id": id_} for op, id_ in later]
+    together, alone = Slot(text="status"), Slot(text="status")
+    for step, some in enumerate(rows, start=1):
+        brought = [(step, oid, x, y, step, status, n) for oid, x, y, status, n in some]
+        asked = [*single, *later], later, payloads
+        commands, rest, beside = asked if step == 2 else ((), (), ())
+        outs = [
+            together.batch(step, step, brought, rest, beside=beside),
+            alone.batch(step, step, brought, commands),
+        ]
+        told = [[(c.stream, c.kind, c.payload) for c in out if c.kind != "stats"] for out in outs]
+        assert told[0] == told[1]
+        assert b"".join(snapshot(together.state)) == b"".join(snapshot(alone.state))
+
+
+def test_newcomers_are_gathered_in_the_order_of_their_ids():
+    pattern = {"kind": "range", "region": PLACES["rect"], "condition": None, "for_us": None}
+    numbers = {name: np.arange(3.0) for name in HOLES["rect"]}
+    some = unpack_alike(pack_alike(pattern, np.array([4, 5, 6]), numbers))
+    one = {**pattern, "id": 5_000, "region": PLACES["circle"]}
+    both = gathered([Newcomers.of([one]), some])
+    assert both.ids.tolist() == [4, 5, 6, 5000]
+    assert [spec["region"] for spec in both] == [
+        *({"type": "rect", "x1": i, "y1": i, "x2": i, "y2": i} for i in (0.0, 1.0, 2.0)),
+        PLACES["circle"],
+    ]
+    assert [spec["id"] for spec in both.those(np.array([False, True, False, True]))] == [5, 5000]
+
+
+def test_drops_that_come_as_a_list_are_drops():
+    slot = Slot()
+    payload, _ = alike(
+        ({"kind": "range", "region": PLACES["all"], "condition": None, "for_us": None}, [{}] * 5), 1
+    )
+    slot.batch(1, 1, [(1, "a", 0, 0, 1)], beside=[("register_alike", 1, payload)])
+    gone = slot.updates(2, 2, [], [{"op": "drop", "ids": [2, 4, 9]}])
+    assert [(query, op, why) for _, query, op, _, why in gone] == [(2, "-", "dropped"), (4, "-", "dropped")]
+    assert slot.state.array("s1/range/id").tolist() == [1, 3, 5]
