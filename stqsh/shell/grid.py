@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stqsh.session.results import Rows
     from stqsh.shell.output import Target
 
-_GAP, _RULED_GAP = 2, 3
-"""Blanks between columns: of the table with lines below it, and of the plain one."""
+_GAP = 2
+"""Blanks between columns."""
 _ROOMY = 32
 """A text may be folded in a column at least so wide; in less room it goes below."""
 _SHORT = 16
@@ -65,15 +65,15 @@ def _transposed(rows: Rows) -> list[list[object]]:
 def fitted(columns: Sequence[_Column], width: int | None) -> tuple[list[_Column], list[_Column]]:
     """The columns that stay in a table of a width, and those that go below its rows."""
     beside, below = [*columns], list[_Column]()
-    if width is None or _natural(beside, _RULED_GAP) <= width:
+    if width is None or _natural(beside, _GAP) <= width:
         return beside, []
     beside = [column for column in beside if any(column.values)] or beside
-    while _natural(beside, _GAP if below else _RULED_GAP) > width:
+    while _natural(beside, _GAP) > width:
         texts = [column for column in beside[1:] if not column.is_right and column.wide > _SHORT]
         if not texts:
             break
         widest = max(texts, key=lambda column: column.wide)
-        room = width - _natural(beside, _RULED_GAP) + widest.wide
+        room = width - _natural(beside, _GAP) + widest.wide
         if not below and room >= max(_ROOMY, widest.longest_word):
             break  # it is folded where it stands
         beside.remove(widest)
@@ -131,7 +131,7 @@ def _ruled(columns: Sequence[_Column], count: int, target: Target) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for column in columns:
         table.add_column(Text(column.name), justify="right" if column.is_right else "left", overflow="fold")
     for row in range(count):
