@@ -86,7 +86,13 @@ def all_command(
     _perform([(found, module.Options() if how.full else module.QUICK) for found, module in modules], how)
 
 
-def compare_command(then: Path, now: Path, fail_over: Annotated[float | None, typer.Option()] = None) -> None:
+def compare_command(
+    then: Annotated[Path, typer.Argument(help="A saved run.")],
+    now: Annotated[Path, typer.Argument(help="A later one.")],
+    fail_over: Annotated[
+        float | None, typer.Option(min=1.0, help="Exit code 1 where a figure got worse by more than this.")
+    ] = None,
+) -> None:
     """Two saved runs beside each other."""
     how = How(compare=then, fail_over=fail_over)
     raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))

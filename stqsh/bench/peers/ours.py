@@ -51,10 +51,9 @@ def _sent(session: Session) -> Updates:
     """All updates of the session, with the numbers of the queries in the place of their ids."""
     found = [NONE]
     for sent in UpdateReader(session.link, -1).poll(session.progress().batch):
-        numbers = np.zeros(max(sent.queries) + 1, np.int64)
-        for identifier, row in sent.queries.items():
-            if row.name != bulk.PATTERN:
-                numbers[identifier] = int(row.name[1:])
+        names = session.link.book.names
+        numbers = np.zeros(max(names) + 1, np.int64)
+        numbers[list(names)] = [-1 if name == bulk.PATTERN else int(name[1:]) for name in names.values()]
         step, query, key, op = (sent.table[name].to_numpy() for name in ("step", "query", "key", "op"))
         found.append(updates(step, numbers[query], key, op))
     return np.concatenate(found)
