@@ -31,7 +31,7 @@ class Glance:
     `columns` has the columns of each stream and table, with their types; `keys` the key column of each
     stream; `members` the names in each set of regions; `selected` what each query selects, and the streams
     and tables that it is over. `failed`: an engine that was there is not any more;
-    `death` says why; `ready`: it takes batches.
+    `death` says why; `broken`: the session itself cannot be used; `ready`: it takes batches.
     """
 
     session: str
@@ -48,6 +48,7 @@ class Glance:
     selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     failed: bool = False
     death: str = ""
+    broken: bool = False
     ready: bool = False
 
 
@@ -134,6 +135,7 @@ class Backstage:
             self._session.start_engine(wait=False)
         except BaseException as error:  # handed over to the main thread, which raises or shows it
             self._error = error
+            self.glance = replace(self.glance, engine="the session cannot be opened", broken=True)
         self._opened.set()
         self._changed()
         while self._session is not None and not self._over.wait(LOOK_EVERY_S):
@@ -145,7 +147,9 @@ class Backstage:
             self._warm_up()
         except Exception as error:  # a home that is gone, a disk that is full: the toolbar says so
             reason = str(error).partition("\n")[0]
-            self.glance = replace(self.glance, engine=f"the session cannot be read: {reason}", failed=True)
+            self.glance = replace(
+                self.glance, engine=f"the session cannot be read: {reason}", broken=True, ready=False
+            )
             self._changed()
 
     def _warm_up(self) -> None:

@@ -146,7 +146,7 @@ def toolbar(glance: Glance) -> StyleAndTextTuples:
     """The line at the bottom; a dead engine stands out."""
     return [
         (
-            "class:bottom-toolbar.failed" if glance.failed else "class:bottom-toolbar",
+            "class:bottom-toolbar.failed" if glance.failed or glance.broken else "class:bottom-toolbar",
             toolbar_text(glance, shutil.get_terminal_size().columns),
         )
     ]

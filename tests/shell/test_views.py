@@ -57,7 +57,7 @@ def shell(environ: dict[str, str], engine: Start) -> Iterator[Terminal]:
     engine()
     terminal = Terminal(environ, "--session", "mine", size=(80, 24))
     terminal.wait("stqsh>.*", 60)
-    terminal.wait("engine ready", 60)
+    terminal.wait(r"mine  \|  (engine ready|step )", 100)
     yield terminal
     terminal.child.close(force=True)
 
@@ -184,7 +184,7 @@ def test_a_dashboard_in_monochrome_follows_the_terminals_size(
 ) -> None:
     engine()
     shell = Terminal({**environ, "NO_COLOR": "1"}, "--session", "mine", size=(80, 24))
-    shell.wait("engine ready", 60)
+    shell.wait(r"mine  \|  (engine ready|step )", 100)
     drawn = shell.child.logfile_read = Log()
     shell.type("WATCH busy, calm;")
     shell.wait(r"\n\+ taxi-\d{7}")
