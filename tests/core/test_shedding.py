@@ -96,6 +96,39 @@ def test_what_a_locked_query_holds_stays_and_does_not_count_in_s():
     assert slot.updates(4, 4, rows(4, b=(1, 2.5), c=(1, 3.5))) == []
 
 
+def test_at_a_locked_query_the_same_objects_stay_dropped():
+    slot, names = keeping(), "abcdefghij"
+    everybody = {name: (1, 1 + i / 4) for i, name in enumerate(names)}
+    slot.batch(1, 1, rows(1, **everybody), [asks(7, ONE, 0.75)])
+    told = slot.updates(2, 2, rows(2, **everybody), [memory(2)])
+    assert told == [(2, 7, "-", "a", "shed"), (2, 7, "-", "b", "shed")]
+    for step in range(3, 20):  # each time others report together
+        some = {name: everybody[name] for i, name in enumerate(names) if (i + step) % 3}
+        assert slot.updates(step, step, rows(step, **some)) == []
+    assert tally(slot)[7] == (8, 2, 0.8)
+
+
+@pytest.mark.parametrize("departure", ["by an empty location", "out of the region", "by silence"])
+def test_departures_take_a_locked_query_below_its_minimum_until_the_dropped_report(departure):
+    """No drop could have been small enough: whatever a query holds may go at once, and what it misses has no
+    record to come back with before it reports.
+    """
+    slot, everybody = keeping(), {name: (1, 1 + i / 4) for i, name in enumerate("abcdefghij")}
+    slot.batch(1, 1, rows(1, **everybody), [asks(7, ONE, 0.75)])
+    slot.batch(2, 2, rows(2, **everybody), [memory(2)])
+    assert tally(slot)[7] == (8, 2, 0.8)
+    staying, step = {name: everybody[name] for name in "abghij"}, REPORT_S + 3
+    places = {"by an empty location": None, "out of the region": (20, 20)}
+    gone = {name: places[departure] for name in "cdef" if departure in places}
+    slot.batch(3, step - 1, rows(step - 1, **(everybody if gone else staying)))
+    assert tally(slot)[7] == (8, 2, 0.8)
+    slot.batch(step, step, rows(step, **gone))
+    assert tally(slot)[7] == (4, 2, 4 / 6)
+    told = slot.updates(step + 1, step + 1, rows(step + 1, **staying))
+    assert [op for _, _, op, *_ in told] == ["+"]
+    assert tally(slot)[7] == (5, 1, 5 / 6)
+
+
 def test_a_focal_object_is_never_dropped():
     slot = keeping()
     came = rows(1, f=(1, 1), a=(2, 2))

@@ -21,12 +21,12 @@ from support.oracle import significant
 
 
 class Kept(NamedTuple):
-    """One slot: kept keys with their reference counts, shed keys, inside, cached and shed of each active
-    query, the queries that are locked, and S as far as it goes.
+    """One slot: kept keys with their reference counts, hashes of shed keys, inside, cached and shed of each
+    active query, the queries that are locked, and S as far as it goes.
     """
 
     refs: dict[Any, int]
-    shadow: set[Any]
+    shadow: set[int]
     queries: dict[int, tuple[int, int, int]]
     locked: set[int]
     histogram: dict[int, int]
@@ -45,10 +45,9 @@ def _kept(state: SlotState, spec: Spec) -> Kept:
     at = np.flatnonzero(table.stored.known)
     name = f"{prefix}/objects/refs"
     refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
-    shadow: set[Any] = set()
+    shadow: set[int] = set()
     if shadow_size(state, spec["id"]):
-        rows = ShadowTable(state, spec)
-        shadow = set(rows._keys.take(np.arange(len(rows)), table.key_type).to_pylist())
+        shadow = set(ShadowTable(state, spec)["hash"].tolist())
     told, s = tallies(state, spec), figures(state, spec)["histogram"]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
     return Kept(
@@ -63,9 +62,13 @@ def _kept(state: SlotState, spec: Spec) -> Kept:
 def homes(case: Case, slots: int) -> Callable[[Any], int]:
     """The slot of each of a case's objects."""
     names = sorted({row[case.spec["key"]] for _, row in case.records})
-    kind = ObjectTable(SlotState.fresh(0), "s1/objects", case.spec).key_type
-    dealt = slots_of(hash_keys(pa.array(names, kind)), slots).tolist() if names else []
+    dealt = slots_of(_hashes(case.spec, names), slots).tolist() if names else []
     return dict(zip(names, dealt, strict=True)).__getitem__
+
+
+def _hashes(spec: Spec, names: list[Any]) -> Any:
+    """The hashes of keys, uint64 (n,)."""
+    return hash_keys(pa.array(names, ObjectTable(SlotState.fresh(0), "s1/objects", spec).key_type))
 
 
 def should_keep(oracle: significant.Significant, n: int, slots: int) -> list[Kept]:
@@ -73,10 +76,11 @@ def should_keep(oracle: significant.Significant, n: int, slots: int) -> list[Kep
     out = []
     for slot in range(slots):
         told = significant.tallies(oracle, n, slot)
+        shed = [name for name in oracle.shadow if oracle.home(name) == slot]
         out.append(
             Kept(
                 refs={name: len(ids) for name, ids in oracle.refs.items() if oracle.home(name) == slot},
-                shadow={name for name in oracle.shadow if oracle.home(name) == slot},
+                shadow=set(_hashes(oracle.spec, shed).tolist()) if shed else set(),
                 queries={id_: (tally.inside, tally.cached, tally.shed) for id_, tally in told.items()},
                 locked={id_ for id_, tally in told.items() if tally.is_locked},
                 histogram=dict(significant.histogram(oracle, n, slot)),

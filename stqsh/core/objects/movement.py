@@ -210,3 +210,9 @@ def by_step(events: Events, order: Array) -> Events:
 def joined(events: Events, more: Events) -> Events:
     """Two tables of events as one."""
     return Events(*(np.concatenate(pair) for pair in zip(events, more, strict=True)))
+
+
+def silent_from(ts: Array, timing: Timing) -> Array:
+    """From which steps on records of times ts, int64 µs (n,), are older than REPORT EVERY allows; int64."""
+    steps: Array = (ts + timing.report) // timing.tick - timing.base + 2
+    return steps

@@ -14,6 +14,7 @@ from stqsh.core.kernels.shedding import Standing, shed_objects
 from stqsh.core.kernels.telling import SHED
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import ACTIVE
+from stqsh.core.objects.movement import silent_from
 from stqsh.core.significance.interest import Interest
 from stqsh.core.significance.keeping import Verdict
 from stqsh.core.significance.settings import Memory
@@ -27,8 +28,9 @@ def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memor
 
     Those go that no locked query is interested in, one after the other, so that no drop takes a query under
     its least accuracy; focal objects stay. Who is dropped is in the shadow table until it reports again and
-    is judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. While k
-    is 1 nobody is dropped, and who reports is back.
+    is judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. Those in
+    the shadow table are judged first: else another would go in the place of one that comes back, and both
+    would be told, with each report again. While k is 1 nobody is dropped, and who reports is back.
 
     Returns:
         The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
@@ -38,12 +40,13 @@ def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memor
         return verdict
     reported = _reported(batch)
     shadow = ShadowTable(batch.state, batch.spec)
-    _count_shadow(batch, interest, shadow, reported)
+    back = _count_shadow(batch, interest, shadow, reported)
     weak = (interest.refs[reported] > 0) & (interest.refs[reported] < memory.k)
-    candidates = reported[weak & verdict.kept[reported] & ~verdict.focal[reported]]
+    weak &= verdict.kept[reported] & ~verdict.focal[reported]
+    candidates = reported[weak]
     if not len(candidates):
         return verdict
-    dropped = candidates[_judge(interest, candidates)]
+    dropped = candidates[_judge(interest, candidates, back[weak])]
     for name in ("refs", "near"):
         batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
     _note(batch, shadow, dropped)
@@ -58,12 +61,21 @@ def _reported(batch: StreamBatch) -> Array:
     return np.unique(movement.rows.arrays.obj[movement.accepted.live])
 
 
-def _judge(interest: Interest, candidates: Array) -> Array:
-    """Which candidates go, and the queries' counts after that; bool (n,)."""
+def _judge(interest: Interest, candidates: Array, back: Array) -> Array:
+    """Which candidates go, and the queries' counts after that; bool (n,).
+
+    back: bool (n,), those that had been dropped before, who come first.
+    """
     queries, members = interest.queries, interest.pairs_of(candidates)
-    start = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
+    begin = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
+    order = np.argsort(~back, kind="stable")
+    lengths = np.diff(begin)[order]
+    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    query = members.query[np.repeat(begin[order] - start[:-1], lengths) + np.arange(start[-1])]
     standing = Standing(*(queries[name] for name in ("held", "shed", "least")))
-    return shed_objects(start.astype(np.int64), members.query.astype(np.int32), standing)
+    dropped = np.empty(len(candidates), np.bool_)
+    dropped[order] = shed_objects(start, query.astype(np.int32), standing)
+    return dropped
 
 
 def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array) -> None:
@@ -71,18 +83,24 @@ def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array) -> None:
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
     times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
-    shadow.add(movement.table.show_keys(dropped), places.x[dropped], places.y[dropped], times)
+    ends = silent_from(times, batch.timing)
+    shadow.add(movement.table.show_keys(dropped), places.x[dropped], places.y[dropped], ends)
 
 
-def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, reported: Array) -> None:
-    """Let go of the shadows of objects that reported, are silent or of no interest; count the others."""
+def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, reported: Array) -> Array:
+    """Let go of the shadows of objects that reported, are silent or of no interest; count the others.
+
+    Returns which of those that reported had one, bool (n,).
+    """
     stay = shadow.connected(batch.timing)
-    back = shadow.find(batch.objects.table.show_keys(reported))
-    stay[back[back >= 0]] = False
+    row = shadow.find(batch.objects.table.show_keys(reported))
+    back: Array = row >= 0
+    stay[row[back]] = False
     shadow.keep(stay)
     query, row = _interested(batch, interest, shadow)
     interest.queries["shed"][:] = np.bincount(query, minlength=len(interest.queries))
     shadow.keep(np.bincount(row, minlength=len(shadow)) > 0)
+    return back
 
 
 def _interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> tuple[Array, Array]:
