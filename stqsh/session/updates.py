@@ -81,8 +81,11 @@ def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> pa.Table:
             continue
         if reference.file not in names:
             _, name, _, ending = reference.file.split(".")
-            names[reference.file] = f"{batch:012d}.{name}.{ending}"
-            (updates / reference.file).replace(updates / names[reference.file])
+            target = f"{batch:012d}.{name}.{ending}"
+            if target in names.values():
+                raise ValueError(f"two files want to be {target}: {', '.join(names)}, {reference.file}")
+            names[reference.file] = target
+            (updates / reference.file).replace(updates / target)
         placed.append(replace(reference, file=names[reference.file], again=None).packed())
     return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type))
 

@@ -1,0 +1,74 @@
+"""The law where every payload goes by name, and every record of a log is made again: nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import local, memory
+from support.local import local_session
+from support.running import Together, run_script
+from support.strategies import EVERY, sampled, script_cases
+
+from stqsh.core.chunks import Chunk
+from stqsh.engine.again import again_of, for_log, remade
+from stqsh.engine.spool import Spool, opened, writing
+from stqsh.engine.tasks import Task, chunks
+from stqsh.session.bulk import reference_in
+
+CASES = 1
+SLOTS = 2
+
+
+class ByName:
+    """What stands in for Spark between source, operators and Deliver."""
+
+    def __init__(self, home: Path) -> None:
+        self.spool = Spool(home, home / "shared", 1)
+        self.spool.prepare()
+        self.named: set[str] = set()
+        self.calls = 0
+
+    def from_source(self, task: Task) -> Iterator[Chunk]:
+        """A task's chunks as Evaluate gets them: opened, or out of the log."""
+        made = list(chunks(task))
+        with writing(self.spool, "source") as outgoing:
+            sent = [outgoing.put(chunk, again_of(task, chunk)) for chunk in made]
+        whole = opened(sent, self.spool)
+        logged = [for_log(*pair) for pair in zip(sent, whole, strict=True)]
+        self.named |= {chunk.kind for chunk in logged if reference_in(chunk.payload) is not None}
+        back = remade(self.spool.home, logged)
+        assert [replace(chunk, payload=bytes(chunk.payload)) for chunk in back] == made
+        yield from whole
+
+    def from_operator(self, told: Iterable[Chunk], slots: int) -> Iterator[Chunk]:
+        """What a slot sends on, as the next operator gets it; what the log keeps stays a reference."""
+        some = list(memory_addressed(told, slots))
+        self.calls += 1  # of one operator and slot in a batch, as its file's name says
+        with writing(self.spool, f"operator-{self.calls}") as outgoing:
+            for chunk in some:
+                sent = outgoing.put(chunk)
+                yield sent if chunk.kind in ("rows", "updates") else opened([sent], self.spool)[0]
+
+
+memory_addressed = memory.addressed
+
+
+def test_the_same_bytes_come_out_when_all_payloads_go_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Together.of(sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=5))
+    file = together.write(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    with local_session(tmp_path / "inline", SLOTS, 40) as session:
+        expected = run_script(session, text, file)
+    with local_session(tmp_path / "named", SLOTS, 40) as session:
+        by_name = ByName(session.home.path)
+        monkeypatch.setattr(local, "chunks", by_name.from_source)
+        monkeypatch.setattr(memory, "addressed", by_name.from_operator)
+        session.link.engine.deliver.spool = by_name.spool
+        assert run_script(session, text, file) == expected
+        assert list(session.home.updates.glob("*.bulk"))
+    assert "records" in by_name.named
