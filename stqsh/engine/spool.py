@@ -4,7 +4,10 @@ Through Spark a payload is copied and packed five times between two operators: A
 shuffle's files, and back. A payload of some kB is written once instead, into a file, and its chunk
 carries a reference (`stqsh.session.bulk`), which the receiver maps. Files on their way lie beside the arena,
 in memory where there is room; the update log's own ("rows" and "updates") are written where they stay, in
-the home's `updates/`, under a hidden name until Deliver puts them in place.
+the home's `updates/`, under a hidden name until Deliver puts them in place. Processor time of a million
+records in batches of a million, `bench range`, measured in pairs under load: at 100 000 rectangles Java 4.7 s
+without and 1.4 s with, workers 3.3 s and 1.7 s; at 10 000 rectangles Java 2.9 s and 1.5 s, workers 1.3 s and
+0.9 s. That logs name records (`stqsh.engine.again`) has its part in this.
 
 Nothing stale is ever read: each attempt at a task writes a file of its own name, and references only come
 from attempts that Spark took. A batch that Spark repeats makes all payloads anew, so files on their way are
