@@ -44,6 +44,7 @@ BENCHMARKS = (
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
+    Benchmark("recover", "How long an engine that was killed takes until it goes on."),
     Benchmark(
         "peers", "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.", in_all=False
     ),
