@@ -108,3 +108,32 @@ def test_an_interrupted_script_ends_with_130_and_leaves_nothing(
     assert "interrupted; the script's session is stopped" in messages
     assert "Traceback" not in messages
     assert not [path for path in (tmp_path / "home").iterdir() if path.is_dir()]
+
+
+def test_a_map_shows_what_the_engine_publishes(mine: dict[str, str], tmp_path: Path) -> None:
+    shell = Terminal(mine, "--session", "mine")
+    shell.wait(r"step \d+", 400)
+    shell.type(f"REGISTER QUERY seen AS {WATCHED};")
+    shell.wait("query seen registered")
+    shell.type("MAP cars seen;")
+    shell.wait(r"cars  500 objects  step \d+")
+    shell.wait(r"A seen [1-9]\d*")
+    shell.keys("+")
+    shell.wait(r"cars  \d+ of 500 objects")
+    shell.keys("\x1b[<65;50;15M")  # the wheel, back
+    shell.wait(r"cars  500 objects")
+    shell.keys("q")
+    shell.wait("left the map of cars; it goes on")
+    page = tmp_path / "map.html"
+    done = subprocess.run(
+        [*STQSH, "map", "--session", "mine", "cars", "--to", str(page), "--once"],
+        env=mine,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written = page.read_text(encoding="utf-8")
+    assert '"stream":"cars"' in written and "taxi-" in written
+    shell.type("DROP QUERY seen;")
+    shell.wait("query seen dropped")
