@@ -87,7 +87,7 @@ def _columns_hint(names: Sequence[str]) -> str:
     found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
     if found is None:
         return f"the columns are {', '.join(names)}"
-    return f"the one column is {names[0]!r}; add FORMAT CSV (separator => '{_SEPARATORS[found]}') to cut it there"
+    return f"the one column is {names[0]!r}; add FORMAT CSV (separator => '{_SEPARATORS[found]}')"
 
 
 def _existing(name: Name, columns: Columns) -> str:
