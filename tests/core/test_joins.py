@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.cells import ObjectCells, fill_objects, move_object
+from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects, move_object, places_in
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import cell_of, join, list_rects
@@ -55,21 +55,31 @@ def test_each_pair_comes_once(places, some, bounds, side, large):
     assert set(found) == want
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), maybe, maybe), max_size=60), st.integers(1, 9))
+@given(st.lists(st.tuples(st.integers(0, 29), maybe, maybe), max_size=60), st.integers(1, 9))
 def test_objects_are_in_the_cell_of_their_place(moves, side):
     lattice = lattice_over(np.array([-3.0, 3.0]), np.array([-3.0, 3.0]), side)
-    arrays = [np.zeros(6, np.int32) for _ in range(3)]
-    cells = ObjectCells(np.zeros(side * side, np.int32), *arrays, np.full(6, np.nan), np.full(6, np.nan))
-    fill_objects(cells, cells.x.copy(), cells.y.copy(), lattice)
+    fields = {"head": side * side, "size": side * side, "slot": 30, "next": blocks_for(30, side * side)}
+    seats = fields["next"] * BLOCK
+    lengths = {"owner": seats, "place": 2 * seats, "free": 2}
+    kinds = {"place": np.float64, "free": np.int64}
+    cells = ObjectCells(**{f: np.zeros(n, kinds.get(f, np.int32)) for f, n in (fields | lengths).items()})
+    places = np.where(np.arange(30) < 25, 0.0, np.nan)[:, None].repeat(2, 1)
+    fill_objects(cells, *places.T.copy(), lattice)
     for o, x, y in moves:
-        move_object(cells, o, np.nan if np.isnan(y) else x, np.nan if np.isnan(x) else y, lattice)
+        places[o] = (np.nan, np.nan) if np.isnan(x + y) else (x, y)
+        move_object(cells, o, *places[o], lattice)
+    assert np.array_equal(np.column_stack(places_in(cells)), places, equal_nan=True)
     listed = {}
-    for cell, head in enumerate(cells.head.tolist()):
-        while head:
-            listed[head - 1] = cell
-            head = int(cells.next[head - 1])  # noqa: PLW2901
-    there = [o for o in range(6) if not np.isnan(cells.x[o])]
-    assert listed == {o: cell_of(cells.x[o], cells.y[o], lattice) for o in there}
+    for cell, count in enumerate(cells.size.tolist()):
+        block, taken = int(cells.head[cell]), (count - 1) % BLOCK + 1
+        while block:
+            for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + taken):
+                listed[int(cells.owner[seat])] = cell
+                assert cells.slot[cells.owner[seat]] == seat + 1
+            block, taken = int(cells.next[block - 1]), BLOCK
+    there = np.flatnonzero(~np.isnan(places[:, 0])).tolist()
+    assert listed == {o: cell_of(*places[o], lattice) for o in there}
+    assert cells.size.sum() == len(there)
 
 
 def test_heavy_tails_do_not_fill_the_memory(monkeypatch):

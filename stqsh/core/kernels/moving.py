@@ -8,7 +8,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from stqsh.core.clock import NEVER
-from stqsh.core.kernels.cells import ObjectCells, RectCells, link_rect, move_object, no_rects, unlink_rect
+from stqsh.core.kernels.cells import (
+    BLOCK,
+    ObjectCells,
+    RectCells,
+    link_rect,
+    no_rects,
+    settle_object,
+    unlink_rect,
+)
 from stqsh.core.kernels.distance import EARTH_M, circle_box, distance
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
@@ -131,7 +139,7 @@ def follow_movers(
     cells of the regions that moved (Algorithm 4). So cost follows what is near; empty steps cost
     nothing.
     """
-    side, count = field.coarse.side, len(objects.cell)
+    side, count = field.coarse.side, len(objects.slot)
     lists = no_rects(side * side, len(movers.query))
     for m in range(len(movers.query)):
         lists = link_rect(lists, np.int32(m), movers.now[m], field.coarse, field.large)
@@ -269,7 +277,7 @@ def _act(events: Events, span: tuple[Int, Int], ground: Ground, number: Int, fie
     """Move the objects of a step's events on."""
     for e in range(span[0], span[1]):
         o = events.obj[e]
-        move_object(ground.cells, o, events.nx[e], events.ny[e], field.lattice)
+        settle_object(ground.cells, o, events.nx[e], events.ny[e], field.lattice)
         ground.version[o] = events.new[e]
         ground.acted[o] = number
 
@@ -289,18 +297,21 @@ def _look(
     """
     movers, field = scene
     (m, flag, cell), (step, number), (one, other), (seen, used) = whose, when, boxes, out
-    query, radius, planar = movers.query[m], movers.radius[m], field.planar
-    o = ground.cells.head[cell] - 1
-    while o >= 0:
-        x, y = ground.cells.x[o], ground.cells.y[o]
-        if ground.acted[o] != number and within(x, y, one[0], one[1], one[2], one[3]):
-            mine = not beyond(x, y, radius, (one[4], one[5]), planar)
+    cells, query, radius, planar = ground.cells, movers.query[m], movers.radius[m], field.planar
+    block, count = np.int64(cells.head[cell]), (np.int64(cells.size[cell]) - 1) % BLOCK + 1
+    while block:
+        for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + count):
+            x, y = cells.place[2 * seat], cells.place[2 * seat + 1]
+            mine = within(x, y, one[0], one[1], one[2], one[3])
             stays = within(x, y, other[0], other[1], other[2], other[3])
-            if mine and not (stays and not beyond(x, y, radius, (other[4], other[5]), planar)):
-                whom = (np.int64(-1), query, np.int64(flag))
-                seen = saw(seen, used, whom, (step, np.int32(o), ground.version[o]))
-                used += 1
-        o = ground.cells.next[o] - 1
+            if mine & ((not stays) | (radius >= 0)):
+                o = cells.owner[seat]
+                mine = ground.acted[o] != number and not beyond(x, y, radius, (one[4], one[5]), planar)
+                if mine and not (stays and not beyond(x, y, radius, (other[4], other[5]), planar)):
+                    whom = (np.int64(-1), query, np.int64(flag))
+                    seen = saw(seen, used, whom, (step, o, ground.version[o]))
+                    used += 1
+        block, count = np.int64(cells.next[block - 1]), np.int64(BLOCK)
     return seen, used
 
 

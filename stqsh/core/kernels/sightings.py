@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, kernel
+from stqsh.core.kernels.jit import Array, Int, inlined, kernel
 
 
 class Sightings(NamedTuple):
@@ -45,7 +45,7 @@ def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
     return out
 
 
-@kernel
+@inlined
 def saw(seen: Sightings, used: Int, whom: tuple[Int, Int, Int], what: tuple[Int, Int, Int]) -> Sightings:
     """Note event, query and flags, and step, object and version, as number `used`."""
     if used == len(seen.event):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.cells import ObjectCells, fill_objects
+from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects
 from stqsh.core.kernels.distance import EARTH_M
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.moving import Field, Movers, follow_movers
@@ -18,6 +18,7 @@ from stqsh.core.matching.queries import ACTIVE, CIRCLE
 from stqsh.core.objects.events import follows_objects
 from stqsh.core.objects.movement import by_step, joined
 from stqsh.core.regions.grid import large_from, lattice_over, suitable_side
+from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
 
@@ -25,6 +26,7 @@ _MAX_SIDE = 256
 _OBJECTS_A_CELL = 2
 _OUTGROWN = 4
 """Cells are laid anew once there are so many times as many objects."""
+_RADIX = (1 << 16) - 1
 _FARTHEST = 0.01
 """The cosine of the latitude from which on regions are not taken to be wider."""
 
@@ -44,7 +46,7 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
     movers = _movers(context, at)
     coarse = _coarse(lattice, movers, context.planar)
     field = Field(lattice, coarse, large_from(coarse.side), lives, context.planar)
-    order = np.argsort(events.step, kind="stable")
+    order = _by_step_and_cell(events, batch.timing.first, lattice)
     turns = by_step(batch.focal.events, np.argsort(batch.focal.events.step, kind="stable"))
     seen = follow_movers(by_step(events, order), turns, objects, movers, field)
     lone = np.flatnonzero(seen.event < 0)
@@ -54,6 +56,26 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
     event = order[seen.event].astype(np.int32) if len(order) else np.empty(len(seen.event), np.int32)
     event[lone] = len(events.step) + np.arange(len(lone))
     return Pairs(event, seen.query, seen.flags), joined(events, more)
+
+
+def _by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
+    """The order of events by step and, within it, by the cell that an object leaves or else enters.
+
+    Neighbours then find each other's lists and seats in the caches. Sorting by 16 bits takes linear time;
+    where more steps than that are told apart, cells play no part.
+    """
+    if not len(events.step) or int(events.step.max()) - first > _RADIX:
+        return np.argsort(events.step, kind="stable")
+    here, side = np.isnan(events.ox), lattice.side
+    column, row = (
+        np.nan_to_num(np.clip((np.where(here, new, old) - low) * scale, 0, side - 1)).astype(np.int64)
+        for old, new, low, scale in (
+            (events.ox, events.nx, lattice.x0, lattice.per_x),
+            (events.oy, events.ny, lattice.y0, lattice.per_y),
+        )
+    )
+    order = np.argsort((row * side + column).astype(np.uint16), kind="stable")
+    return order[np.argsort((events.step[order] - first).astype(np.uint16), kind="stable")]
 
 
 def _movers(context: RegionContext, at: Array) -> Movers:
@@ -116,12 +138,10 @@ class CellStore:
         count = len(self._batch.objects.table)
         if name not in state or count > _OUTGROWN * state.array(name)[5]:
             self._lay(count, events)
-        before = len(state.array(f"{self._prefix}/cell"))
-        for field in ObjectCells._fields[1:]:
-            state.resize(f"{self._prefix}/{field}", count)
-        cells = ObjectCells(*(state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields))
-        cells.x[before:] = cells.y[before:] = np.nan
         x0, y0, per_x, per_y, side, _ = state.array(name).tolist()
+        for field, (_, length) in _fields(count, int(side) ** 2).items():
+            state.resize(f"{self._prefix}/{field}", length)
+        cells = ObjectCells(*(state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields))
         return Lattice(x0, y0, per_x, per_y, int(side)), cells
 
     def _lay(self, count: int, events: Events) -> None:
@@ -131,10 +151,23 @@ class CellStore:
         side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, 16, _MAX_SIDE))
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
         lattice = lattice_over(xs, ys, side, self._batch.spec["bounds"])
-        state.replace(f"{self._prefix}/lattice", np.array([*lattice, count], np.float64))
-        state.create(f"{self._prefix}/head", np.int32, side * side)
         follows_objects(state, self._prefix)
-        for field, kind in zip(ObjectCells._fields[1:], "iiidd", strict=True):
-            state.create(f"{self._prefix}/{field}", kind, count)
-        cells = ObjectCells(*(state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields))
-        fill_objects(cells, x, y, lattice)
+        lay_cells(state, self._prefix, lattice, (x, y))
+
+
+def lay_cells(state: SlotState, prefix: str, lattice: Lattice, places: tuple[Array, Array]) -> None:
+    """Make the arrays of a `CellStore` anew, with the objects that are there.
+
+    places: x and y of all objects, float64 (n,) each; NaN: nowhere.
+    """
+    count, fields = len(places[0]), _fields(len(places[0]), lattice.side**2)
+    state.replace(f"{prefix}/lattice", np.array([*lattice, count], np.float64))
+    made = [state.create(f"{prefix}/{field}", kind, length) for field, (kind, length) in fields.items()]
+    fill_objects(ObjectCells(*made), *places, lattice)
+
+
+def _fields(objects: int, cells: int) -> dict[str, tuple[str, int]]:
+    """The type and length of each array of `ObjectCells`."""
+    blocks = blocks_for(objects, cells)
+    lengths = (cells, cells, objects, blocks, blocks * BLOCK, blocks * BLOCK * 2, 2)
+    return dict(zip(ObjectCells._fields, zip("iiiiidl", lengths, strict=True), strict=True))
