@@ -40,9 +40,11 @@ BENCHMARKS = (
     Benchmark("keys", "The time from a keystroke in the shell to its echo, at rest and under load."),
     Benchmark("batch", "The floor: a batch with nothing to do, and one with 10,000 records."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
+    Benchmark("moving", "Records a second end to end where a share of the queries follow objects."),
     Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
+    Benchmark("kernels", "What a record costs a core in each family of kernels, without Spark."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
     Benchmark("recover", "How long an engine that was killed takes until it goes on."),
     Benchmark(
