@@ -21,9 +21,10 @@ from stqsh.core.matching.queries import Commands, digest
 from stqsh.core.objects.events import forget_expired, forget_notes, is_event
 from stqsh.core.objects.movement import Movement
 from stqsh.core.objects.table import ObjectTable
-from stqsh.core.pieces import Piece, pieces, single_steps
+from stqsh.core.pieces import Piece, pieces
 from stqsh.core.significance.settings import forget_memory, is_significant, remember
-from stqsh.core.significance.step import close, is_watched, take_out
+from stqsh.core.significance.step import close, take_out
+from stqsh.core.significance.stretch import stretches
 from stqsh.core.significance.tally import figures
 from stqsh.core.slot.pool import vacuum
 from stqsh.core.slot.state import SlotState
@@ -115,7 +116,7 @@ class _Evaluation:
         if whole.commands.stream_dropped:
             return [whole]
         if is_significant(spec):
-            return single_steps(whole, partial(is_watched, self.state, spec["id"]))
+            return stretches(self.state, spec, whole)
         merges = self._merges(spec, whole.commands)
         return pieces(whole, partial(self._known, spec)) if merges else [whole]
 
@@ -147,17 +148,17 @@ class _Evaluation:
         report, begun = Report(), perf_counter_ns()
         batch = self._batch(spec, piece)
         decoded = perf_counter_ns()
-        verdict = take_out(batch)
+        kept = take_out(batch)
         for name, kind in KINDS.items():
             kind.step(replace(batch, commands=batch.commands.of_kind(name)), report)
         told = chunks_of(self.slot, batch.objects, report)
         kernel = perf_counter_ns()
         batch.objects.finish()
         batch.focal.finish()
-        close(batch, verdict)
+        close(batch, kept)
         there = self._forget(spec["id"]) if batch.commands.stream_dropped else self._tidy(batch)
         self._add(
-            records=len(batch.objects.rows),
+            records=len(batch.objects.rows) + piece.passed,
             stale=batch.objects.accepted.stale,
             updates=sum(chunk.rows for chunk in told if chunk.kind == "updates"),
             decode_us=(decoded - begun) // 1000,

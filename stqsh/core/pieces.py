@@ -27,12 +27,16 @@ _SMALL = 256
 
 @dataclass(frozen=True)
 class Piece:
-    """What a stream's batch, or a piece of it, brings: payloads of "records" and "focal", and commands."""
+    """What a stream's batch, or a piece of it, brings: payloads of "records" and "focal", and commands.
+
+    passed: how many records there were beside, which concern nobody.
+    """
 
     timing: Timing
     records: list[pa.RecordBatch]
     focal: list[pa.RecordBatch]
     commands: Commands
+    passed: int = 0
 
 
 def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
@@ -49,7 +53,7 @@ def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
         until = np.searchsorted(rest, taken + max(population(), _SMALL), side="right")
         at = max(at + 1, int(until))
         last = timing.last if at == len(steps) else int(steps[at]) - 1
-        yield whole if first == timing.first and last == timing.last else _between(whole, first, last)
+        yield whole if first == timing.first and last == timing.last else between(whole, first, last)
         first = last + 1
     if not len(steps):
         yield whole
@@ -72,10 +76,10 @@ def single_steps(whole: Piece, watched: Callable[[], bool]) -> Iterator[Piece]:
     for step in [*busy.tolist(), last + 1]:
         while first < step:
             until = first if watched() else step - 1
-            yield _between(whole, first, until)
+            yield between(whole, first, until)
             first = until + 1
         if step <= last:
-            yield _between(whole, step, step)
+            yield between(whole, step, step)
             first = step + 1
 
 
@@ -83,10 +87,11 @@ def _steps(batches: list[pa.RecordBatch]) -> Array:
     return np.concatenate([np.empty(0, np.int64), *(batch.column("_step").to_numpy() for batch in batches)])
 
 
-def _between(whole: Piece, first: int, last: int) -> Piece:
+def between(whole: Piece, first: int, last: int) -> Piece:
     """The steps first .. last; what comes from before the batch belongs to its first piece."""
     begins = first == whole.timing.first
     commands = whole.commands if begins else digest([])
+    passed = whole.passed if begins else 0
     records, focal = (
         [_rows(batch, -1 if begins else first, last) for batch in batches]
         for batches in (whole.records, whole.focal)
@@ -97,6 +102,7 @@ def _between(whole: Piece, first: int, last: int) -> Piece:
         records=records,
         focal=focal,
         commands=commands,
+        passed=passed,
     )
 
 

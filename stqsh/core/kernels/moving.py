@@ -121,6 +121,10 @@ class Ground(NamedTuple):
     acted: Array
 
 
+Span: TypeAlias = tuple[Int, Int]
+Stage: TypeAlias = tuple[RectCells, Ground, Array]
+
+
 @kernel
 def beyond(x: Float, y: Float, radius: Float, centre: tuple[Float, Float], planar: Flag) -> Flag:
     """Whether a place in the box of a circle lies outside of the circle; a negative radius: no circle."""
@@ -139,38 +143,72 @@ def follow_movers(
     cells of the regions that moved (Algorithm 4). So cost follows what is near; empty steps cost
     nothing.
     """
-    side, count = field.coarse.side, len(objects.slot)
-    lists = no_rects(side * side, len(movers.query))
-    for m in range(len(movers.query)):
-        lists = link_rect(lists, np.int32(m), movers.now[m], field.coarse, field.large)
-    ground = Ground(objects, np.arange(count).astype(np.int32), np.full(count, -1, np.int32))
+    lists, ground = listed(movers, field), ground_of(objects)
     changed = np.empty(len(movers.query), np.int32)
     seen, used = no_sightings(np.int64(1024)), np.int64(0)
     i, j, number = np.int64(0), np.int64(0), 0
     while i < len(events.step) or j < len(turns.step):
-        step = min(_step(events, i), _step(turns, j))
-        begin, i = i, _end_of_step(events, i, step)
-        turned, j = j, _end_of_step(turns, j, step)
-        moved = _turn(turns, (turned, j), movers, field, changed)
-        seen, used = _leave(events, (begin, i), lists, (movers, field), (seen, used))
-        lists = _relink(lists, changed[:moved], movers, field)
-        seen, used = _enter(events, (begin, i), lists, (movers, field), (seen, used))
-        _act(events, (begin, i), ground, number, field)
-        for m in changed[:moved]:
-            if lives_at(field.lives, movers.query[m], step):
-                seen, used = _sweep(m, (step, number), ground, (movers, field), (seen, used))
-            movers.past[m] = movers.now[m]
+        step = min(step_at(events, i), step_at(turns, j))
+        begin, i = i, end_of_step(events, i, step)
+        turned, j = j, end_of_step(turns, j, step)
+        spans = (begin, i), (turned, j), (step, number)
+        lists, seen, used = pass_step(
+            (events, turns), spans, (lists, ground, changed), (movers, field), (seen, used)
+        )
         number += 1
     return copied(seen, used, used)
 
 
 @kernel
-def _step(events: Events, i: Int) -> Int:
+def listed(movers: Movers, field: Field) -> RectCells:
+    """The regions of movers as they are now, in the cells they touch."""
+    lists = no_rects(field.coarse.side * field.coarse.side, len(movers.query))
+    for m in range(len(movers.query)):
+        lists = link_rect(lists, np.int32(m), movers.now[m], field.coarse, field.large)
+    return lists
+
+
+@kernel
+def ground_of(objects: ObjectCells) -> Ground:
+    """The objects before a batch, in which none of them has done anything yet."""
+    count = len(objects.slot)
+    return Ground(objects, np.arange(count).astype(np.int32), np.full(count, -1, np.int32))
+
+
+@kernel
+def pass_step(
+    happened: tuple[Events, Events], spans: tuple[Span, Span, Span], stage: Stage, scene: Scene, out: Found
+) -> tuple[RectCells, Sightings, Int]:
+    """Take one step in: which queries gain or lose which objects by its events and turns.
+
+    happened: events and turns as of `follow_movers`. spans: which of the events and of the turns are the
+    step's, and the step with its number within the batch. stage: the regions' lists, the objects, and room
+    for the movers whose focal objects did something. Returns the lists, and `out` with what was found.
+    """
+    (events, turns), (span, turned, when) = happened, spans
+    lists, ground, changed = stage
+    movers, field = scene
+    moved = _turn(turns, turned, movers, field, changed)
+    seen, used = _leave(events, span, lists, scene, out)
+    lists = _relink(lists, changed[:moved], movers, field)
+    seen, used = _enter(events, span, lists, scene, (seen, used))
+    _act(events, span, ground, when[1], field)
+    for m in changed[:moved]:
+        if lives_at(field.lives, movers.query[m], when[0]):
+            seen, used = _sweep(m, when, ground, scene, (seen, used))
+        movers.past[m] = movers.now[m]
+    return lists, seen, used
+
+
+@kernel
+def step_at(events: Events, i: Int) -> Int:
+    """The step of an event; behind the last one a step that does not come."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 
 @kernel
-def _end_of_step(events: Events, i: Int, step: Int) -> Int:
+def end_of_step(events: Events, i: Int, step: Int) -> Int:
+    """Where the events of a step end that begin at i."""
     while i < len(events.step) and events.step[i] == step:
         i += 1
     return i

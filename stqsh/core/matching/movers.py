@@ -43,9 +43,8 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
         cells.release()
         return Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8))), events
     lattice, objects = cells.open(events)
-    movers = _movers(context, at)
-    coarse = _coarse(lattice, movers, context.planar)
-    field = Field(lattice, coarse, large_from(coarse.side), lives, context.planar)
+    movers = movers_of(context, at)
+    field = field_of(lattice, movers, lives, context.planar)
     order = _by_step_and_cell(events, batch.timing.first, lattice)
     turns = by_step(batch.focal.events, np.argsort(batch.focal.events.step, kind="stable"))
     seen = follow_movers(by_step(events, order), turns, objects, movers, field)
@@ -78,7 +77,7 @@ def _by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
     return order[np.argsort((events.step[order] - first).astype(np.uint16), kind="stable")]
 
 
-def _movers(context: RegionContext, at: Array) -> Movers:
+def movers_of(context: RegionContext, at: Array) -> Movers:
     """The moving queries at these positions, as they are before the batch."""
     queries, before = context.queries, context.batch.timing.first - 1
     focal = queries["focal"][at]
@@ -97,6 +96,12 @@ def _movers(context: RegionContext, at: Array) -> Movers:
         start=start.astype(np.int32),
         member=np.argsort(focal, kind="stable").astype(np.int32),
     )
+
+
+def field_of(lattice: Lattice, movers: Movers, lives: Lives, planar: bool) -> Field:
+    """Where movers and objects meet; lattice: that of the objects' cells."""
+    coarse = _coarse(lattice, movers, planar)
+    return Field(lattice, coarse, large_from(coarse.side), lives, planar)
 
 
 def _coarse(lattice: Lattice, movers: Movers, planar: bool) -> Lattice:
@@ -155,15 +160,17 @@ class CellStore:
         lay_cells(state, self._prefix, lattice, (x, y))
 
 
-def lay_cells(state: SlotState, prefix: str, lattice: Lattice, places: tuple[Array, Array]) -> None:
-    """Make the arrays of a `CellStore` anew, with the objects that are there.
+def lay_cells(state: SlotState, prefix: str, lattice: Lattice, places: tuple[Array, Array]) -> ObjectCells:
+    """Make the arrays of a `CellStore` anew, with the objects that are there; these arrays.
 
     places: x and y of all objects, float64 (n,) each; NaN: nowhere.
     """
     count, fields = len(places[0]), _fields(len(places[0]), lattice.side**2)
     state.replace(f"{prefix}/lattice", np.array([*lattice, count], np.float64))
     made = [state.create(f"{prefix}/{field}", kind, length) for field, (kind, length) in fields.items()]
-    fill_objects(ObjectCells(*made), *places, lattice)
+    cells = ObjectCells(*made)
+    fill_objects(cells, *places, lattice)
+    return cells
 
 
 def _fields(objects: int, cells: int) -> dict[str, tuple[str, int]]:

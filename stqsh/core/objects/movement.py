@@ -48,9 +48,9 @@ class Movement:
         self.table, self.timing = table, timing
         self.rows: Rows = table.encode(batches)
         self.stored = table.stored
-        self.accepted: Accepted = accept(self.rows.arrays, self.stored)
         self._places: dict[int, Places] = {}
         self._out: Array | None = None
+        self._why: Array | None = None
 
     @property
     def sources(self) -> tuple[RowArrays, Any]:
@@ -68,9 +68,22 @@ class Movement:
         return len(self.table) + len(self.rows)
 
     @cached_property
+    def accepted(self) -> Accepted:
+        """What became of each row, see `accept`."""
+        return accept(self.rows.arrays, self.stored)
+
+    @cached_property
     def events(self) -> Events:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.stored, self.timing)
+
+    def went(self, accepted: Accepted, events: Events, out: Array) -> None:
+        """Take in how the batch went where objects were forgotten between its steps.
+
+        out: int64 (versions,), from which step on each version is not there any more, NEVER for most.
+        """
+        self.accepted, self.events, self._out = accepted, events, out
+        self._places.clear()
 
     def take_out(self, why: Array) -> None:
         """Let objects go in the last step, from where they are then.
@@ -83,20 +96,22 @@ class Movement:
             return
         last = self.timing.last
         nx, ny, acted = without(self.events, why, last)
-        idle = out[~acted[out]]  # where they are they have been before the step
-        steps = np.full(len(idle), last)
-        versions = self.versions_after(idle, steps)
-        x, y = places_after(versions, steps, *self.sources, self.unending)
+        steps = np.full(len(out), last)
+        versions = self.versions_after(out, steps)
+        idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
+        x, y = places_after(versions[idle], steps[idle], *self.sources, self.unending)
         nowhere = np.full(len(idle), np.nan)
-        lone = Events(steps, idle, versions, versions, x, y, nowhere, nowhere)
-        self.events, self._out = joined(self.events._replace(nx=nx, ny=ny), lone), why
+        lone = Events(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
+        self.events = joined(self.events._replace(nx=nx, ny=ny), lone)
+        self._out, self._why = np.full(self.versions, NEVER), why
+        self._out[versions] = last
         self._places.clear()
 
-    def is_out(self, objects: Array, steps: Array) -> Array:
-        """Whether objects have been taken out at steps of their own. bool (n,)."""
-        if self._out is None:
-            return np.zeros(len(objects), np.bool_)
-        taken: Array = (self._out[objects] != 0) & (steps == self.timing.last)
+    def is_out(self, versions: Array, steps: Any) -> Array:
+        """Whether versions have been taken out at steps of their own, or at one step. bool (n,)."""
+        if self._out is None or not len(self._out):
+            return np.zeros(len(versions), np.bool_)
+        taken: Array = (versions >= 0) & (self._out[versions] <= steps)
         return taken
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
@@ -109,9 +124,9 @@ class Movement:
         forgotten = versions < 0
         why, show = reasons(np.where(forgotten, 0, versions), objects, steps, self.sources, self.timing)
         why[forgotten], show[forgotten] = LEFT, self.versions + objects[forgotten]
-        if self._out is not None:
-            taken = self.is_out(objects, steps) & (why == LEFT)
-            why[taken] = self._out[objects[taken]]
+        if self._why is not None:
+            taken = self.is_out(versions, steps) & (why == LEFT)
+            why[taken] = self._why[objects[taken]]
         return why, show
 
     def shown(self, objects: Array, step: int) -> Array:
@@ -125,10 +140,14 @@ class Movement:
     def at(self, step: int) -> Places:
         """All objects after a step, first - 1 .. last."""
         if step not in self._places:
-            versions = versions_at(self.events, self.stored.known, step)
+            if step < self.timing.first:
+                every = np.arange(len(self.stored.known), dtype=np.int32)
+                versions = np.where(self.stored.known, every, np.int32(-1))
+            else:
+                versions = versions_at(self.events, self.stored.known, step)
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
-            if self._out is not None and step == self.timing.last:
-                x[self._out != 0] = y[self._out != 0] = np.nan
+            taken = self.is_out(versions, step)
+            x[taken] = y[taken] = np.nan
             self._places = {step: Places(versions, x, y)}  # one is enough: callers ask step by step
         return self._places[step]
 
@@ -164,9 +183,8 @@ class Movement:
         """Where each object is after a step of its own; NaN where it is not present. float64 (n,) each."""
         versions = self.versions_after(objects, steps)
         x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
-        if self._out is not None:
-            taken = self.is_out(objects, steps)
-            x[taken] = y[taken] = np.nan
+        taken = self.is_out(versions, steps)
+        x[taken] = y[taken] = np.nan
         return x, y
 
     def arrivals(self, step: int, among: Array | None = None) -> Events:

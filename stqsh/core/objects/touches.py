@@ -78,7 +78,7 @@ def _touches(steps: Array, versions: Array, objects: Movement) -> Events:
     first = np.ones(len(steps), np.bool_)
     first[1:] = (np.diff(steps) != 0) | (np.diff(versions) != 0)
     steps, versions = steps[first], versions[first]
-    taken = objects.is_out(objects.objects_of(versions), steps)
+    taken = objects.is_out(versions, steps)
     steps, versions = steps[~taken], versions[~taken]
     x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.unending)
     return Events(steps, objects.objects_of(versions), versions, versions, x, y, x, y)

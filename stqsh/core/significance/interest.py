@@ -35,7 +35,8 @@ class Interest:
     these are kNN queries. `s{id}/objects/role` uint8: FOCAL and LOCKED, as after the last step.
 
     queries: all queries of the stream, kNN queries too; positions among them are meant by "query" here.
-    reach: the distance D by which moving regions are extended. near: who is near to kNN queries.
+    reach: the distance D by which moving regions are extended. still: the regions that stand still. near: who
+    is near to kNN queries.
     """
 
     def __init__(self, batch: StreamBatch, memory: Memory) -> None:
@@ -44,7 +45,7 @@ class Interest:
         self.prefix = self.queries.prefix
         self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
         self._conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
-        self._still = StillRegions(batch, self.prefix)
+        self.still = StillRegions(batch, self.prefix)
         self.near = Near(batch, self.reach)
         self._by_object = f"s{batch.spec['id']}/objects"
         self._fit()
@@ -70,7 +71,7 @@ class Interest:
     def _changed(self) -> None:
         """Queries have come, gone or changed: what was known of them is void."""
         self.__dict__.pop("context", None)
-        self._still.fill(self.context)
+        self.still.fill(self.context)
 
     def follow(self) -> None:
         """Take the piece's commands and events in: `refs` and `held` are those after its last step."""
@@ -80,7 +81,7 @@ class Interest:
         lives = Lives(since, self.queries["until"])
         if len(self.queries):
             context = self.context
-            pairs, events = match(context, self._still, lives)
+            pairs, events = match(context, self.still, lives)
             count_references(pairs, events, self.refs, self.queries["held"])
             ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
             self._count(context.members(ranges, self.first), 1)
