@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from stqsh.session.accuracy import AccuracyWatch
@@ -59,12 +60,35 @@ class UpdateReader:
                 self._link.book.refresh()
                 book, lookups = self._link.book, self._link.lookups
                 for stream, table in ordered(tables, book.names):
-                    yield Updates(table, book.stream(stream), book.queries, lookups=lookups)
+                    yield Updates(
+                        table, book.stream(stream), _Occurring(table, book.queries), lookups=lookups
+                    )
         self.after = max(self.after, up_to)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
         """The answer of a query after a step, from the batches up to `up_to`."""
         return self._log.answer_at(query.id, step, up_to)
+
+
+class _Occurring(Mapping[int, QueryRow]):
+    """The queries with rows in a table of updates, by id; `rows` reads each when it is asked for."""
+
+    def __init__(self, table: pa.Table, rows: Mapping[int, QueryRow]) -> None:
+        self._table, self._rows = table, rows
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        ids: list[int] = self._table.column("query").unique().to_numpy().tolist()
+        return ids
+
+    def __getitem__(self, query_id: int) -> QueryRow:
+        return self._rows[query_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
 
 @dataclass

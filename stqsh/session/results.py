@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -70,7 +70,7 @@ class Updates:
 
     table: pa.Table
     stream: StreamRow
-    queries: dict[int, QueryRow]
+    queries: Mapping[int, QueryRow]
     snapshot: bool = False
     lookups: Lookups | None = None
 
