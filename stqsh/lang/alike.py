@@ -194,6 +194,8 @@ def _shape(piece: Piece) -> _Shape | None:
         name = tokens[-1]
     elif isinstance(statement, RegisterQuery):
         name, (holes, span) = tokens[2], _holes(statement.select)
+        if not holes:  # a region that moves, for one: its focal object has to be looked up
+            return None
         cuts = _numbers(tokens, span)
         # Behind a circle's centre comes its radius; before the place of KNN, how many are wanted.
         cuts = cuts[-len(holes) :] if statement.select.nearest else cuts[: len(holes)]

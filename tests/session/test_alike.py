@@ -119,3 +119,19 @@ def test_tables_know_the_queries_that_came_together(session):
     assert queries_over_table(session.link.db, 99) == []
     list(session.execute(script(0)))
     assert queries_over_table(session.link.db, 99) == []
+
+
+@pytest.mark.parametrize(
+    "region", ["INSIDE RECT(2 km, 1 km) AROUND 'a'", "INSIDE CIRCLE(2 km) AROUND 'a'", "NEAREST 3 TO 'a'"]
+)
+def test_queries_that_move_are_logged_one_by_one_for_their_focal_objects_are_looked_up(
+    region, tmp_path, monkeypatch
+):
+    for session in opened(tmp_path, monkeypatch, quick=True):
+        list(
+            session.execute(
+                "".join(f"REGISTER QUERY m{n} AS SELECT oid FROM taxis {region};" for n in range(40))
+            )
+        )
+        kinds = [row.kind for row in read_log(session.link.db) if row.kind.startswith("register")]
+        assert kinds == ["register"] * 40
