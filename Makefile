@@ -41,7 +41,7 @@ check: $(READY)    ## ruff, mypy --strict, the import borders
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-bench: $(READY)    ## the measurements, in ten minutes; BENCH='--full --save FILE --compare FILE' says more
+bench: $(READY)    ## the measurements, quick sizes; BENCH='--full --save FILE --compare FILE' says more
 	@$(BIN)/stqsh bench all $(BENCH)
 
 peers: $(READY)    ## the same questions to PySpark by hand, PostGIS, Flink, Tile38: those that are there

@@ -46,8 +46,8 @@ So with a factor below 1, and in the first REPORT EVERY of a query, more slots k
 nearer to the exact ones; with 1, and after that, answers are exact on any number of slots.
 
 Costs, as multiples of what the same records cost a stream that retains all (one slot, 100 000 objects, 1000
-queries, within one run): 20 steps a batch with 5000 records each: 0.7 with rectangles that stand still, 1.3
-with ones that move; with 1000 records each 1.3 and 2.2; one step a batch 1.5 and 1.8. The same, if each
+queries, within one run): 20 steps a batch with 5000 records each: 0.6 with rectangles that stand still, 1.2
+with ones that move; with 1000 records each 0.8 and 2.4; one step a batch 1.4 and 1.5. The same, if each
 step is taken by itself, as while shedding, with kNN queries or with `dwell`: 4.3 and 5.0; 8.7 and 9.8; 2.0
 and 2.6.
 
