@@ -1,8 +1,7 @@
-"""Aggregate: the fold that merges the slots' partials into answers, and counts how large answers are."""
+"""Aggregate: the fold that merges the slots' partials into answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.chunks import SIZES, Chunk, in_order, pack, pack_json, unpack, unpack_json
+from stqsh.core.chunks import COUNTS, Chunk, in_order, pack, pack_json, unpack, unpack_json
 from stqsh.core.clock import Timing
 from stqsh.core.kernels.gather import tally
 from stqsh.core.kinds import KINDS
@@ -28,13 +27,10 @@ FIRST_PART = 1 << 20
 
 
 def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-    """Merge partials, and add "counts" up.
+    """Merge partials.
 
-    Gives "rows" and "updates" of merged answers, "sizes" of all answers that changed, and "stats" of the
-    updates where there are any; "define" and all other chunks pass through.
-
-    Arrays: `sizes/query` int64, ascending, and `sizes/size` int64: the answers that are not empty; what
-    kinds keep is beneath `s{stream}/{kind}/`.
+    Gives "rows", "updates" and "counts" of merged answers, and "stats" of the updates where there are any;
+    "define" and all other chunks pass through. Arrays: what kinds keep is beneath `s{stream}/{kind}/`.
     """
     out = [chunk for chunk in chunks if not is_partial(chunk.kind)]
     streams = state.header.setdefault("streams", {})
@@ -79,10 +75,9 @@ class _Telling:
             if not isinstance(merger, Merging):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
             out += self._told(merger.merge(batch))
-        for counts in self._payloads("counts"):
-            self._grown.append((counts.column("query").to_numpy(), counts.column("delta").to_numpy()))
         if self._grown:
-            out.append(self._chunk("sizes", 0, _sizes(self.state, self._grown)))
+            grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
+            out.append(self._chunk("counts", 0, pa.RecordBatch.from_arrays(grown, schema=COUNTS)))
         vacuum(self.state, self.stream)
         return out
 
@@ -105,19 +100,3 @@ class _Telling:
         chunks = update_chunks(origin, merged.told, self._part)
         self._part += len(chunks) // 2
         return chunks
-
-
-def _sizes(state: SlotState, grown: Iterable[tuple[Array, Array]]) -> pa.RecordBatch:
-    """Keep the new sizes of answers that grew by so much, and give them."""
-    if "sizes/query" not in state:
-        state.create("sizes/query", np.int64)
-        state.create("sizes/size", np.int64)
-    before = state.array("sizes/query")
-    named, deltas = (np.concatenate(column) for column in zip(*grown, strict=True))
-    queries, position = np.unique(np.concatenate([before, named]), return_inverse=True)
-    sizes = np.zeros(len(queries), np.int64)
-    np.add.at(sizes, position, np.concatenate([state.array("sizes/size"), deltas]))
-    changed = np.isin(queries, named)
-    state.replace("sizes/query", queries[sizes != 0])
-    state.replace("sizes/size", sizes[sizes != 0])
-    return pa.RecordBatch.from_arrays([pa.array(queries[changed]), pa.array(sizes[changed])], schema=SIZES)

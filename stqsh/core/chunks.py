@@ -47,10 +47,7 @@ UPDATES = pa.schema(
 """Payload of kind "updates"; `row` points into the "rows" of the same slot, stream and part."""
 
 COUNTS = pa.schema([("query", pa.int64()), ("delta", pa.int64())])
-"""Payload of kind "counts": by how much each query's answer grew in a batch on one slot."""
-
-SIZES = pa.schema([("query", pa.int64()), ("size", pa.int64())])
-"""Payload of kind "sizes": how many members a query's answer has now."""
+"""Payload of kind "counts": by how much each query's answer grew on one slot; Deliver adds up."""
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),

@@ -10,7 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -27,13 +30,15 @@ from stqsh.session.records import Progress, Spec
 from stqsh.session.settings import session_settings
 from stqsh.session.updates import write_batch
 
+Array = npt.NDArray[Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """A batch's chunks, parted: the clock's content, and what the others tell."""
 
     clock: Spec
-    sizes: dict[int, int]
+    grown: tuple[Array, Array] | None
     ended: frozenset[int]
     found: tuple[Found, ...]
     answers: dict[int, list[bytes]] = field(default_factory=dict)
@@ -89,7 +94,7 @@ class Deliver:
             order = self._oversight.decision(delivered.stats, delivered.clock)
             memory = None if order is None else asdict(order)
             effects = BatchEffects(
-                delivered.ended, delivered.sizes, delivered.found, delivered.asks, memory=memory
+                delivered.ended, delivered.grown, delivered.found, delivered.asks, memory=memory
             )
             record_batch(self._control, progress, effects)
 
@@ -167,7 +172,7 @@ def parted(chunks: list[Chunk]) -> Delivered:
     answers, asks = answered(clock.get("asks", []), kinds.get("answer", []))
     return Delivered(
         clock=clock,
-        sizes=merged_sizes(kinds.get("sizes", [])),
+        grown=merged_growth(kinds.get("counts", [])),
         ended=ended_queries(kinds.get("notice", [])),
         found=found_records(kinds.get("found", []), clock.get("asked", 0)),
         answers=answers,
@@ -177,13 +182,16 @@ def parted(chunks: list[Chunk]) -> Delivered:
     )
 
 
-def merged_sizes(chunks: list[Chunk]) -> dict[int, int]:
-    """Give the answer sizes by query; each query is told by one slot only."""
-    sizes: dict[int, int] = {}
-    for chunk in chunks:
-        queries, counts = (column.to_numpy().tolist() for column in unpack(chunk.payload).columns)
-        sizes |= dict(zip(queries, counts, strict=True))
-    return sizes
+def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
+    """Give by how many rows answers grew on all slots: ascending query ids and int64 (n,); None: none did."""
+    if not chunks:
+        return None
+    batches = [unpack(chunk.payload) for chunk in chunks]
+    named, grown = (np.concatenate([batch.column(place).to_numpy() for batch in batches]) for place in (0, 1))
+    queries, position = np.unique(named, return_inverse=True)
+    deltas = np.zeros(len(queries), np.int64)
+    np.add.at(deltas, position, grown)
+    return queries, deltas
 
 
 def ended_queries(chunks: list[Chunk]) -> frozenset[int]:

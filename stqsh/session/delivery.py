@@ -7,12 +7,18 @@ everything of a batch in one transaction and does nothing for a batch that is re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
 
 from stqsh.session.catalogue import SIZES_A_BUCKET
 from stqsh.session.control import ControlDb, append
 from stqsh.session.records import Progress, Spec, StreamStatus
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +35,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class BatchEffects:
-    """What a batch changes: query ids that ended, query id -> answer size, look-ups, further questions.
+    """What a batch changes: query ids that ended, how much answers grew, look-ups, further questions.
 
-    `asks` are specs for the log: snapshots that moved on to their second question. `memory`: the spec of an
-    order to the slots about their memory.
+    `grown`: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost. `asks` are
+    specs for the log: snapshots that moved on to their second question. `memory`: the spec of an order to the
+    slots about their memory.
     """
 
     ended: Iterable[int] = ()
-    sizes: Mapping[int, int] = field(default_factory=dict)
+    grown: tuple[Array, Array] | None = None
     found: Iterable[Found] = ()
     asks: Iterable[Spec] = ()
     memory: Spec | None = None
@@ -49,7 +56,8 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
         if read_progress(control).batch >= progress.batch:
             return False
         mark_ended(control, effects.ended)
-        record_sizes(control, effects.sizes)
+        if effects.grown is not None:
+            record_growth(control, *effects.grown)
         for found in effects.found:
             append_found(control, found)
         for ask in effects.asks:
@@ -99,25 +107,23 @@ def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
         )
 
 
-def record_sizes(control: ControlDb, sizes: Mapping[int, int]) -> None:
-    """Note how many rows the answers of queries have.
+def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
+    """Note by how many rows the answers of queries grew; query ids (n,) each once and ascending.
 
     They stand in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
     the table of queries took 0.4 s of a batch, this takes 0.012 s.
     """
     import numpy as np  # not before there is something to note: the shell reads progress, too
 
-    if not sizes:
+    if not len(queries):
         return
-    queries, counts = (np.fromiter(some, np.int64, len(sizes)) for some in (sizes.keys(), sizes.values()))
-    order = np.argsort(queries)
-    queries, counts = queries[order], counts[order]
     buckets, starts = np.unique(queries // SIZES_A_BUCKET, return_index=True)
     with control.transaction() as connection:
         for bucket, start, stop in zip(buckets.tolist(), starts, [*starts[1:], len(queries)], strict=True):
             row = connection.execute("SELECT content FROM sizes WHERE bucket = ?", (bucket,)).fetchone()
             content = np.zeros(SIZES_A_BUCKET, "<u4") if row is None else np.frombuffer(row[0], "<u4").copy()
-            content[queries[start:stop] % SIZES_A_BUCKET] = counts[start:stop]
+            places = queries[start:stop] % SIZES_A_BUCKET
+            content[places] = content[places].astype(np.int64) + deltas[start:stop]
             connection.execute("INSERT OR REPLACE INTO sizes VALUES (?, ?)", (bucket, content.tobytes()))
 
 

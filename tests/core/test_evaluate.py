@@ -6,7 +6,7 @@ import pytest
 
 from core.slots import SPEC, TICK, UNIT, Slot, of_kind, records, register, stats
 from stqsh.core.aggregate import aggregate
-from stqsh.core.chunks import COUNTS, Chunk, pack, pack_json, unpack, unpack_json
+from stqsh.core.chunks import Chunk, pack_json, unpack, unpack_json
 from stqsh.core.evaluate import evaluate
 from stqsh.core.slot import pool
 from stqsh.core.slot.state import SlotState, restore, snapshot
@@ -160,27 +160,10 @@ def test_time_passes_in_streams_that_have_no_chunks():
     assert len(slot.updates(2, 100)) == 1
 
 
-def test_aggregate_adds_up_and_forgets_empty_answers():
-    def counts(slot, queries, deltas):
-        payload = pack(_batch(queries, deltas))
-        return Chunk(slot, 1, "counts", 0, 1, 1, len(queries), payload)
-
-    def sizes(chunks):
-        return {row["query"]: row["size"] for row in unpack(of_kind(chunks, "sizes")[0].payload).to_pylist()}
-
+def test_what_is_not_merged_passes_aggregate_by():
     state, passing = SlotState.fresh(0), Chunk(0, 1, "rows", 0, 1, 1, 0, b"")
-    out = aggregate(state, [passing, counts(0, [7, 9], [2, 1]), counts(1, [7], [3])])
-    assert out[0] is passing
-    assert sizes(out) == {7: 5, 9: 1}
-    assert sizes(aggregate(state, [counts(0, [9], [-1])])) == {9: 0}
-    assert state.array("sizes/query").tolist() == [7]
+    assert aggregate(state, [passing]) == [passing]
     assert aggregate(state, []) == []
-
-
-def _batch(queries, deltas):
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays([pa.array(queries), pa.array(deltas)], schema=COUNTS)
 
 
 def test_two_runs_agree_to_the_byte():

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stqsh.core.chunks import CHUNK, SIZES, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.core.chunks import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
 from stqsh.engine.deliver import Deliver, by_slot, parted, time_split
 from stqsh.session.control import ControlDb, read_log
 from stqsh.session.delivery import read_progress
@@ -43,11 +43,11 @@ def batch(*more: Chunk, **clock: Any) -> list[Chunk]:
     return [chunk("clock", pack_json(CLOCK | clock), stream=0), *more]
 
 
-def sizes(slot: int, values: dict[int, int]) -> Chunk:
+def counts(slot: int, values: dict[int, int]) -> Chunk:
     content = pa.RecordBatch.from_arrays(
-        [pa.array(list(values)), pa.array(list(values.values()))], schema=SIZES
+        [pa.array(list(values)), pa.array(list(values.values()))], schema=COUNTS
     )
-    return chunk("sizes", pack(content), slot)
+    return chunk("counts", pack(content), slot)
 
 
 @pytest.fixture
@@ -94,10 +94,11 @@ def test_a_look_up_that_finds_nothing_is_answered_too() -> None:
     assert (found.up_to, found.payload) == (7, b"")
 
 
-def test_sizes_and_ends_of_all_slots_are_merged() -> None:
+def test_growth_and_ends_of_all_slots_are_merged() -> None:
     ended = chunk("notice", pack_json([{"event": "ended", "query": 4, "step": 5}]))
-    delivered = parted(batch(sizes(0, {2: 5}), sizes(1, {3: 0}), ended, ended))
-    assert delivered.sizes == {2: 5, 3: 0}
+    delivered = parted(batch(counts(0, {2: 5, 3: 1}), counts(1, {3: -1}), ended, ended))
+    assert delivered.grown is not None
+    assert [column.tolist() for column in delivered.grown] == [[2, 3], [5, 0]]
     assert delivered.ended == {4}
 
 

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.session.catalogue import live_queries, query_by_id
 from stqsh.session.control import ControlDb
-from stqsh.session.delivery import mark_ended, record_sizes
+from stqsh.session.delivery import mark_ended, record_growth
 
 INSERT = (
     "INSERT INTO queries (id, name, stream_id, spec, state, seq, size, since_us)"
@@ -16,6 +17,10 @@ INSERT = (
 )
 IDS = st.sampled_from([1, 2, 510, 511, 512, 513, 1024, 100_000, 100_001])
 SIZES = st.integers(0, 2**32 - 1)
+
+
+def note(db: ControlDb, growth: dict[int, int]) -> None:
+    record_growth(db, *(np.array(some, np.int64) for some in zip(*sorted(growth.items()), strict=True)))
 
 
 def with_queries(folder: Path, ids: list[int]) -> ControlDb:
@@ -26,14 +31,16 @@ def with_queries(folder: Path, ids: list[int]) -> ControlDb:
 
 
 @given(st.lists(st.dictionaries(IDS, SIZES), max_size=5))
-def test_each_query_tells_the_last_size_that_was_noted(
+def test_each_query_tells_the_size_to_which_it_grew(
     tmp_path_factory: Any, batches: list[dict[int, int]]
 ) -> None:
     ids = sorted({number for batch in batches for number in batch} | {7})
     db = with_queries(tmp_path_factory.mktemp("home"), ids)
     last = dict.fromkeys(ids, 0)
     for batch in batches:
-        record_sizes(db, batch)
+        grown = {number: size - last[number] for number, size in batch.items()}
+        if grown:
+            note(db, grown)
         last |= batch
     assert {query.id: query.size for query in live_queries(db)} == last
     db.close()
@@ -41,8 +48,8 @@ def test_each_query_tells_the_last_size_that_was_noted(
 
 def test_an_ended_query_has_an_empty_answer(tmp_path: Path) -> None:
     db = with_queries(tmp_path, [5, 6])
-    record_sizes(db, {5: 3, 6: 4})
+    note(db, {5: 3, 6: 4})
     mark_ended(db, [5])
-    record_sizes(db, {5: 2})
+    note(db, {5: 2})
     assert [query_by_id(db, number).size for number in (5, 6)] == [0, 4]
     db.close()

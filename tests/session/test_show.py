@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from stqsh.errors import StqshError
@@ -43,7 +44,7 @@ def test_status_tells_clock_load_and_what_goes_on(link, deliver, query):
 
 def test_streams_and_queries_are_listed(link, deliver, query):
     set_stream_status(link.db, StreamStatus(query.stream_id, "reading", 5, 1, "reading 2 files", 0.25))
-    deliver(effects=BatchEffects(sizes={query.id: 3}))
+    deliver(effects=BatchEffects(grown=(np.array([query.id]), np.array([3]))))
     (streams,) = SUBJECTS["STREAMS"](link, PROFILE)
     assert streams.rows == (("taxis", "moving", "reading 25%", 5, 1, 1, "/data/*.csv", "reading 2 files"),)
     (queries,) = SUBJECTS["QUERIES"](link, PROFILE)

@@ -90,8 +90,9 @@ def deliver(home: SessionHome, db: ControlDb, step: int, a_second: int) -> None:
     ]
     stats = {"playing": True, "records_per_s": 3.0 * a_second, "lag_s": 0.2, "slots": slots}
     progress = Progress(step - 1, step, BASE_TICK, TICK_US, last_seq(db), 0, False, wall_clock_us(), stats)
-    sizes = {ids["busy"]: half, ids["calm"]: step // 10 + 1}
-    record_batch(db, progress, BatchEffects(sizes=sizes))
+    grown = {ids["busy"]: half * (step == 1), ids["calm"]: int(step % 10 == 1)}
+    queries, deltas = (np.array(some) for some in zip(*sorted(grown.items()), strict=True))
+    record_batch(db, progress, BatchEffects(grown=(queries, deltas)))
 
 
 def play(root: Path, name: str, a_second: int, steps: int) -> None:

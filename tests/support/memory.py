@@ -285,8 +285,9 @@ class Outcome:
         """Add what a batch delivered."""
         self.updates += decode_updates(chunks, cases)
         for chunk in chunks:
-            if chunk.kind == "sizes":
-                self.sizes |= {row["query"]: row["size"] for row in decode(unpack(chunk.payload))}
+            if chunk.kind == "counts":
+                for row in decode(unpack(chunk.payload)):
+                    self.sizes[row["query"]] = self.sizes.get(row["query"], 0) + row["delta"]
             elif chunk.kind == "stats":
                 stats = unpack_json(chunk.payload)
                 self.stats.update({name: stats[name] for name in ("records", "stale", "updates")})

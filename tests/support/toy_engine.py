@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from stqsh.core.chunks import COUNTS, SIZES, Chunk, pack, pack_json, unpack
+from stqsh.core.chunks import COUNTS, Chunk, pack, pack_json, unpack
 from stqsh.core.slot.state import SlotState
 from stqsh.engine.rows import to_batch
 from stqsh.engine.schema import SPARK_SCHEMA
 
 STREAM = 5
+#: Chunks of a kind that goes to the slots of Aggregate.
+PARTIAL = "partial/toy"
 NUMBERS = pa.schema([("key", pa.int64()), ("value", pa.int64())])
 
 
@@ -67,7 +69,7 @@ class Adding:
         return [
             *(chunk for chunk in chunks if chunk.kind == "clock" and slot == 0),
             Chunk(slot, STREAM, "rows", 0, step, step, rows.num_rows, pack(rows)),
-            Chunk(slot, STREAM, "counts", 0, step, step, 5, pack(counts)),
+            Chunk(slot, STREAM, PARTIAL, 0, step, step, 5, pack(counts)),
             Chunk(slot, 0, "stats", 0, step, step, 0, stats),
         ]
 
@@ -78,7 +80,7 @@ class Counting:
     name = "aggregate"
 
     def takes(self, chunk: Chunk) -> bool:
-        return chunk.kind == "counts"
+        return chunk.kind == PARTIAL
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         if "sizes" not in state:
@@ -89,7 +91,7 @@ class Counting:
             np.add.at(sizes, counts.column("query").to_numpy(), counts.column("delta").to_numpy())
         slot, step = state.header["slot"], chunks[0].first_step
         mine = np.flatnonzero(sizes)
-        batch = pa.RecordBatch.from_arrays([pa.array(mine), pa.array(sizes[mine])], schema=SIZES)
+        batch = pa.RecordBatch.from_arrays([pa.array(mine), pa.array(sizes[mine])], schema=COUNTS)
         return [Chunk(slot, STREAM, "sizes", 0, step, step, batch.num_rows, pack(batch))]
 
 

@@ -137,7 +137,7 @@ def _marks(marks: Marks) -> pa.RecordBatch:
 
 def is_partial(kind: str) -> bool:
     """Whether chunks of this kind belong to queries, and go to the slots of Aggregate that have them."""
-    return kind == "counts" or kind.startswith(("partial/", "marks/"))
+    return kind.startswith(("partial/", "marks/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> Marks:
