@@ -170,6 +170,8 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 KEYS: tuple[Key, ...] = (
     Key("spark.master", "where Spark runs", _text, lambda: f"local[{cores()},4]"),
+    Key("spark.executor.memory", "memory of each of a cluster's executors", _memory, lambda: None),
+    Key("spark.executor.cores", "cores of each of a cluster's executors", _count, lambda: None),
     Key("engine.slots", "parts that the objects are dealt to, a multiple of the cores", _count, cores),
     Key("engine.memory", "memory of Spark's driver", _memory, driver_memory),
     Key(

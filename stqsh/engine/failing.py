@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import socket
 
+from stqsh.engine.cluster import PATIENCE_S, STANDALONE
 from stqsh.engine.settings import EngineSettings
 from stqsh.errors import StqshError
-
-_STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
-_PATIENCE_S = 5.0
 
 
 def check_master(settings: EngineSettings) -> None:
@@ -17,11 +14,11 @@ def check_master(settings: EngineSettings) -> None:
 
     Spark itself asks for a minute before it gives up.
     """
-    named = _STANDALONE.match(settings.master)
+    named = STANDALONE.match(settings.master)
     if named is None:
         return
     try:
-        socket.create_connection((named["host"], int(named["port"])), _PATIENCE_S).close()
+        socket.create_connection((named["host"], int(named["port"])), PATIENCE_S).close()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StqshError(

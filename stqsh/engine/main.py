@@ -113,12 +113,11 @@ class Engine:
         from stqsh.engine.deliver import Deliver
         from stqsh.engine.pipeline import start_query
         from stqsh.engine.prepare import Preparer
-        from stqsh.engine.spark import wake_workers
 
-        threading.Thread(target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True).start()
         claim_arena(self._home)
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
+        self._wake(spark, settings)
         preparer = Preparer(self._home, control, spark)
         preparer.start()
         self._heart.tell("starting", "starting the query")
@@ -136,6 +135,20 @@ class Engine:
         ).start()
         supervisor.run()
         preparer.stop()
+
+    def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
+        """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""
+        from stqsh.engine.spark import ready_hosts, wake_workers
+
+        if settings.local:
+            wake = threading.Thread(
+                target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True
+            )
+            wake.start()
+            return
+        self._heart.tell("starting", f"waiting for the executors of {settings.master}")
+        ready_hosts(spark, settings)
+        log.info("the cluster's hosts are ready after %.1f s", self._age())
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
         """Stop once the client of a temporary session is gone, however it went."""
@@ -178,12 +191,23 @@ class Engine:
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
-    """Give the settings of a session's engine; the number of slots is that of its first start for ever."""
+    """Give the settings of a session's engine; number and state of the slots stay as at its first start.
+
+    Raises:
+        StqshError: the state lies where the engine would not look for it.
+    """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
     slots = get_meta(control, "slots")
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
+        set_meta(control, "state", settings.state)
         return settings
+    if (get_meta(control, "state") or "spark") != settings.state:
+        there = "on a cluster" if settings.local else "on one machine"
+        raise StqshError(
+            f"this session has run {there}, and its state cannot go on with spark.master = {settings.master}",
+            hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
+        )
     return settings.with_slots(int(slots))
 
 

@@ -16,7 +16,8 @@ class EngineSettings:
     """What an engine is started with.
 
     The session's home, Spark's master URL, the number of slots, the memory of the driver, the most records of
-    a batch, the least bytes of a payload that goes through a file, and further options for Java.
+    a batch, the least bytes of a payload that goes through a file, further options for Java, and memory and
+    cores of a cluster's executors ("": as the cluster has it).
     """
 
     home: Path
@@ -26,6 +27,8 @@ class EngineSettings:
     max_records: int = 2_000_000
     spool_bytes: int = 16_384
     java_options: tuple[str, ...] = ()
+    executor_memory: str = ""
+    executor_cores: str = ""
 
     @staticmethod
     def from_profile(home: Path, profile: Profile) -> EngineSettings:
@@ -37,6 +40,8 @@ class EngineSettings:
             memory=profile.text("engine.memory"),
             max_records=profile.number("engine.max_records_per_batch"),
             spool_bytes=profile.number("engine.spool_bytes"),
+            executor_memory=profile.text("spark.executor.memory"),
+            executor_cores=profile.text("spark.executor.cores"),
         )
 
     def with_slots(self, slots: int) -> EngineSettings:
@@ -56,6 +61,11 @@ class EngineSettings:
     def local(self) -> bool:
         """Whether driver and executors are one process on this machine."""
         return self.master.startswith("local[") or self.master == "local"
+
+    @property
+    def state(self) -> str:
+        """Where slots keep their state: in "files" of the home, or with "spark"."""
+        return "files" if self.local else "spark"
 
     @property
     def scratch(self) -> Path:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import stqsh
 from stqsh.engine.classes import archive_options
+from stqsh.engine.cluster import LOOPBACK, driver_address, make_host_ready
 from stqsh.engine.java import Java, find_java
 from stqsh.engine.settings import EngineSettings
 
@@ -91,9 +92,15 @@ def wake_workers(spark: SparkSession, count: int) -> None:
     spark.sparkContext.parallelize(range(count), count).map(bool).count()
 
 
+def ready_hosts(spark: SparkSession, settings: EngineSettings) -> None:
+    """Have a cluster's hosts made ready for the session; waits until there is an executor."""
+    home, count = str(settings.home), settings.slots
+    spark.sparkContext.parallelize([home] * count, count).foreach(make_host_ready)
+
+
 def configuration(settings: EngineSettings) -> dict[str, str]:
     """Give all Spark settings of a session."""
-    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     scratch = str(settings.scratch)
     own = {
         "spark.sql.shuffle.partitions": str(settings.slots),
@@ -101,7 +108,7 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(
             [
                 "-Djdk.lang.Process.launchMechanism=VFORK",
-                f"-Dlog4j2.configurationFile={log4j}",
+                log4j,
                 f"-Djava.io.tmpdir={scratch}",
                 *_JIT,
                 *settings.java_options,
@@ -111,10 +118,26 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     }
     if settings.local:
         # Nothing listens on a network: all that Spark opens is on the loopback.
-        own["spark.driver.host"] = own["spark.driver.bindAddress"] = "127.0.0.1"
+        own["spark.driver.host"] = own["spark.driver.bindAddress"] = LOOPBACK
         own["spark.local.dir"] = scratch
         own["spark.python.unix.domain.socket.dir"] = scratch
+    else:
+        own |= _for_cluster(settings)
+        # Executors tell their troubles only: else some sixty lines a batch.
+        own["spark.executor.extraJavaOptions"] = log4j
     return _FIXED | own
+
+
+def _for_cluster(settings: EngineSettings) -> dict[str, str]:
+    """Give what executors are to be, as far as the profile says, and where they find the driver."""
+    address = driver_address(settings.master)
+    told = {
+        "spark.executor.memory": settings.executor_memory,
+        "spark.executor.cores": settings.executor_cores,
+        "spark.driver.host": address,
+        "spark.driver.bindAddress": address,
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def remove_scratch(settings: EngineSettings) -> None:
@@ -136,7 +159,7 @@ def _environment(settings: EngineSettings, java: Java) -> dict[str, str]:
     }
     if settings.local:
         quick = str(_quick_python(settings.scratch))
-        found |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": quick, "PYSPARK_DRIVER_PYTHON": quick}
+        found |= {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": quick, "PYSPARK_DRIVER_PYTHON": quick}
     return found
 
 

@@ -1,0 +1,99 @@
+"""The profile `cluster`: slots in executors that share the home with the driver, and nothing else."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.local import local_session
+from support.running import run_script
+from support.standalone import standalone
+
+from stqsh.engine.cluster import LOOPBACK, driver_address
+from stqsh.engine.settings import EngineSettings
+from stqsh.engine.spark import configuration
+
+SCRIPT = """
+CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;
+REGISTER QUERY inside AS SELECT oid FROM cars INSIDE (0, 0, 1, 1);
+REGISTER QUERY nearest AS SELECT oid, DISTANCE FROM cars NEAREST 3 TO (0.7, 0.5);
+REGISTER QUERY around AS SELECT oid, lon FROM cars
+  WHERE status = 'free' INSIDE RECT(60 km, 60 km) AROUND 'c11';
+RUN;
+SELECT COUNT(*) AS here FROM cars;
+SELECT oid FROM cars INSIDE CIRCLE(0.7, 0.5, 20 km);
+"""
+
+
+def write_cars(folder: Path) -> str:
+    """Forty cars for eight seconds, and the script about them."""
+    rows = ["oid,lon,lat,ts,status"]
+    for second in range(8):
+        for car in range(40):
+            lon = 0.05 * car + 0.03 * second * (1 if car % 2 else -1)
+            lat = 0.5 + 0.2 * math.sin(car + second / 3)
+            status = "free" if (car + second) % 3 else "busy"
+            rows.append(f"c{car:02d},{lon:.4f},{lat:.4f},{second},{status}")
+    (folder / "cars.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return SCRIPT.format(folder=folder)
+
+
+def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
+    """What `stqsh run --profile cluster` prints."""
+    file = folder / "script.stq"
+    file.write_text(script, encoding="utf-8")
+    settings = {
+        "STQSH_HOME": str(folder / "home"),
+        "STQSH_SPARK_MASTER": master,
+        "STQSH_SPARK_EXECUTOR_MEMORY": "700m",
+        "STQSH_ENGINE_SLOTS": "4",
+        "STQSH_ENGINE_MEMORY": "1g",
+    }
+    command = [sys.executable, "-m", "stqsh", "run", str(file), "--profile", "cluster", "--format", "jsonl"]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_script_prints_on_a_cluster_what_it_prints_on_one_machine_to_the_byte(tmp_path: Path) -> None:
+    script = write_cars(tmp_path)
+    with local_session(tmp_path / "local", slots=1) as session:
+        expected = run_script(session, script)
+    with standalone(tmp_path, workers=2, memory="1g") as master:
+        assert run_on_cluster(master, tmp_path, script) == expected
+    executors = {log.parent.parent.parent for log in tmp_path.glob("work-*/app-*/*/stderr")}
+    assert len(executors) == 2, "both workers had a part in it"
+    assert {b'"query":"inside"', b'"query":"nearest"', b'"query":"around"'} <= {
+        line.split(b",")[0].lstrip(b"{") for line in expected.splitlines()
+    }
+
+
+def test_the_driver_is_where_it_reaches_a_standalone_master_from() -> None:
+    with socket.create_server((LOOPBACK, 0)) as master:
+        port = master.getsockname()[1]
+        assert driver_address(f"spark://localhost:{port}") == LOOPBACK
+        assert driver_address(f"spark://{LOOPBACK}:{port},{LOOPBACK}:1") == LOOPBACK
+    assert driver_address("local-cluster[2,1,1024]") == LOOPBACK
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://host:6443"])
+def test_other_clusters_have_their_own_ways_to_the_driver(master: str) -> None:
+    assert driver_address(master) == ""
+
+
+def test_executors_are_as_the_profile_says_and_on_one_machine_there_are_none(tmp_path: Path) -> None:
+    given = EngineSettings(tmp_path, "yarn", executor_memory="3g", executor_cores="4")
+    found = configuration(given)
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("3g", "4")
+    assert "spark.driver.host" not in found
+    assert "spark.executor.memory" not in configuration(EngineSettings(tmp_path, "yarn"))
+    local = configuration(EngineSettings(tmp_path, "local[2]", executor_memory="3g"))
+    assert "spark.executor.memory" not in local
+    assert local["spark.driver.host"] == LOOPBACK
