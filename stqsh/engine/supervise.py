@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Protocol
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.datasource import HOLD_FILE
+from stqsh.engine.reasons import reason
 
 log = logging.getLogger("stqsh.engine")
 
@@ -125,14 +125,3 @@ class Supervisor:
             time.sleep(0.03)
         query.stop()
         self._hold.unlink(missing_ok=True)
-
-
-def reason(error: BaseException | None) -> str:
-    """Give the one line of Spark's error that matters: the last exception of a Python traceback."""
-    if error is None:
-        return "it ended without a reason"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"^[\w.]+(Error|Exception|Busy|Exit)\b.*", line)]
-    causes = [line for line in named if not line.startswith(("org.apache.spark", "pyspark.", "py4j."))]
-    line = (causes or named or lines or [type(error).__name__])[-1]
-    return re.sub(r"^(?:\w+\.)+(?=\w+(Error|Exception)\b)", "", line)[:300]

@@ -22,6 +22,12 @@ _USUAL = (
     "Streaming TransformWithState",
     "BrokenPipeError",  # what is left of a killed engine says of its end of the pipe
     "ConnectionResetError",
+    "Identifier: ",  # from here on: how Spark describes a query
+    "Current ",
+    "Thread State: ",
+    "Logical Plan:",
+    "~",
+    "+- ",
 )
 """Lines that say nothing of why an engine has gone."""
 _MEMORY = ("OutOfMemory", "MemoryError")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.engine.datasource import HOLD_FILE
-from stqsh.engine.supervise import ATTEMPTS, JvmDied, QueryFailed, Supervisor, reason
+from stqsh.engine.supervise import ATTEMPTS, JvmDied, QueryFailed, Supervisor
 
 
 class FakeQuery:
@@ -62,17 +62,3 @@ def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
 def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(JvmDied):
         supervised(tmp_path, [FakeQuery()], batches=[0], jvm=False).run()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("[STREAM_FAILED] Query [id = 1] terminated\nTraceback (most recent call last):\n"
-         '  File "x.py", line 1\nstqsh.core.Odd.OddError: the slot is odd\n', "OddError: the slot is odd"),
-        ("org.apache.spark.SparkException: Job aborted", "SparkException: Job aborted"),
-        ("plain words", "plain words"),
-        ("", "RuntimeError"),
-    ],
-)  # fmt: skip
-def test_the_reason_is_one_line(text: str, expected: str) -> None:
-    assert reason(RuntimeError(text)) == expected

@@ -1,0 +1,59 @@
+"""The one line of Spark's long errors that says why a query failed."""
+
+from __future__ import annotations
+
+import re
+
+#: From here on Spark describes the query: offsets, plan, and the state of its thread.
+_DESCRIPTION = "=== Streaming Query ==="
+_FRAME = re.compile(r"^(at |\.\.\. \d+ more|File \"|Traceback \(most recent)")
+_NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b.*")
+_INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
+_WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
+_MOST = 300
+
+#: What is to be said instead of words of Spark's that tell a user nothing.
+_PLAINLY = (
+    (
+        "Python worker failed to connect back",
+        "a Python worker did not come up in time; other programs may keep the machine busy",
+    ),
+    (
+        "Timed out while waiting for the Python worker",
+        "a Python worker did not come up in time; other programs may keep the machine busy",
+    ),
+    ("OutOfMemoryError", "Java ran out of memory; SET engine.memory = '4g', or more, gives it more"),
+    (
+        "Python worker exited unexpectedly",
+        "a Python worker was killed; the machine may have run out of memory",
+    ),
+)
+
+
+def reason(error: BaseException | None) -> str:
+    """Give the one line of Spark's error that matters: the last exception that is not Spark's own.
+
+    Python's tracebacks end with it, and Java's causes follow each other. Where all are Spark's own, the last
+    of them; where none is named, the first line. Frames, plans and states of threads are passed over.
+    """
+    if error is None:
+        return "it ended without a reason"
+    text = str(error)
+    plain = next((words for sign, words in _PLAINLY if sign in text), None)
+    return plain or _shortened(_telling_line(text) or type(error).__name__)
+
+
+def _telling_line(text: str) -> str:
+    before = text.split(_DESCRIPTION, 1)[0]
+    lines = [line.strip().removeprefix("Caused by: ") for line in before.splitlines()]
+    lines = [line for line in lines if line and not _FRAME.match(line)]
+    inner = [found.group() for line in lines[:1] if (found := _INNER.search(line))]
+    named = [*inner, *(line for line in lines if _NAMED.match(line))]
+    causes = [line for line in named if not line.startswith(_WRAPPERS)]
+    if causes or named:
+        return (causes or named)[-1]
+    return lines[0] if lines else ""
+
+
+def _shortened(line: str) -> str:
+    return re.sub(r"^(?:[\w$]+\.)+(?=\w+(Error|Exception)\b)", "", line)[:_MOST]

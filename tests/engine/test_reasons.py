@@ -1,0 +1,65 @@
+"""Why a query failed, in one line, out of what Spark says in a hundred."""
+
+from __future__ import annotations
+
+import pytest
+
+from stqsh.engine.reasons import reason
+
+#: The shape of what Spark 4.3 says: headline, Java's frames and causes, then the query with its plan.
+SPARK = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: \
+Job aborted due to stage failure: Task 0 in stage 9.0 failed 4 times, \
+most recent failure: Lost task 0.3 in stage 9.0 (TID 21) \
+(127.0.0.1 executor 0): {lost}
+\tat org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:202)
+\t... 17 more
+{cause}
+Driver stacktrace: SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: stqsh [id = 5e, runId = 7a]
+Current Committed Offsets: {{}}
+Current State: ACTIVE
+Thread State: RUNNABLE
+
+Logical Plan:
+~WriteToMicroBatchDataSourceV1 ForeachBatchSink, 5e, [queryName=stqsh], Append
++- Project [slot#1, java.lang.Error: no error]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[STREAM_FAILED] Query [id = 1] terminated\nTraceback (most recent call last):\n"
+         '  File "x.py", line 1\nstqsh.core.Odd.OddError: the slot is odd\n', "OddError: the slot is odd"),
+        ("org.apache.spark.SparkException: Job aborted", "SparkException: Job aborted"),
+        ("plain words", "plain words"),
+        ("", "RuntimeError"),
+        ("first words\nlast words", "first words"),
+        (SPARK.format(lost="java.io.IOException: No space left on device", cause=""),
+         "IOException: No space left on device"),
+        (SPARK.format(lost="org.apache.spark.SparkException: odd",
+                      cause="Caused by: java.lang.IllegalStateException: the lake is dry"),
+         "IllegalStateException: the lake is dry"),
+        (SPARK.format(lost="org.apache.spark.SparkException: only Spark's own", cause=""),
+         "SparkException: only Spark's own"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_the_line_that_matters(text: str, expected: str) -> None:
+    assert reason(RuntimeError(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "part"),
+    [
+        ("org.apache.spark.SparkException: Python worker failed to connect back.", "did not come up in time"),
+        ("java.lang.OutOfMemoryError: Java heap space", "SET engine.memory"),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "was killed"),
+    ],
+)
+def test_what_spark_says_to_itself_is_said_plainly(lost: str, part: str) -> None:
+    assert part in reason(RuntimeError(SPARK.format(lost=lost, cause="")))
+
+
+def test_a_query_that_just_ended_has_no_reason() -> None:
+    assert reason(None) == "it ended without a reason"
