@@ -54,7 +54,7 @@ FIGURES = {
     18: "grid:measure",
     19: "sharing:supported",
     20: "sharing:areas",
-    21: "response:measure",
+    21: "response:measure served:measure",
     22: "curves:load",
     23: "curves:reduced",
     24: "curves:stable",

@@ -1,7 +1,7 @@
 """Figure 21: response time against the number of queries, their size, and how many of them move.
 
 A record's response is that of the step it comes with: the processor time of Evaluate for one second's
-records.
+records. What somebody waits who sent it is figure 21c, see `stqsh.bench.sole.served`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ _COLUMNS = {"ms": "CPU ms a step", "p90_ms": "p90 CPU ms", "updates": "updates a
 
 def _bar(rows: list[dict[str, Any]], kind: str) -> Bar:
     mine = [row["ms"] for row in rows if row["kind"] == kind]
-    return Bar(f"10 x queries cost x times the response, {kind}", 2.0, mine[-1] / mine[0], least=False)
+    return Bar(
+        f"10 x queries cost x times the processor time of the core, {kind}",
+        2.0,
+        mine[-1] / mine[0],
+        least=False,
+    )
 
 
 def _against_size(bench: Bench) -> Result:
