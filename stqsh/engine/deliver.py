@@ -51,10 +51,11 @@ class Deliver:
     """The function that Spark calls with each batch, one at a time, before the batch is committed.
 
     `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
-    that only come by name.
+    that only come by name. `run`: has Spark do the batch, and gives its chunks.
     """
 
     spool: Spool | None = None
+    run: Callable[[DataFrame, int], pa.Table]
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Deliver:
         clock: Callable[[], int] = wall_clock_us,
     ) -> None:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
+        self.run = collected
         self._oversight = Oversight(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
@@ -72,7 +74,7 @@ class Deliver:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Deliver batch `number`."""
         begun = time.perf_counter_ns()
-        chunks = batch.select(*CHUNK.names).toArrow()
+        chunks = self.run(batch, number)
         arrived = time.perf_counter_ns()
         delivered = parted(opened(small_chunks(chunks), self.spool))
         write_batch(self._home.updates, number, chunks)
@@ -139,6 +141,11 @@ class Deliver:
             "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
             "time": split,
         }
+
+
+def collected(batch: DataFrame, _number: int) -> pa.Table:
+    """Have Spark do a batch whose operators are part of its query; give its chunks."""
+    return batch.select(*CHUNK.names).toArrow()
 
 
 def lag_s(clock: Spec, now_us: int) -> float | None:

@@ -1,4 +1,4 @@
-"""Evaluate and Aggregate: the two stateful operators, as Spark wants them.
+"""Evaluate and Aggregate on a cluster: two of Spark's stateful operators, which move with their state.
 
 Each is keyed by slot, collects its slot's chunks of the batch, and hands them to the slot's state. Between
 the two, counts go to the slot of their query; everything else keeps its slot.
@@ -33,7 +33,7 @@ class Place:
 
     slots: int
     arena: tuple[Path, ...]
-    home: Path | None = None
+    home: Path
     spool: Spool | None = None
 
 
@@ -58,11 +58,13 @@ class SlotProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         """Fold one slot's chunks of a batch, and give the chunks to be sent."""
-        from stqsh.engine.persist import SlotStore
+        from stqsh.engine.rows import from_frames, in_groups, to_frame
         from stqsh.engine.slotwork import fold_slot
+        from stqsh.engine.statestore import SparkStore
 
-        store = SlotStore(self._meta, self._log, self._snapshot)
-        yield from fold_slot(self._fold, self._place, store, rows)
+        store = SparkStore(self._meta, self._log, self._snapshot)
+        sent = fold_slot(self._fold, self._place, store, list(from_frames(rows)))
+        yield from (to_frame(some, self._place.slots) for some in in_groups(sent))
 
     def close(self) -> None:
         """Nothing to do: what lasts is in the state store and in the arena."""

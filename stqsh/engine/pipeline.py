@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from stqsh.engine.datasource import StqshSource
 from stqsh.engine.deliver import Deliver
+from stqsh.engine.direct import Operators
 from stqsh.engine.folds import AGGREGATE, EVALUATE
 from stqsh.engine.operators import Place, with_operator
 from stqsh.engine.settings import EngineSettings
@@ -42,8 +43,11 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver)
         .option("spool_bytes", settings.spool_bytes)
         .load()
     )
-    for fold in (EVALUATE, AGGREGATE):
-        chunks = with_operator(chunks, fold, place)
+    if settings.local:
+        deliver.run = Operators(EVALUATE, AGGREGATE, place).run
+    else:
+        for fold in (EVALUATE, AGGREGATE):
+            chunks = with_operator(chunks, fold, place)
     return (
         chunks.writeStream.queryName("stqsh")
         .option("checkpointLocation", str(home.checkpoint))

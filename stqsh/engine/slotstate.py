@@ -59,9 +59,7 @@ class SlotKeeper:
     remade: gives a batch from the log with all its content, where the log holds less.
     """
 
-    def __init__(
-        self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade = lambda logged: logged
-    ) -> None:
+    def __init__(self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade) -> None:
         self._fold, self._slot, self._store, self._arena = fold, slot, store, arena
         self._remade = remade
         self._key = (str(arena.folders[0]), arena.name)

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from stqsh.core.chunks import Chunk, in_order, pack, pack_json, unpack
@@ -16,7 +15,6 @@ from stqsh.engine.again import for_log, remade
 from stqsh.engine.arena import Arena
 from stqsh.engine.garbage import settle_after_task
 from stqsh.engine.persist import SlotStore
-from stqsh.engine.rows import from_frames, in_groups, to_frame
 from stqsh.engine.schema import TIMING
 from stqsh.engine.slotstate import Costs, Fold, Remade, SlotKeeper
 from stqsh.engine.spool import opened, writing
@@ -25,11 +23,9 @@ if TYPE_CHECKING:
     from stqsh.engine.operators import Place
 
 
-def fold_slot(
-    fold: Fold, place: Place, store: SlotStore, frames: Iterator[pd.DataFrame]
-) -> Iterator[pd.DataFrame]:
+def fold_slot(fold: Fold, place: Place, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
-    slot, taken, sent = parted(fold, list(from_frames(frames)))
+    slot, taken, sent = parted(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
         content = opened(taken, place.spool)
@@ -39,13 +35,12 @@ def fold_slot(
         with writing(place.spool, name) as outgoing:
             sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
         sent.append(_timing(fold, taken[0], costs))
-    for some in in_groups(sent):
-        yield to_frame(some, place.slots)
     settle_after_task()
+    return sent
 
 
 def _remade(place: Place) -> Remade:
-    return partial(remade, place.home) if place.home is not None else lambda logged: logged
+    return partial(remade, place.home)
 
 
 def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:

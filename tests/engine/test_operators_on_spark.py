@@ -56,7 +56,7 @@ class Pipeline:
 
     def start(self) -> None:
         source = self.spark.readStream.format("toy").option("allowed", str(self.folder / "allowed"))
-        place = Place(SLOTS, (self.folder / "arena",))
+        place = Place(SLOTS, (self.folder / "arena",), self.folder)
         chunks = source.option("slots", SLOTS).load()
         both = with_operator(with_operator(chunks, Adding(), place), Counting(), place)
         writer = both.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))

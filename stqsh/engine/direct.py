@@ -1,0 +1,77 @@
+"""The operators where driver and workers share a machine: for Spark, stages that keep nothing.
+
+Deliver runs them on each batch: chunks are dealt to their slots, a worker folds each slot's into its state,
+which lies in the arena and, for good, in files (`stqsh.engine.filestore`). Aggregate only runs where there is
+something for it. On a cluster, where Spark has to keep slots and their state together, the stateful operators
+of `stqsh.engine.operators` do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stqsh.core.chunks import CHUNK, from_table
+from stqsh.engine.rows import in_groups, to_batch
+from stqsh.engine.schema import SPARK_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from stqsh.engine.operators import Place
+    from stqsh.engine.slotstate import Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """Evaluate and Aggregate, one after the other, on batches of chunks."""
+
+    evaluate: Fold
+    aggregate: Fold
+    place: Place
+
+    def run(self, chunks: DataFrame, batch: int) -> pa.Table:
+        """Run a batch; give what is to be delivered, in columns of CHUNK."""
+        told = self._folded(chunks, self.evaluate, batch)
+        taken = [self.aggregate.takes(chunk) for chunk in from_table(told)]
+        if not any(taken):
+            return told
+        mask = pa.array(taken)
+        partials = pa.Table.from_batches([to_batch(from_table(told.filter(mask)), self.place.slots)])
+        merged = self._folded(chunks.sparkSession.createDataFrame(partials), self.aggregate, batch)
+        rest = told.filter(pa.array([not one for one in taken]))
+        return pa.concat_tables([rest, merged])
+
+    def _folded(self, chunks: DataFrame, fold: Fold, batch: int) -> pa.Table:
+        dealt = chunks.repartition(self.place.slots, "slot_key")
+        told = dealt.mapInArrow(SlotTask(fold, self.place, batch), SPARK_SCHEMA)
+        return told.select(*CHUNK.names).toArrow()
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """What a worker does with the chunks of one slot: fold batch `batch` into the slot's state."""
+
+    fold: Fold
+    place: Place
+    batch: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the chunks to be sent; nothing where none came."""
+        from stqsh.engine.filestore import FileStore
+        from stqsh.engine.slotwork import fold_slot
+
+        chunks = [chunk for some in batches for chunk in from_table(some)]
+        if chunks:
+            folder = state_folder(self.place.home) / f"{self.fold.name}-{chunks[0].slot}"
+            sent = fold_slot(self.fold, self.place, FileStore(folder, self.batch), chunks)
+            yield from (to_batch(some, self.place.slots) for some in in_groups(sent))
+
+
+def state_folder(home: Path) -> Path:
+    """Give the folder of a home in which slots keep their state."""
+    return home / "state"
