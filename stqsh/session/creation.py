@@ -17,6 +17,7 @@ from stqsh.lang.printer import to_sql
 from stqsh.session import changes, memory
 from stqsh.session.catalogue import live_streams
 from stqsh.session.desk import Desk
+from stqsh.session.fitting import fitted
 from stqsh.session.records import Spec, StreamRow
 from stqsh.session.results import Message, Outcome
 from stqsh.session.settings import session_settings
@@ -82,12 +83,25 @@ def _bound(desk: Desk, statement: Creation) -> tuple[Bound, Creation]:
             return bind(statement, desk.view), statement  # which raises: not supported yet
         # pyarrow: not before it is needed
         from stqsh.sources.check import check_source
-        from stqsh.sources.infer import infer
 
-        inferred = infer(source_spec(statement.source)) if needs_inference(statement, desk.view) else None
-        bound = bind(statement, desk.view, inferred=inferred)
+        bound = _bound_to_source(desk, statement)
         check_source(bound.spec)
         return bound, statement
+
+
+def _bound_to_source(desk: Desk, statement: ast.CreateStream | ast.CreateTable) -> Bound:
+    """The statement's spec, with the columns that its source has where it lists none."""
+    from stqsh.sources.infer import infer
+
+    if not needs_inference(statement, desk.view):
+        return bind(statement, desk.view)
+    source = source_spec(statement.source)
+    columns = infer(source)
+    notes: tuple[str, ...] = ()
+    if isinstance(statement, ast.CreateStream):
+        columns, notes = fitted(statement, columns, source)
+    bound = bind(statement, desk.view, inferred=columns)
+    return bound._replace(notes=(*bound.notes, *notes))
 
 
 def _with_session_tick(desk: Desk, statement: ast.CreateStream) -> ast.CreateStream:

@@ -68,6 +68,12 @@ def _common(one: str | None, other: str | None) -> str | None:
 
 
 def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
+    times = TimeFormat.of(options)
+    return {name: kind_of_text(column, times) for name, column in first_fields(path, options).items()}
+
+
+def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:
+    """Give the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
     dialect = Dialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
     if text is None:
@@ -77,10 +83,9 @@ def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
     else:
         names = [f"c{place}" for place in range(1, _width(text, dialect) + 1)]
     if not text.text:
-        return dict.fromkeys(names)
+        return dict.fromkeys(names, pa.array([], pa.binary()))
     fields = text_columns(text, dialect, list(range(len(names))), len(names))
-    times = TimeFormat.of(options)
-    return {name: kind_of_text(column, times) for name, column in zip(names, fields.columns, strict=True)}
+    return dict(zip(names, fields.columns, strict=True))
 
 
 def _width(text: TextBlock, dialect: Dialect) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stqsh.lang.ast import CreateStream
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindFault, near, or_list
 from stqsh.lang.expressions import Name
 from stqsh.lang.types import KEY_TYPES, NUMBERS
 
@@ -61,20 +61,29 @@ def find_roles(stream: CreateStream, columns: Columns) -> Roles:
     said = {"key": stream.key, "x": x, "y": y, "time": stream.time}
     named = {name.text for name in said.values() if name is not None}
     guesses = guess_roles([column for column in columns if column[0] not in named])
+    missing = [role for role, name in said.items() if name is None and guesses[role] is None]
+    if missing:
+        raise _missing(stream, missing, [name for name, _ in columns])
     found: dict[str, str] = {}
     for role, name in said.items():
-        column = guesses[role] if name is None else _existing(name, columns)
-        if column is None:
-            raise BindFault(
-                f"{stream.name.text} has no column that looks like its {_WORDS[role]}",
-                stream.name.span,
-                expected=(_CLAUSES[role],),
-                hint=_columns_hint([name for name, _ in columns]),
-            )
+        column = _existing(name, columns) if name is not None else guesses[role]
+        assert column is not None, "those that are missing are told above"
         if column in found.values():
             raise BindFault(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
         found[role] = column
     return Roles(**found, guessed=tuple(role for role, name in said.items() if name is None))
+
+
+def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindFault:
+    """What to say of a stream for whose key, location or time there is no column: all of it at once."""
+    words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
+    clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
+    return BindFault(
+        f"{stream.name.text} has no column that looks like its {or_list(words)}",
+        stream.name.span,
+        expected=(" ".join(clauses),),
+        hint=_columns_hint(columns),
+    )
 
 
 def _guess(role: str, columns: Columns) -> str | None:

@@ -1,0 +1,83 @@
+"""A stream on somebody's own file: a few bad records do not decide what its columns are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.local import local_session
+
+from stqsh.lang.errors import BindFault
+from stqsh.session.client import Session
+from stqsh.session.results import Message
+
+
+def export(folder: Path, places: list[str], times: list[str]) -> str:
+    """A file as another program exports it, with semicolons and names of its own; its path."""
+    rows = [
+        f"Frisia {i % 3};{place};7.1;{time}"
+        for i, (place, time) in enumerate(zip(places, times, strict=True))
+    ]
+    file = folder / "export.csv"
+    file.write_text("\n".join(["Schiff;Breite;Laenge;Zeitpunkt", *rows]) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def create(session: Session, file: str, options: str = "") -> str:
+    text = (
+        "CREATE MOVING STREAM boats KEY Schiff LOCATION (Laenge, Breite) TIME Zeitpunkt"
+        f" FROM FILE '{file}' FORMAT CSV (separator => ';'{options});"
+    )
+    (told,) = session.execute(text)
+    assert isinstance(told, Message)
+    return told.text
+
+
+SECONDS = [f"2024-07-03T08:00:{i:02d}" for i in range(40)]
+GERMAN = [f"03.07.2024 08:00:{i:02d}" for i in range(40)]
+
+
+def test_a_place_that_most_records_have_is_a_number_and_the_others_are_set_aside(tmp_path: Path) -> None:
+    with local_session(tmp_path) as session:
+        told = create(session, export(tmp_path, ["53.7"] * 38 + ["n/a", ""], SECONDS))
+        assert "Breite: 1 of 39 values seen are no DOUBLE, such as 'n/a'" in told
+        for _ in session.execute("RUN;"):
+            pass
+        assert "n/a" in str([*session.execute("SHOW DEAD LETTERS;")])
+
+
+def test_times_of_another_form_are_told_with_the_pattern_that_reads_them(tmp_path: Path) -> None:
+    file = export(tmp_path, ["53.7"] * 40, [*GERMAN[:-1], "gestern"])
+    with local_session(tmp_path) as session:
+        with pytest.raises(BindFault) as caught:
+            create(session, file)
+        assert caught.value.message == "Zeitpunkt holds '03.07.2024 08:00:00', and cannot be TIME"
+        assert "timestamp => '%d.%m.%Y %H:%M:%S'" in str(caught.value.hint)
+        told = create(session, file, ", timestamp => '%d.%m.%Y %H:%M:%S'")
+        assert "Zeitpunkt TIMESTAMP" in told
+        assert "such as 'gestern'" in told
+
+
+def test_a_column_that_is_no_place_at_all_is_told_with_a_value(tmp_path: Path) -> None:
+    with local_session(tmp_path) as session, pytest.raises(BindFault) as caught:
+        create(session, export(tmp_path, ["53,7"] * 40, SECONDS))
+    assert caught.value.message == "Breite holds '53,7', and cannot be LOCATION"
+    assert caught.value.expected == ("numbers",)
+
+
+def test_a_usual_name_counts_though_a_record_is_bad(tmp_path: Path) -> None:
+    rows = [f"bus,{52 + i / 100},13.4,{i}" for i in range(30)] + ["bus,?,13.4,31"]
+    (tmp_path / "buses.csv").write_text("\n".join(["id,lat,lon,ts", *rows]) + "\n", encoding="utf-8")
+    with local_session(tmp_path) as session:
+        (told,) = session.execute(f"CREATE MOVING STREAM buses FROM FILE '{tmp_path}/buses.csv';")
+    assert isinstance(told, Message)
+    assert "guessed: KEY id  LOCATION (lon, lat)  TIME ts" in told.text
+    assert "lat: 1 of 31 values seen are no DOUBLE, such as '?'" in told.text
+
+
+def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+    file = export(tmp_path, ["53.7"] * 40, SECONDS)
+    with local_session(tmp_path) as session, pytest.raises(BindFault) as caught:
+        list(session.execute(f"CREATE MOVING STREAM b FROM FILE '{file}' FORMAT CSV (separator => ';');"))
+    assert caught.value.message == "b has no column that looks like its key, location or time"
+    assert caught.value.expected == ("KEY column LOCATION (x, y) TIME column",)
