@@ -1,7 +1,7 @@
 """Long answers go through a pager: `$STQSH_PAGER`, else `$PAGER`, else `less`.
 
-`less` is told to end by itself where a screen holds everything, to keep colours and not to wrap lines, and to
-leave what was shown on the screen (unless `$LESS` says otherwise).
+`less` is told to end by itself where a screen holds everything, to keep colours and not to wrap lines, to
+leave what was shown on the screen, and to say which keys lead on and back (unless `$LESS` says otherwise).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from stqsh.shell.interrupts import undisturbed
 
-_LESS = "FRSX"
+_LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
 _NONE = ("", "cat")
 WIDE = 10_000
 """Columns of what can be scrolled sideways."""

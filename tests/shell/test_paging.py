@@ -95,7 +95,7 @@ def test_a_long_answer_goes_through_the_pager_and_a_short_one_does_not(shell: Ca
 def test_less_scrolls_sideways_leaves_what_it_showed_and_takes_ctrl_c(shell: Callable[..., Screen]) -> None:
     screen = shell()
     screen.type("SHOW STREAMS;")
-    assert "away" not in screen.wait(r"\n:")
+    assert "away" not in screen.wait(r"\nspace goes on, .*q leaves")
     screen.child.send("\x1b)\x1b)")
     screen.wait("far far away")
     screen.child.sendintr()
