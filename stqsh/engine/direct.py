@@ -1,6 +1,7 @@
 """The operators where driver and workers share a machine: for Spark, stages that keep nothing.
 
-Deliver runs them on each batch: chunks are dealt to their slots, a worker folds each slot's into its state,
+Deliver runs them on each batch: chunks are dealt to their slots
+(unless a task of the source has read those of one slot), a worker folds each slot's into its state,
 which lies in the arena and, for good, in files (`stqsh.engine.filestore`). Aggregate only runs where there is
 something for it. On a cluster, where Spark has to keep slots and their state together, the stateful operators
 of `stqsh.engine.operators` do the same.
@@ -8,6 +9,7 @@ of `stqsh.engine.operators` do the same.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ import pyarrow as pa
 from stqsh.core.chunks import CHUNK, from_table
 from stqsh.engine.rows import in_groups, to_batch
 from stqsh.engine.schema import SPARK_SCHEMA
+from stqsh.session.home import SessionHome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,20 +39,25 @@ class Operators:
 
     def run(self, chunks: DataFrame, batch: int) -> pa.Table:
         """Run a batch; give what is to be delivered, in columns of CHUNK."""
+        if not read_by_slot(self.place.home, batch):
+            chunks = self._dealt(chunks)
         told = self._folded(chunks, self.evaluate, batch)
         taken = [self.aggregate.takes(chunk) for chunk in from_table(told)]
         if not any(taken):
             return told
         mask = pa.array(taken)
         partials = pa.Table.from_batches([to_batch(from_table(told.filter(mask)), self.place.slots)])
-        merged = self._folded(chunks.sparkSession.createDataFrame(partials), self.aggregate, batch)
+        dealt = self._dealt(chunks.sparkSession.createDataFrame(partials))
+        merged = self._folded(dealt, self.aggregate, batch)
         rest = told.filter(pa.array([not one for one in taken]))
         return pa.concat_tables([rest, merged])
 
     def _folded(self, chunks: DataFrame, fold: Fold, batch: int) -> pa.Table:
-        dealt = chunks.repartition(self.place.slots, "slot_key")
-        told = dealt.mapInArrow(SlotTask(fold, self.place, batch), SPARK_SCHEMA)
+        told = chunks.mapInArrow(SlotTask(fold, self.place, batch), SPARK_SCHEMA)
         return told.select(*CHUNK.names).toArrow()
+
+    def _dealt(self, chunks: DataFrame) -> DataFrame:
+        return chunks.repartition(self.place.slots, "slot_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +74,17 @@ class SlotTask:
         from stqsh.engine.slotwork import fold_slot
 
         chunks = [chunk for some in batches for chunk in from_table(some)]
+        assert len({chunk.slot for chunk in chunks}) <= 1, "a task has the chunks of one slot"
         if chunks:
             folder = state_folder(self.place.home) / f"{self.fold.name}-{chunks[0].slot}"
             sent = fold_slot(self.fold, self.place, FileStore(folder, self.batch), chunks)
             yield from (to_batch(some, self.place.slots) for some in in_groups(sent))
+
+
+def read_by_slot(home: Path, batch: int) -> bool:
+    """Say whether a batch is read by a task for each slot, by the offset that Spark wrote down for it."""
+    *_, offset = (SessionHome(home).checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    return bool(json.loads(offset).get("by_slot"))
 
 
 def state_folder(home: Path) -> Path:

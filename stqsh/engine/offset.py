@@ -34,7 +34,7 @@ class Offset:
     `due_us`: when its last step was due by the wall clock, None but for streams that play at a pace; `room`:
     how many records it might have taken; `defined`: the slots know the tables and areas that the log defines
     up to here, which may be beyond `seq`; `answered`: the slots have been asked the snapshots up to here,
-    which may be beyond `seq` too.
+    which may be beyond `seq` too; `by_slot`: the batch is read by a task for each slot.
     """
 
     seq: int = 0
@@ -52,6 +52,7 @@ class Offset:
     room: int = 0
     defined: int = 0
     answered: int = 0
+    by_slot: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Give the offset as JSON values (object keys are strings)."""

@@ -22,7 +22,7 @@ from stqsh.engine.backlog import Backlog, question
 from stqsh.engine.feeds import Feed, Feeds, Tables, cut, first_tick
 from stqsh.engine.offset import Offset, Play, Run
 from stqsh.engine.standing import clock_content, last_step
-from stqsh.engine.tasks import Head, Task, cut_into_tasks
+from stqsh.engine.tasks import Head, Task, cut_into_tasks, is_small
 from stqsh.session.control import ControlDb
 from stqsh.session.delivery import read_progress, stream_statuses
 from stqsh.session.records import LogRow, Spec
@@ -63,7 +63,9 @@ class Planner:
         self._read(offset)
         obeyed = self._obey_clock(offset)
         end = self._next(obeyed, now_us) or obeyed
-        return start if end == offset else end.to_json()
+        if end == offset:
+            return start
+        return replace(end, by_slot=is_small(offset, end, self.slots)).to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         """Cut the batch between two offsets into tasks that workers read independently."""
