@@ -22,9 +22,10 @@ from stqsh.session.records import Spec, StreamRow
 from stqsh.session.results import Message, Outcome
 from stqsh.session.settings import session_settings
 from stqsh.session.sourcing import pointing_at_source, with_absolute_files
-from stqsh.session.units import duration
+from stqsh.session.units import duration, iso
 
 DEFAULT_TICK_US = 1_000_000
+_SOON_US = 600_000_000
 
 Creation = TypeVar("Creation", ast.CreateStream, ast.CreateTable)
 
@@ -37,9 +38,10 @@ def create_stream(desk: Desk, statement: ast.CreateStream) -> Iterator[Outcome]:
     with locating(statement.piece):
         statement = _with_session_tick(desk, statement)
     bound, statement = _bound(desk, statement)
+    notes = (*bound.notes, *_at_another_time(desk, bound.spec))
     stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
     desk.link.wake()
-    yield Message("\n".join([f"stream {stream.name} created", *bound.notes]))
+    yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if desk.autoplay:
         desk.play(stream, "")
 
@@ -102,6 +104,25 @@ def _bound_to_source(desk: Desk, statement: ast.CreateStream | ast.CreateTable) 
         columns, notes = fitted(statement, columns, source)
     bound = bind(statement, desk.view, inferred=columns)
     return bound._replace(notes=(*bound.notes, *notes))
+
+
+def _at_another_time(desk: Desk, spec: Spec) -> Iterator[str]:
+    """What to tell of a stream whose records are not of the time at which the session's clock is."""
+    from stqsh.sources.check import first_time_us
+
+    progress = desk.link.progress()
+    now = progress.at_us(progress.step)
+    if now is None or spec["source"]["type"] != "file":
+        return
+    first = first_time_us(spec)
+    if first is None or now <= first <= now + _SOON_US:
+        return
+    times = f"its first records are of {iso(first)}, and the session's clock is at {iso(now)}"
+    if first < now:
+        yield f"{times}: what is older is taken in at once"
+    else:
+        yield f"{times}: it is empty until then"
+    yield "all streams of a session share one clock; stqsh -s NAME begins a session with a clock of its own"
 
 
 def _with_session_tick(desk: Desk, statement: ast.CreateStream) -> ast.CreateStream:

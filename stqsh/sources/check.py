@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stqsh.sources.files import check_files, find_files
+from stqsh.sources.files import check_files, find_files, read_group
 from stqsh.sources.generated import check_generator
 from stqsh.sources.layout import Layout
 
@@ -23,3 +23,11 @@ def check_source(spec: Mapping[str, Any]) -> None:
         return
     layout = Layout.of(spec) if "tick_us" in spec else Layout.of_table(spec)
     check_files(find_files(source)[:1], source, layout)
+
+
+def first_time_us(spec: Mapping[str, Any]) -> int | None:
+    """Give the earliest time at the beginning of a file stream's first file, µs; None where there is none."""
+    source = spec["source"]
+    for part in read_group(find_files(source)[:1], source, Layout.of(spec)):
+        return int(part.times.min()) if len(part.times) else None
+    return None

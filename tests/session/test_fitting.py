@@ -81,3 +81,20 @@ def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
         list(session.execute(f"CREATE MOVING STREAM b FROM FILE '{file}' FORMAT CSV (separator => ';');"))
     assert caught.value.message == "b has no column that looks like its key, location or time"
     assert caught.value.expected == ("KEY column LOCATION (x, y) TIME column",)
+
+
+@pytest.mark.parametrize(
+    ("day", "told"),
+    [("2024-07-02", "is taken in at once"), ("2024-07-04", "is empty until then"), ("2024-07-03", "")],
+)
+def test_records_of_another_time_than_the_session_s_are_told_of(tmp_path: Path, day: str, told: str) -> None:
+    for name, of in (("one", "2024-07-03"), ("two", day)):
+        rows = [f"bus,{52 + i / 100},13.4,{of}T08:00:{i:02d}" for i in range(30)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,lat,lon,ts", *rows]) + "\n", encoding="utf-8")
+    with local_session(tmp_path) as session:
+        for _ in session.execute(f"CREATE MOVING STREAM one FROM FILE '{tmp_path}/one.csv'; RUN 1 STEPS;"):
+            pass
+        (message,) = session.execute(f"CREATE MOVING STREAM two FROM FILE '{tmp_path}/two.csv';")
+    assert isinstance(message, Message)
+    assert told in message.text
+    assert ("clock is at 2024-07-03T08:00:00Z" in message.text) == bool(told)
