@@ -11,6 +11,7 @@ import typer
 
 from stqsh.shell.batch import BatchOptions, run_batch
 from stqsh.shell.guard import exit_on_signals, guarded
+from stqsh.shell.manpages import page
 from stqsh.shell.offers import format_names, profile_names, session_names
 from stqsh.shell.scripts import script_text
 
@@ -57,7 +58,7 @@ Variables = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="results and errors, and nothing else")]
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=page(""))
 def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     context: typer.Context,
     *,
@@ -111,9 +112,9 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         raise typer.Exit(guarded(lambda: run_shell(shell)))
 
 
-@app.command()
+@app.command(epilog=page("run"))
 def run(  # noqa: PLR0913
-    file: Annotated[str, typer.Argument(help="a script, or - for standard input")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="a script, or - for standard input")],
     *,
     format_: Format = None,
     output: Output = None,
@@ -126,7 +127,7 @@ def run(  # noqa: PLR0913
     _batch([file], [], BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet))
 
 
-@app.command()
+@app.command(epilog=page("serve"))
 def serve(session: Session = None, profile: ProfileName = None) -> None:
     """Run a session's engine in the foreground."""
     from stqsh.shell.sessions import serve as serve_session
@@ -134,7 +135,7 @@ def serve(session: Session = None, profile: ProfileName = None) -> None:
     raise typer.Exit(guarded(lambda: serve_session(session, profile)))
 
 
-@app.command()
+@app.command(epilog=page("sessions"))
 def sessions(profile: ProfileName = None, format_: Format = None) -> None:
     """List the sessions and their engines."""
     from stqsh.shell.sessions import show_sessions
@@ -142,10 +143,11 @@ def sessions(profile: ProfileName = None, format_: Format = None) -> None:
     raise typer.Exit(guarded(lambda: show_sessions(profile, format_)))
 
 
-@app.command()
+@app.command(epilog=page("stop"))
 def stop(
     name: Annotated[
-        str | None, typer.Argument(help="the session's name", autocompletion=session_names)
+        str | None,
+        typer.Argument(metavar="NAME", help="the session's name", autocompletion=session_names),
     ] = None,
     session: Session = None,
     profile: ProfileName = None,
@@ -159,11 +161,13 @@ def stop(
     raise typer.Exit(guarded(lambda: stop_session(name or session, profile)))
 
 
-@app.command()
+@app.command(epilog=page("logs"))
 def logs(
     session: Session = None,
     profile: ProfileName = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="so many of the last lines")] = 50,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="so many of the last lines")
+    ] = 50,
     follow: Annotated[bool, typer.Option("--follow", help="go on with what comes; Ctrl-C ends it")] = False,
     json: Annotated[bool, typer.Option("--json", help="each line as a JSON object")] = False,
 ) -> None:
@@ -173,7 +177,7 @@ def logs(
     raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
 
 
-@app.command("map")
+@app.command("map", epilog=page("map"))
 def draw_map(
     names: Annotated[
         list[str] | None,
@@ -203,7 +207,7 @@ def draw_map(
     raise typer.Exit(guarded(lambda: run_map(options)))
 
 
-@app.command()
+@app.command(epilog=page("tutorial"))
 def tutorial(profile: ProfileName = None) -> None:
     """Learn stqsh in ten minutes, on the sample data.
 
@@ -215,7 +219,7 @@ def tutorial(profile: ProfileName = None) -> None:
     raise typer.Exit(guarded(lambda: run_tutorial(profile)))
 
 
-@app.command()
+@app.command(epilog=page("doctor"))
 def doctor(profile: ProfileName = None) -> None:
     """Look whether this machine has what it takes.
 
@@ -235,7 +239,7 @@ def bench(context: typer.Context) -> None:
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 
 
-@app.command("version")
+@app.command("version", epilog=page("version"))
 def show_version() -> None:
     """Show the version."""
     from importlib.metadata import version

@@ -1,0 +1,73 @@
+"""What `--help` says beyond options: examples, environment, files, exit codes, as a manual does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ENVIRONMENT = """Environment:
+  STQSH_HOME          the folder of the sessions
+  STQSH_PROFILE       the profile where --profile is not given
+  STQSH_ENGINE_SLOTS  and so on for each setting: SHOW SETTINGS lists them
+  STQSH_INIT          the shell's init file
+  STQSH_PAGER, PAGER  what shows long answers; cat for none
+  NO_COLOR            no colours"""
+
+_FILES = """Files:
+  ~/.local/state/stqsh/sessions     the sessions, a folder each
+  ~/.config/stqsh/init.stq          statements that each shell begins with
+  profiles/NAME.yaml                the profiles"""
+
+_EXIT_CODES = """Exit codes:
+  0 done; 1 failed while running; 2 the script or the command line is wrong;
+  130 interrupted"""
+
+EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "": (
+        ("stqsh", "the shell, in the session `default`"),
+        ("stqsh -s work --profile lafayette", "another session, another profile"),
+        ("stqsh -c 'SHOW STATUS;'", "one statement"),
+        ("stqsh -f night.stq -v day=1 --format csv -o night.csv", "a script"),
+    ),
+    "run": (
+        ("stqsh run sample_data/demo.stq", "tables on a terminal, else JSON lines"),
+        ("stqsh run night.stq -v day=1 -o night.parquet", "a file for pandas"),
+        ("stqsh run - --format csv", "a script from standard input"),
+    ),
+    "serve": (("stqsh serve -s work", "for a service manager; Ctrl-C ends it"),),
+    "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
+    "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
+    "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
+    "map": (
+        ("stqsh map", "the only stream"),
+        ("stqsh map taxis near --to map.html", "a page that stays live"),
+        ("stqsh map --serve", "the same, on 127.0.0.1"),
+    ),
+    "tutorial": (("stqsh tutorial", ""),),
+    "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "as that profile needs it")),
+    "version": (("stqsh version", ""),),
+}
+"""Command lines to begin with, by command ("" is stqsh itself), and what each is for."""
+
+_MORE: Mapping[str, tuple[str, ...]] = {
+    "": (_ENVIRONMENT, _FILES, _EXIT_CODES),
+    "run": (_EXIT_CODES,),
+    "doctor": ("Exit codes:\n  0 all is there; 1 something is missing",),
+}
+
+
+def page(command: str) -> str:
+    r"""The end of a command's help, in paragraphs that are not filled anew (`\b`)."""
+    width = max(len(line) for line, _ in EXAMPLES[command])
+    lines = [f"  {line:<{width}}  {what}".rstrip() for line, what in EXAMPLES[command]]
+    if any(len(line) > _WIDTH for line in lines):
+        lines = [
+            part
+            for line, what in EXAMPLES[command]
+            for part in (f"  {line}", f"      {what}")
+            if part.strip()
+        ]
+    examples = "\n".join(["Examples:", *lines])
+    return "\n\n".join(f"\b\n{paragraph}" for paragraph in (examples, *_MORE.get(command, ())))
+
+
+_WIDTH = 76
