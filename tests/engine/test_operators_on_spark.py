@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -16,6 +17,8 @@ from support.toy_engine import Adding, Counting, ToySource, batch_chunks
 
 from stqsh.core.chunks import Chunk, from_table, unpack, unpack_json
 from stqsh.core.slot.state import SlotState
+from stqsh.engine.deliver import collected
+from stqsh.engine.direct import Operators
 from stqsh.engine.operators import Place, with_operator
 from stqsh.engine.settings import EngineSettings
 from stqsh.engine.slotwork import addressed
@@ -44,8 +47,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 class Pipeline:
     """The toy source, two operators, and a list of what each batch delivered."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, state: str) -> None:
         self.spark, self.folder = spark, folder
+        self.run: Callable[[DataFrame, int], pa.Table] = collected
+        self.place = Place(SLOTS, (folder / "arena",), folder)
+        if state == "files":
+            self.run = Operators(Adding(), Counting(), self.place).run
         self.delivered: dict[int, list[Chunk]] = {}
         self.query: StreamingQuery | None = None
         self.allow(0)
@@ -56,14 +63,15 @@ class Pipeline:
 
     def start(self) -> None:
         source = self.spark.readStream.format("toy").option("allowed", str(self.folder / "allowed"))
-        place = Place(SLOTS, (self.folder / "arena",), self.folder)
         chunks = source.option("slots", SLOTS).load()
-        both = with_operator(with_operator(chunks, Adding(), place), Counting(), place)
-        writer = both.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if self.run is collected:
+            for fold in (Adding(), Counting()):
+                chunks = with_operator(chunks, fold, self.place)
+        writer = chunks.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
         self.query = writer.foreachBatch(self._deliver).start()
 
     def _deliver(self, batch: DataFrame, number: int) -> None:
-        self.delivered[number + 1] = from_table(batch.drop("slot_key").toArrow())
+        self.delivered[number + 1] = from_table(self.run(batch, number))
 
     def run_to(self, batch: int) -> None:
         self.allow(batch)
@@ -81,9 +89,9 @@ class Pipeline:
         self.query.stop()
 
 
-@pytest.fixture
-def pipeline(spark: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
-    made = Pipeline(spark, tmp_path)
+@pytest.fixture(params=["files", "spark"])
+def pipeline(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pipeline]:
+    made = Pipeline(spark, tmp_path, request.param)
     made.start()
     yield made
     made.stop()

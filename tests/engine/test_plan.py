@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
+from stqsh.engine import tasks
 from stqsh.engine.plan import Planner
 from stqsh.engine.tasks import chunks
 from stqsh.session.control import ControlDb, append
@@ -416,3 +417,26 @@ def test_an_endless_stream_is_taken_as_far_as_it_is_made(world: World) -> None:
     assert batch is not None
     assert (clock(batch)["last_step"], clock(batch)["running"]) == (2, True)
     assert world.batch() is None
+
+
+def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, slots=3)
+    stream = world.stream([(tick, f"k{tick % 7}") for tick in range(20)])
+    asked = world.query(stream, "k3")
+    world.log("found", b"", stream_id=0, up_to=asked)
+    world.log("run", mode="steps", n=1)
+    assert len(world.all_batches()) == 1  # commands are read once, whatever the size of their batch
+    start = world.at
+    world.log("run", mode="end")
+    made = {}
+    for most in (0, tasks.BY_SLOT_RECORDS):
+        monkeypatch.setattr(tasks, "BY_SLOT_RECORDS", most)
+        end = world.planner.latest(start, 0)
+        planned = world.planner.plan(start, end)
+        assert [task.only for task in planned] == ([0, 1, 2] if most else [None])
+        made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
+    few, many = made.values()
+    assert few == many
+    assert {chunk.kind for chunk in few} == {"clock", "records", "focal"}
