@@ -10,17 +10,19 @@ import numpy as np
 from stqsh.core.clock import NEVER
 from stqsh.core.kernels.cells import (
     BLOCK,
+    RECTS,
     ObjectCells,
     RectCells,
     link_rect,
     no_rects,
+    rewrite_rect,
     settle_object,
     unlink_rect,
 )
 from stqsh.core.kernels.distance import EARTH_M, circle_box, distance
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
-from stqsh.core.kernels.sightings import Sightings, copied, no_sightings, saw
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.sightings import Sightings, copied, no_sightings, with_room
 from stqsh.core.kernels.stationary import IS, WAS, Lattice, Lives, cell_of, cover, lives_at, within
 
 
@@ -164,8 +166,17 @@ def listed(movers: Movers, field: Field) -> RectCells:
     """The regions of movers as they are now, in the cells they touch."""
     lists = no_rects(field.coarse.side * field.coarse.side, len(movers.query))
     for m in range(len(movers.query)):
-        lists = link_rect(lists, np.int32(m), movers.now[m], field.coarse, field.large)
+        tag = _tag(m, movers)
+        lists = link_rect(lists, np.int32(m), movers.now[m], tag, (field.coarse, field.large))
     return lists
+
+
+@kernel
+def _tag(m: Int, movers: Movers) -> Int:
+    """The tag of a region that stands still in a step: circles, and who is asked for at each report, are
+    looked at more closely.
+    """
+    return np.int32(2 * m + (movers.checked[m] or movers.radius[m] >= 0))
 
 
 @kernel
@@ -189,13 +200,17 @@ def pass_step(
     lists, ground, changed = stage
     movers, field = scene
     moved = _turn(turns, turned, movers, field, changed)
-    seen, used = _leave(events, span, lists, scene, out)
-    lists = _relink(lists, changed[:moved], movers, field)
-    seen, used = _enter(events, span, lists, scene, (seen, used))
-    _act(events, span, ground, when[1], field)
     for m in changed[:moved]:
+        rewrite_rect(lists, m, movers.past[m], 2 * m + 1)
+    found = _pass((events, span), lists, scene, out, True)
+    lists = _relink(lists, changed[:moved], movers, field)
+    seen, used = _pass((events, span), lists, scene, found, False)
+    _act(events, span, ground, when[1], field)
+    room = np.empty(256, np.int32)
+    for m in changed[:moved]:
+        rewrite_rect(lists, m, movers.now[m], _tag(m, movers))
         if lives_at(field.lives, movers.query[m], when[0]):
-            seen, used = _sweep(m, when, ground, scene, (seen, used))
+            seen, used, room = _sweep(m, when, ground, scene, (seen, used, room))
         movers.past[m] = movers.now[m]
     return lists, seen, used
 
@@ -237,76 +252,84 @@ def _turn(turns: Events, span: tuple[Int, Int], movers: Movers, field: Field, ch
 
 @kernel
 def _relink(lists: RectCells, changed: Array, movers: Movers, field: Field) -> RectCells:
-    """Let the lists follow the regions that changed."""
+    """Let the lists follow the regions that changed; their tags say that they did."""
     for m in changed:
         past, now = movers.past[m], movers.now[m]
         gone = np.isnan(past[0]) or np.isnan(now[0])
         if gone or cover(past, field.coarse) != cover(now, field.coarse):
             unlink_rect(lists, m)
-            lists = link_rect(lists, m, now, field.coarse, field.large)
+            lists = link_rect(lists, m, now, 2 * m + 1, (field.coarse, field.large))
+        else:
+            rewrite_rect(lists, m, now, 2 * m + 1)
     return lists
 
 
 @kernel
-def _leave(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene, out: Found) -> Found:
-    """The queries that had the objects of a step's events before it, by the cells that they leave.
+def _listed(
+    happened: tuple[Events, Span], lists: RectCells, lattice: Lattice, leaves: Flag
+) -> tuple[Array, Array]:
+    """The pairs of a step's events and movers that have to be looked at; int32 (n,) each.
 
-    A whole step a call: handing arrays to a kernel costs more than a short list.
+    By the cells that objects leave, movers that had them; by those that they enter, ones that have them. Most
+    objects stay where they were to a region: those are left out unless its tag says otherwise. Inner loops
+    here and below call nothing and keep arrays by name: to hand them on costs more than a short list.
     """
-    movers, field = scene
-    seen, used = out
-    past, now, radius, large = movers.past, movers.now, movers.radius, field.coarse.side**2
+    events, span = happened
+    hx, hy, tx, ty = events.ox, events.oy, events.nx, events.ny
+    if not leaves:
+        hx, hy, tx, ty = events.nx, events.ny, events.ox, events.oy
+    head, size, following, box, tag = lists.head, lists.size, lists.next, lists.box, lists.tag
+    event, mover, used = np.empty(1024, np.int32), np.empty(1024, np.int32), np.int64(0)
     for e in range(span[0], span[1]):
-        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
-        if np.isnan(ox):
+        x, y, other_x, other_y = hx[e], hy[e], tx[e], ty[e]
+        if np.isnan(x):
             continue
-        own = lists.head[cell_of(ox, oy, field.coarse)]
-        for head in (own, lists.head[large]):
-            entry = head
-            while entry:
-                m = lists.owner[entry - 1]
-                entry = lists.next[entry - 1]
-                if not within(ox, oy, past[m, 0], past[m, 1], past[m, 2], past[m, 3]):
-                    continue
-                if beyond(ox, oy, radius[m], (past[m, 4], past[m, 5]), field.planar):
-                    continue
-                stays = within(nx, ny, now[m, 0], now[m, 1], now[m, 2], now[m, 3])
-                stays = stays and not beyond(nx, ny, radius[m], (now[m, 4], now[m, 5]), field.planar)
-                query, step = movers.query[m], events.step[e]
-                if (not stays or movers.checked[m]) and lives_at(field.lives, query, step):
-                    whom = (e, query, WAS + IS * stays)
-                    seen = saw(seen, used, whom, (step, events.obj[e], events.new[e]))
-                    used += 1
-    return seen, used
+        for cell in (cell_of(x, y, lattice), np.int64(lattice.side * lattice.side)):
+            if used + size[cell] > len(event):
+                event, mover = _longer(event, used, size[cell]), _longer(mover, used, size[cell])
+            block, count = np.int64(head[cell]), (np.int64(size[cell]) - 1) % RECTS + 1
+            while block:
+                for at in range((block - 1) * RECTS, (block - 1) * RECTS + count):
+                    x1, y1, x2, y2 = box[at, 0], box[at, 1], box[at, 2], box[at, 3]
+                    both = within(other_x, other_y, x1, y1, x2, y2) & (tag[at] & 1 == 0)
+                    event[used], mover[used] = e, tag[at] >> 1
+                    used += within(x, y, x1, y1, x2, y2) & (not both)
+                block, count = np.int64(following[block - 1]), np.int64(RECTS)
+    return event[:used], mover[:used]
 
 
 @kernel
-def _enter(events: Events, span: tuple[Int, Int], lists: RectCells, scene: Scene, out: Found) -> Found:
-    """The queries that did not have the objects of a step's events, and get them, by the cells they enter."""
-    movers, field = scene
-    seen, used = out
-    past, now, radius, large = movers.past, movers.now, movers.radius, field.coarse.side**2
-    for e in range(span[0], span[1]):
-        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
-        if np.isnan(nx):
-            continue
-        own = lists.head[cell_of(nx, ny, field.coarse)]
-        for head in (own, lists.head[large]):
-            entry = head
-            while entry:
-                m = lists.owner[entry - 1]
-                entry = lists.next[entry - 1]
-                if not within(nx, ny, now[m, 0], now[m, 1], now[m, 2], now[m, 3]):
-                    continue
-                if beyond(nx, ny, radius[m], (now[m, 4], now[m, 5]), field.planar):
-                    continue
-                had = within(ox, oy, past[m, 0], past[m, 1], past[m, 2], past[m, 3])
-                had = had and not beyond(ox, oy, radius[m], (past[m, 4], past[m, 5]), field.planar)
-                query, step = movers.query[m], events.step[e]
-                if not had and lives_at(field.lives, query, step):
-                    whom = (e, query, np.int64(IS))
-                    seen = saw(seen, used, whom, (step, events.obj[e], events.new[e]))
-                    used += 1
+def _longer(array: Array, used: Int, more: Int) -> Array:
+    """The first `used` elements, int32, with room for more."""
+    out = np.empty(2 * (used + more), np.int32)
+    out[:used] = array[:used]
+    return out
+
+
+@kernel
+def _pass(happened: tuple[Events, Span], lists: RectCells, scene: Scene, out: Found, leaves: Flag) -> Found:
+    """The queries that had the objects of a step's events before it, by the cells that they leave; or else
+    those that did not have them, and get them, by the cells that they enter.
+    """
+    (movers, field), events = scene, happened[0]
+    found, whose = _listed(happened, lists, field.coarse, leaves)
+    seen, used = with_room(out[0], out[1], len(found)), out[1]
+    event, queries, flags, steps, obj, version = seen
+    past, now, radii, checked, query_of = movers.past, movers.now, movers.radius, movers.checked, movers.query
+    ox, oy, nx, ny, step_of = events.ox, events.oy, events.nx, events.ny, events.step
+    obj_of, new, since, until = events.obj, events.new, field.lives.since, field.lives.until
+    for i in range(len(found)):
+        e, m = found[i], whose[i]
+        radius, query, step = radii[m], query_of[m], step_of[e]
+        had = within(ox[e], oy[e], past[m, 0], past[m, 1], past[m, 2], past[m, 3])
+        had = had and not beyond(ox[e], oy[e], radius, (past[m, 4], past[m, 5]), field.planar)
+        has = within(nx[e], ny[e], now[m, 0], now[m, 1], now[m, 2], now[m, 3])
+        has = has and not beyond(nx[e], ny[e], radius, (now[m, 4], now[m, 5]), field.planar)
+        told = (had and (not has or checked[m])) if leaves else (has and not had)
+        if told and since[query] < step < until[query]:
+            event[used], queries[used], flags[used] = e, query, WAS * had + IS * has
+            steps[used], obj[used], version[used] = step, obj_of[e], new[e]
+            used += 1
     return seen, used
 
 
@@ -320,63 +343,74 @@ def _act(events: Events, span: tuple[Int, Int], ground: Ground, number: Int, fie
         ground.acted[o] = number
 
 
-@inlined
-def _look(
-    whose: tuple[Int, Int, Int],
-    when: tuple[Int, Int],
-    boxes: tuple[Array, Array],
-    ground: Ground,
-    scene: Scene,
-    out: Found,
-) -> Found:
-    """Who of a cell is in the first box and not in the other; each with its centre, as in `Movers`.
+@kernel
+def _looked(
+    boxes: tuple[Array, Array], is_round: Flag, cells: ObjectCells, lattice: Lattice, room: Array
+) -> tuple[Array, Int]:
+    """Objects in the first box and not in the other, or there whatever the other is, if these are of circles.
 
-    whose: a mover, the flag of who is found, the cell.
+    Cells between the first and the last that the other rectangle touches lie within it: whoever is there
+    stays, so they are passed over. Returns `room`, int32, or a longer array, with their number.
     """
-    movers, field = scene
-    (m, flag, cell), (step, number), (one, other), (seen, used) = whose, when, boxes, out
-    cells, query, radius, planar = ground.cells, movers.query[m], movers.radius[m], field.planar
-    block, count = np.int64(cells.head[cell]), (np.int64(cells.size[cell]) - 1) % BLOCK + 1
-    while block:
-        for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + count):
-            x, y = cells.place[2 * seat], cells.place[2 * seat + 1]
-            mine = within(x, y, one[0], one[1], one[2], one[3])
-            stays = within(x, y, other[0], other[1], other[2], other[3])
-            if mine & ((not stays) | (radius >= 0)):
-                o = cells.owner[seat]
-                mine = ground.acted[o] != number and not beyond(x, y, radius, (one[4], one[5]), planar)
-                if mine and not (stays and not beyond(x, y, radius, (other[4], other[5]), planar)):
-                    whom = (np.int64(-1), query, np.int64(flag))
-                    seen = saw(seen, used, whom, (step, o, ground.version[o]))
-                    used += 1
-        block, count = np.int64(cells.next[block - 1]), np.int64(BLOCK)
-    return seen, used
+    one, other = boxes
+    first, last, bottom, top = cover(one, lattice)
+    left, right, low, high = last, last, top, top
+    if not is_round and not np.isnan(other[0]):
+        left, right, low, high = cover(other, lattice)
+    x1, y1, x2, y2 = one[0], one[1], one[2], one[3]
+    ox1, oy1, ox2, oy2 = other[0], other[1], other[2], other[3]
+    head, size, following, owner, place = cells.head, cells.size, cells.next, cells.owner, cells.place
+    used = np.int64(0)
+    for row in range(bottom, top + 1):
+        column = first
+        while column <= last:
+            if left < column < right and low < row < high:
+                column = right
+                continue
+            cell = row * lattice.side + column
+            column += 1
+            if used + size[cell] > len(room):
+                room = _longer(room, used, size[cell])
+            block, count = np.int64(head[cell]), (np.int64(size[cell]) - 1) % BLOCK + 1
+            while block:
+                for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + count):
+                    x, y = place[2 * seat], place[2 * seat + 1]
+                    stays = within(x, y, ox1, oy1, ox2, oy2) & (not is_round)
+                    room[used] = owner[seat]
+                    used += within(x, y, x1, y1, x2, y2) & (not stays)
+                block, count = np.int64(following[block - 1]), np.int64(BLOCK)
+    return room, used
 
 
 @kernel
-def _sweep(m: Int, when: tuple[Int, Int], ground: Ground, scene: Scene, out: Found) -> Found:
+def _sweep(
+    m: Int, when: tuple[Int, Int], ground: Ground, scene: Scene, out: tuple[Sightings, Int, Array]
+) -> tuple[Sightings, Int, Array]:
     """The objects that did nothing in a step, and that a region lost or gained by moving itself.
 
-    Cells between the first and the last that the other rectangle touches lie within it: whoever is there
-    stays, so they are passed over.
+    out: what was found, and room for objects, int32.
     """
     movers, field = scene
-    seen, used = out
+    seen, used, room = out
+    query, radius, planar = movers.query[m], movers.radius[m], field.planar
+    cells, acted, version = ground.cells, ground.acted, ground.version
     for flag in (WAS, IS):
         one, other = (movers.past[m], movers.now[m]) if flag == WAS else (movers.now[m], movers.past[m])
         if np.isnan(one[0]):
             continue
-        first, last, bottom, top = cover(one, field.lattice)
-        left, right, low, high = last, last, top, top
-        if movers.radius[m] < 0 and not np.isnan(other[0]):
-            left, right, low, high = cover(other, field.lattice)
-        for row in range(bottom, top + 1):
-            column = first
-            while column <= last:
-                if left < column < right and low < row < high:
-                    column = right
-                    continue
-                cell = row * field.lattice.side + column
-                seen, used = _look((m, flag, cell), when, (one, other), ground, scene, (seen, used))
-                column += 1
-    return seen, used
+        room, count = _looked((one, other), radius >= 0, cells, field.lattice, room)
+        seen = with_room(seen, used, count)
+        for i in range(count):
+            o = room[i]
+            mine = acted[o] != when[1]
+            if radius >= 0:
+                seat = np.int64(cells.slot[o]) - 1
+                x, y = cells.place[2 * seat], cells.place[2 * seat + 1]
+                stays = within(x, y, other[0], other[1], other[2], other[3])
+                stays = stays and not beyond(x, y, radius, (other[4], other[5]), planar)
+                mine = mine and not stays and not beyond(x, y, radius, (one[4], one[5]), planar)
+            if mine:
+                seen.event[used], seen.query[used], seen.flags[used] = -1, query, flag
+                seen.step[used], seen.obj[used], seen.version[used] = when[0], o, version[o]
+                used += 1
+    return seen, used, room

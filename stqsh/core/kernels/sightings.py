@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Int, inlined, kernel
+from stqsh.core.kernels.jit import Array, Int, kernel
 
 
 class Sightings(NamedTuple):
@@ -45,11 +45,7 @@ def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
     return out
 
 
-@inlined
-def saw(seen: Sightings, used: Int, whom: tuple[Int, Int, Int], what: tuple[Int, Int, Int]) -> Sightings:
-    """Note event, query and flags, and step, object and version, as number `used`."""
-    if used == len(seen.event):
-        seen = copied(seen, used, 2 * used)
-    seen.event[used], seen.query[used], seen.flags[used] = whom
-    seen.step[used], seen.obj[used], seen.version[used] = what
-    return seen
+@kernel
+def with_room(seen: Sightings, used: Int, more: Int) -> Sightings:
+    """The same pairs, of which `used` are there, with room for so many more."""
+    return seen if used + more <= len(seen.event) else copied(seen, used, 2 * (used + more))
