@@ -154,4 +154,4 @@ def _timing(task: Task, took_us: int) -> Chunk:
     from stqsh.core.chunks import Chunk, pack_json
 
     content = pack_json({"at": "source", "us": took_us})
-    return Chunk(0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)
+    return Chunk(task.only or 0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)
