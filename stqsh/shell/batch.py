@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 from stqsh.errors import EngineDead
 from stqsh.shell.commands import Leave
 from stqsh.shell.console import Console, Stopwatch
-from stqsh.shell.guard import INTERRUPTED, CommandLineError, coloured, say
+from stqsh.shell.guard import INTERRUPTED, coloured, draws, no_board, say
 from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.outlet import open_outlet
 from stqsh.shell.output import Target, check_format, open_writer
@@ -105,12 +105,9 @@ def _check_views(steps: list[Block | Call]) -> None:
     """
     from stqsh.lang import ast
 
-    is_at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    is_at_terminal = sys.stdin.isatty() and draws(sys.stdout)
     if any(isinstance(one, ast.Watch) for one in statements_in(steps)) and not is_at_terminal:
-        raise CommandLineError(
-            "WATCH draws on a terminal, and this is none",
-            hint="TAIL name; follows a query anywhere, SHOW QUERIES; tells the sizes of all answers",
-        )
+        raise no_board()
 
 
 def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
@@ -132,7 +129,7 @@ class Place:
     def __init__(self, stream: IO[bytes], console: Console) -> None:
         self.console = console
         self.terminal = console.outlet is None and sys.stdout.isatty()
-        self.live = self.terminal and console.format is None
+        self.live = self.terminal and console.format is None and draws(sys.stdout)
         self._stream = stream
         self._writers: dict[str, Writer] = {}
 
@@ -143,7 +140,7 @@ class Place:
         if self.live:
             return Screen(self._stream, colour=coloured(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.
-        visible = sys.stderr.isatty() and not self.terminal and not self.console.quiet
+        visible = draws(sys.stderr) and not self.terminal and not self.console.quiet
         return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=visible)
 
     def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:

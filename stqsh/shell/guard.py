@@ -18,12 +18,21 @@ from typing import NoReturn, TextIO
 from stqsh.errors import StqshError
 
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
+_DUMB = ("dumb", "unknown")
 
 
 class CommandLineError(StqshError):
     """A word on the command line that is wrong."""
 
     exit_code = WRONG
+
+
+def no_board() -> CommandLineError:
+    """What to say of WATCH where there is no terminal that draws."""
+    return CommandLineError(
+        "WATCH draws on a terminal, and this is none",
+        hint="TAIL name; follows a query anywhere, SHOW QUERIES; tells the sizes of all answers",
+    )
 
 
 def guarded(action: Callable[[], int]) -> int:
@@ -49,10 +58,18 @@ def say(text: str) -> None:
         print(folded(text, width_of(sys.stderr)), file=sys.stderr, flush=True)
 
 
-def coloured(stream: object) -> bool:
-    """Whether what is written to `stream` may carry colours: a terminal, and no NO_COLOR."""
+def draws(stream: object) -> bool:
+    """Whether `stream` is a terminal that can draw: move its cursor, and clear.
+
+    A dumb one (`TERM=dumb`, as in an editor's shell) shows the codes for that as they are.
+    """
     is_terminal = getattr(stream, "isatty", lambda: False)()
-    return bool(is_terminal) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return bool(is_terminal) and os.environ.get("TERM") not in _DUMB
+
+
+def coloured(stream: object) -> bool:
+    """Whether what is written to `stream` may carry colours: a terminal that draws, and no NO_COLOR."""
+    return draws(stream) and not os.environ.get("NO_COLOR")
 
 
 def error_text(error: StqshError, stream: TextIO) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import INTERRUPTED, folded, say, width_of
+from stqsh.shell.guard import INTERRUPTED, draws, folded, say, width_of
 
 if TYPE_CHECKING:
     from stqsh.lang.ast import Statement
@@ -133,7 +133,7 @@ class Watch:
             return
         if self.restore is not None:
             self.restore()
-        elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        elif draws(sys.stdout):
             os.write(sys.stdout.fileno(), b"\r\x1b[J\x1b[?25h")  # a status line hides the cursor
         say(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
@@ -142,7 +142,7 @@ class Watch:
 def over_echo(text: str) -> str:
     """The text over the `^C` that a terminal has put at the cursor."""
     text = folded(text, width_of(sys.stdout))
-    return f"\r\x1b[K{text}" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
+    return f"\r\x1b[K{text}" if draws(sys.stdout) else text
 
 
 class Interrupted:

@@ -3,12 +3,11 @@ r"""How the shell shows what statements answer: on the terminal (or in a pager),
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import coloured, folded, width_of
+from stqsh.shell.guard import coloured, draws, folded, no_board, width_of
 
 if TYPE_CHECKING:
     from stqsh.session.client import Session
@@ -35,8 +34,7 @@ class Showing:
         """Where a status line may stand while an answer is waited for."""
         from stqsh.shell.screen import Screen
 
-        visible = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=visible)
+        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=draws(sys.stdout))
 
     def paged(self, text: str) -> None:
         """Show some text, a long one in the pager."""
@@ -73,6 +71,8 @@ class Showing:
             case watching.Watching():
                 from stqsh.shell.watch.board import watch_board
 
+                if not draws(sys.stdout):
+                    raise no_board()
                 self.text(watch_board(outcome, self._scheme(session)))
             case running.Running():
                 from stqsh.shell.running import run_with_progress
@@ -95,7 +95,7 @@ class Showing:
 
         statement = block.statements[-1]
         format_ = self._format(statement.format)
-        if self._console.outlet is not None or format_ not in repeating.DRAWN or not sys.stdout.isatty():
+        if self._console.outlet is not None or format_ not in repeating.DRAWN or not draws(sys.stdout):
             repeating.repeat(how, once)
             return
 
@@ -144,7 +144,7 @@ class Showing:
 
             writer = self._outlet_writer(format_)
             text = export(following, writer, self._screen(), self._console.outlet.name)
-        elif self._format(format_) == "table":
+        elif self._format(format_) == "table" and draws(sys.stdout):
             text = watch(following, self._screen(), scheme)
         else:
             from stqsh.shell.output import open_writer
@@ -165,4 +165,4 @@ class Showing:
     def _screen(self) -> Screen:
         from stqsh.shell.screen import Screen
 
-        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout))
+        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=draws(sys.stdout))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from stqsh.session.control import ControlDb
@@ -256,3 +257,23 @@ def run_until(words: list[str], script: str, environ: dict[str, str], count: int
         lines = list(islice(run.stdout, count))
         run.terminate()
     return lines
+
+
+def test_a_dumb_terminal_gets_lines_without_a_single_code(environ: dict[str, str], engine: Start) -> None:
+    engine(steps=3)
+    dumb = {**environ, "TERM": "dumb"}
+    child = pexpect.spawn(
+        STQSH[0], [*STQSH[1:], "--session", "mine"], env=dumb, dimensions=(24, 80), timeout=100
+    )
+    child.expect("stqsh> ")
+    said = [
+        ("TAIL calm FROM START LIMIT 1;", "calm-"),
+        ("WATCH calm;", "hint: TAIL name;"),
+        ("SHOW QUERIES \\watch i=0.1 c=2", "calm.*calm"),
+        ("HELP;", "CREATE MOVING STREAM.*HELP"),  # more than a screen, and no pager that asks for RETURN
+    ]
+    for typed, expected in said:
+        child.send(typed + "\r")
+        child.expect(f"(?s){expected}.*stqsh> ")
+        assert b"\x1b" not in child.before + child.after, typed
+    child.close(force=True)

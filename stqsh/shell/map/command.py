@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import CommandLineError, coloured, say
+from stqsh.shell.guard import CommandLineError, coloured, draws, say
 
 if TYPE_CHECKING:
     from stqsh.session.client import Session
@@ -63,7 +63,7 @@ def _status_screen() -> Screen:
     """Where a status line is drawn: on standard error, which is no data."""
     from stqsh.shell.screen import Screen
 
-    return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=sys.stderr.isatty())
+    return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=draws(sys.stderr))
 
 
 def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:

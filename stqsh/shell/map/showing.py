@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from stqsh.shell.guard import draws
+
 if TYPE_CHECKING:
     from stqsh.session.maps.feed import MapFeed
     from stqsh.shell.screen import Screen
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
     feed.once = False
-    if feed.file is None and sys.stdin.isatty() and sys.stdout.isatty():
+    if feed.file is None and sys.stdin.isatty() and draws(sys.stdout):
         from stqsh.shell.map.app import show_map
 
         return show_map(feed, scheme)
