@@ -24,13 +24,14 @@ class Accuracy:
     """How good an answer is: `value`, 0 to 1, None where it is not known.
 
     `until`: the query is not settled before this step, 0: it is. `expected`: by SOLE eq. 4, of the part that
-    cannot be measured.
+    cannot be measured. `by_slots`: the answer is another one with another number of slots.
     """
 
     value: float | None
     until: int = 0
     expected: float = 1.0
     tally: Tally | None = None
+    by_slots: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -47,6 +48,8 @@ class Accuracy:
 EXACT = Accuracy(1.0)
 LOOK_EVERY_S = 1.0
 """How often whoever follows a query looks after its accuracy."""
+BY_SLOTS = "each slot keeps its own neighbours: with more slots the answer comes nearer to the exact one"
+"""What is to be said of a kNN query that is approximate; see "Neighbours and slots" in core.significance."""
 _CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
 
 
@@ -80,13 +83,23 @@ def _may_miss(memory: Spec) -> bool:
 def _accuracy(query: QueryRow, stream: StreamRow, memory: Spec, tally: Tally | None, until: int) -> Accuracy:
     if query.state == "paused":
         return Accuracy(None, tally=tally)
-    if tally is None:
-        return Accuracy(None if _may_miss(memory) else 1.0, until)
     reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
+    by_slots = is_by_slots(query.spec["region"], memory, until)
+    if tally is None:
+        return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
     expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec["region"]) else 1.0
     # While the focal object is not there, an empty answer is right.
     value = tally.share * (1.0 if math.isnan(expected) else expected)
-    return Accuracy(value, until, expected, tally)
+    return Accuracy(value, until, expected, tally, by_slots)
+
+
+def is_by_slots(region: Spec, memory: Spec, until: int) -> bool:
+    """Whether a query's answer would be another one with another number of slots: that of a kNN query while
+    caches are not kept in full, objects are shed, or it is not settled.
+    """
+    reduced = memory.get("factor", 1.0) * memory.get("cache", 1.0) < 1
+    shed = memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
+    return region["type"] == "nearest" and (reduced or shed or until > 0)
 
 
 def moves(region: Spec) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from stqsh.session.accuracy import accuracies, accuracy_shown
+from stqsh.session.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.session.catalogue import query_by_id
 from stqsh.session.desk import Desk
 from stqsh.session.memory import is_significant
@@ -94,8 +94,9 @@ def _kept(desk: Desk, spec: Spec, stream: Spec) -> list[Item]:
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
     query = query_by_id(desk.link.db, spec["id"])
     accuracy = accuracies(desk.link, [query])[query.id]
+    neighbours = [("neighbours", BY_SLOTS)] if accuracy.by_slots else []
     return [("answers from", "what is significant: in a query's region or cache area"),
-            ("accuracy", accuracy_shown(accuracy))]  # fmt: skip
+            ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
 def _slots(told: Spec, stream: Spec) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stqsh.profile import Profile
-from stqsh.session.accuracy import Accuracy, accuracies, rounded
+from stqsh.session.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.session.catalogue import live_queries, live_streams
 from stqsh.session.link import Link
 from stqsh.session.memory import MemorySettings, Order, is_significant, memory_settings, standing_order
@@ -105,7 +105,7 @@ def histogram_text(counts: Sequence[int]) -> str:
 
 
 def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
-    """SHOW CACHE: what is kept in and around the region of each query over a significant stream."""
+    """SHOW CACHE: what is kept in and around the region of each query of a significant stream, and notes."""
     del profile
     streams = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}
     queries = [
@@ -117,6 +117,9 @@ def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
     units = {stream.id: 1.0 if stream.spec["planar"] else _KM2 for stream in streams.values()}
     rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
     yield Rows("cache", CACHE_COLUMNS, rows)
+    notes = tuple((query.name, BY_SLOTS) for query in queries if found[query.id].by_slots)
+    if notes:
+        yield Rows("notes", ("query", "note"), notes)
 
 
 def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from stqsh.session.accuracy import (
     Accuracy,
     accuracy_shown,
     expected_accuracy,
+    is_by_slots,
     rounded,
     share_text,
     shedding_text,
@@ -82,6 +83,24 @@ def test_a_region_that_is_cut_tells_its_share(monkeypatch: pytest.MonkeyPatch) -
 def test_an_approximate_answer_is_never_called_exact(accuracy: Accuracy, text: str, shown: object) -> None:
     assert (accuracy.text(), accuracy_shown(accuracy)) == (text, shown)
     assert accuracy.is_exact == (text == "exact")
+
+
+@pytest.mark.parametrize(
+    ("region", "memory", "until", "expected"),
+    [
+        ("nearest", {"factor": 1.0, "cache": 1.0, "k": 1}, 0, False),
+        ("nearest", {"factor": 0.5}, 0, True),
+        ("nearest", {"factor": 1.0, "cache": 0.5}, 0, True),
+        ("nearest", {"k": 2}, 0, True),
+        ("nearest", {"shadow": 3}, 0, True),
+        ("nearest", {}, 40, True),
+        ("rect", {"factor": 0.5}, 40, False),
+    ],
+)
+def test_only_neighbours_that_may_be_missing_hang_on_the_number_of_slots(
+    region: str, memory: dict[str, float], until: int, expected: bool
+) -> None:
+    assert is_by_slots({"type": region}, memory, until) == expected
 
 
 def test_figures_are_short() -> None:
