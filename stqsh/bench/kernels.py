@@ -2,7 +2,7 @@
 
 A row a family: what a record costs one core, in processor time, so that others at work on the machine hardly
 count. The whole is what Evaluate does with a batch; `kernel` is matching and telling, without taking records
-in (`decode`) and storing them (`state`).
+in (`decode`) and storing them (`state`). This process keeps its memory as the engine's workers do.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from stqsh.bench.workload import Motion, rectangles
 from stqsh.core.kernels.hashing import hash_keys
 from stqsh.core.slot.interner import Interner
 from stqsh.core.slot.state import SlotState
+from stqsh.engine.heap import keep_heap
 
 COLUMNS = {
     "family": "family",
@@ -63,6 +64,7 @@ class Options:
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     """Run the benchmark; `say` is told what goes on. One row a family."""
+    keep_heap()
     rows = []
     for name in options.families or tuple(_FAMILIES):
         say(f"kernels: {name}")
@@ -133,6 +135,36 @@ def _moving(options: Options, side: float = _SIDE, share: float = 1.0) -> dict[s
 
 def _wide(options: Options) -> dict[str, Any]:
     return _moving(replace(options, queries=options.queries // 10), 10 * _SIDE)
+
+
+def _one_focal(options: Options) -> dict[str, Any]:
+    """Regions of many sizes around one and the same object."""
+    sides = np.linspace(_SIDE / 10, 2 * _SIDE, options.queries // 10).tolist()
+    (name,) = _focals(options, 1)
+    around = [{"type": "moving_rect", "focal": name, "xdist": side, "ydist": side} for side in sides]
+    return _followed(options, around)
+
+
+def _mixed(options: Options) -> dict[str, Any]:
+    """Very many small rectangles, and a hundredth of them six hundred times as wide."""
+    sides = np.where(np.arange(10 * options.queries) % 100 == 0, 30 * _SIDE, _SIDE / 20)
+    return _followed(options, _regions(_squares(_uniform(len(sides)), sides)))
+
+
+def _squares(corners: Any, sides: Any) -> Any:
+    """Boxes, float64 (n, 4), from places in the unit square, pushed into it."""
+    low = corners * (1 - np.reshape(sides, (-1, 1)))
+    return np.hstack([low, low + np.reshape(sides, (-1, 1))])
+
+
+def _uniform(count: int) -> Any:
+    return np.random.default_rng(3).random((count, 2))
+
+
+def _crowded(options: Options) -> dict[str, Any]:
+    """All regions in a hundredth of the ground's width, where a ten thousandth of the objects is."""
+    corners = 0.495 + 0.01 * _uniform(10 * options.queries)
+    return _followed(options, _regions(_squares(corners, np.full(len(corners), _SIDE / 100))))
 
 
 def _circles(options: Options) -> dict[str, Any]:
@@ -214,6 +246,9 @@ _FAMILIES: dict[str, Callable[[Options], dict[str, Any]]] = {
     "windows": _windows,
     "interning": _interning,
     "telling": _telling,
+    "mixed sizes": _mixed,
+    "crowded": _crowded,
+    "one focal": _one_focal,
 }
 
 QUICK = Options(("rectangles", "a tenth moving", "knn 10", "interning"), batches=3)

@@ -6,3 +6,10 @@ def warm_up() -> None:
     from stqsh.core.warming import warm_up as compile_all  # numba only when it is asked for
 
     compile_all()
+
+
+def compile_kernels() -> None:
+    """Compile all kernels unless that was done before; nothing is loaded then."""
+    from stqsh.core.compiled import compile_kernels as compile_missing
+
+    compile_missing()

@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 from stqsh.engine.garbage import settle
+from stqsh.engine.heap import keep_heap
 
 _WORKER = "pyspark.worker"
 _NEEDED = (
@@ -33,6 +34,7 @@ def main() -> None:
         for name in _NEEDED:
             import_module(name)
         settle()
+        keep_heap()
     import_module("pyspark.daemon").manager()
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects, move_object, places_in
 from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.joining import join
 from stqsh.core.kernels.moving import regions
-from stqsh.core.kernels.stationary import cell_of, join, list_rects
+from stqsh.core.kernels.stationary import cell_of, list_rects
 from stqsh.core.regions import grid as module
 from stqsh.core.regions.grid import lattice_over, rect_lists
 

@@ -19,7 +19,7 @@ from stqsh.bench.sole.result import Bar, Chart, Line, Result
 from stqsh.bench.sole.slot import STREAM, Slot, memory, registered
 from stqsh.bench.sole.world import Queries, Spec
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.stationary import join
+from stqsh.core.kernels.joining import join
 from stqsh.core.objects.table import ObjectTable
 from stqsh.core.regions.grid import rect_lists
 from stqsh.core.significance.tally import tallies

@@ -25,22 +25,26 @@ def gather(stored: Array, rows: Array, versions: Array) -> Array:
 
 
 @kernel
-def number(codes: Array, size: int) -> tuple[Array, Array]:
-    """Number distinct codes 0 .. size - 1 in the order in which they first come.
+def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
+    """Number distinct codes 0 .. len(numbers) - 1 in the order in which they first come.
 
-    codes: integer (n,). Returns the number of each, int32 (n,), and the distinct codes in that order.
+    codes: integer (n,). numbers: int32, all -1, as they are again afterwards: to fill as many as there are
+    codes costs more than a few updates. Returns the number of each code, int32 (n,), and the distinct codes
+    in that order.
     """
-    numbers = np.full(size, -1, np.int32)
     out = np.empty(len(codes), np.int32)
     distinct = np.empty(len(codes), codes.dtype)
     count = 0
     for i in range(len(codes)):
         code = codes[i]
-        if numbers[code] < 0:
-            numbers[code] = count
-            distinct[count] = code
+        known = numbers[code]
+        if known < 0:
+            known = np.int32(count)
+            numbers[code], distinct[count] = known, code
             count += 1
-        out[i] = numbers[code]
+        out[i] = known
+    for i in range(count):
+        numbers[distinct[i]] = -1
     return out, distinct[:count].copy()
 
 

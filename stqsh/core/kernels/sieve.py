@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
-from stqsh.core.kernels.stationary import Lattice, Lists, cell_of, cover, within
+from stqsh.core.kernels.stationary import Lattice, Lists, cell_of, coarser, cover, grids_above, within
 
 
 @kernel
@@ -22,10 +22,15 @@ def mark_cells(rects: Array, lattice: Lattice) -> Array:
 
 
 @kernel
-def _in_some(lists: Lists, cell: Int, x: Float, y: Float) -> Flag:
-    for k in range(lists.start[cell], lists.start[cell + 1]):
-        if within(x, y, lists.rects[k, 0], lists.rects[k, 1], lists.rects[k, 2], lists.rects[k, 3]):
-            return True
+def _in_some(lattice: Lattice, lists: Lists, x: Float, y: Float) -> Flag:
+    first = np.int64(0)
+    for times in range(grids_above(lattice)):
+        grid = coarser(lattice, times)
+        cell = first + cell_of(x, y, grid)
+        for k in range(lists.start[cell], lists.start[cell + 1]):
+            if within(x, y, lists.rects[0, k], lists.rects[1, k], lists.rects[2, k], lists.rects[3, k]):
+                return True
+        first += grid.side * grid.side
     return False
 
 
@@ -33,16 +38,10 @@ def _in_some(lists: Lists, cell: Int, x: Float, y: Float) -> Flag:
 def near_some(x: Array, y: Array, still: tuple[Lattice, Lists], moving: tuple[Lattice, Array]) -> Array:
     """Which places lie in a rectangle of a grid, or in a marked cell; bool (n,)."""
     out = np.zeros(len(x), np.bool_)
-    lattice, lists = still
-    large = lattice.side * lattice.side
     for i in range(len(x)):
-        if np.isnan(x[i]):
-            continue
-        out[i] = (
-            moving[1][cell_of(x[i], y[i], moving[0])]
-            or _in_some(lists, cell_of(x[i], y[i], lattice), x[i], y[i])
-            or _in_some(lists, large, x[i], y[i])
-        )
+        if not np.isnan(x[i]):
+            near = moving[1][cell_of(x[i], y[i], moving[0])]
+            out[i] = near or _in_some(still[0], still[1], x[i], y[i])
     return out
 
 

@@ -56,36 +56,46 @@ def reasons(
 def tell(pairs: Pairs, events: Events, why: Array, show: Array) -> Updates:
     """The updates of pairs where an object came in or went out.
 
-    why, show: what to say of each event if it takes an object out, as from `reasons`.
+    why, show: what to say of each event if it takes an object out, as from `reasons`. The loop does not
+    branch: a processor cannot guess which pairs are updates, nor of which kind.
     """
-    count = 0
-    for i in range(len(pairs.flags)):
-        count += pairs.flags[i] == WAS or pairs.flags[i] == IS
-    updates = Updates(
-        np.empty(count, np.int64),
-        np.empty(count, np.int32),
-        np.empty(count, np.int8),
-        np.zeros(count, np.int8),
-        np.empty(count, np.int64),
-    )
-    k = 0
-    for i in range(len(pairs.flags)):
-        if pairs.flags[i] != WAS and pairs.flags[i] != IS:
-            continue
-        e = pairs.event[i]
-        updates.step[k], updates.query[k] = events.step[e], pairs.query[i]
-        if pairs.flags[i] == IS:
-            updates.op[k], updates.show[k] = 1, events.new[e]
-        else:
-            updates.op[k], updates.why[k], updates.show[k] = -1, why[e], show[e]
-        k += 1
-    return updates
+    count, changes = np.uint64(len(pairs.flags)), np.int64(0)
+    for i in range(count):
+        changes += np.int64((pairs.flags[i] == WAS) | (pairs.flags[i] == IS))
+    room = changes + 1  # pairs that are none are written, too, and overwritten
+    step, query, op = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
+    whys, shown = np.empty(room, np.int8), np.empty(room, np.int64)
+    k = np.uint64(0)
+    for i in range(count):
+        e, came = np.uint64(pairs.event[i]), pairs.flags[i] == IS
+        step[k], query[k], op[k] = events.step[e], pairs.query[i], 2 * np.int8(came) - 1
+        whys[k] = np.int8(0) if came else why[e]
+        shown[k] = np.int64(events.new[e]) if came else show[e]
+        k += np.uint64(came | (pairs.flags[i] == WAS))
+    return Updates(step[:changes], query[:changes], op[:changes], whys[:changes], shown[:changes])
 
 
 @kernel
 def count_pairs(pairs: Pairs, tested: Array, matched: Array) -> None:
     """Add to each query's counters, int64 (queries,), its pairs, and those after which it has the object."""
-    for i in range(len(pairs.query)):
-        q = pairs.query[i]
+    for i in range(np.uint64(len(pairs.query))):
+        q = np.uint64(pairs.query[i])
         tested[q] += 1
-        matched[q] += (pairs.flags[i] & IS) >> 1
+        matched[q] += np.int64((pairs.flags[i] & IS) >> 1)
+
+
+@kernel
+def account(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Array]:
+    """What updates come to: the id of each one's query, int64 (n,), and for each query how many they are and
+    by how much its answer grows, int64 (queries,).
+
+    query: int32 (n,), positions; op: int8 (n,), +1 or -1; ids: int64 (queries,).
+    """
+    out = np.empty(len(query), np.int64)
+    told, grown = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    for i in range(np.uint64(len(query))):
+        q = np.uint64(query[i])
+        out[i] = ids[q]
+        told[q] += 1
+        grown[q] += np.int64(op[i])
+    return out, told, grown

@@ -13,8 +13,9 @@ from stqsh.core.conditions.conditions import Conditions
 from stqsh.core.kernels.circles import Circles, settle_circles
 from stqsh.core.kernels.distance import circle_boxes
 from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.joining import join
 from stqsh.core.kernels.moving import regions
-from stqsh.core.kernels.stationary import IS, WAS, Pairs, join
+from stqsh.core.kernels.stationary import IS, WAS, Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import AREA, CIRCLE, QueryTable
 from stqsh.core.matching.scaling import factors

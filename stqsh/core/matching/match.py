@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.stationary import Lives, Pairs, living
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.movers import moving_pairs
+from stqsh.core.objects.movement import joined
 from stqsh.core.objects.touches import with_touches
+
+Array = npt.NDArray[Any]
+
+
+class Joined(NamedTuple):
+    """What `Index.join` gives: pairs, the events to which they refer, in an order that suits the index, and
+    which of the events that it was given each of them is, int32; None: they are as they came.
+    """
+
+    pairs: Pairs
+    events: Events
+    order: Array | None
 
 
 class Index(Protocol):
     """Where the regions that stand still are."""
 
-    def join(self, events: Events) -> Pairs:
+    def join(self, events: Events) -> Joined:
         """The pairs of events and queries where an object came into a region's box or went out of it.
 
         Of queries whose tag says so also those where it stayed inside.
@@ -36,10 +50,21 @@ def match(context: RegionContext, index: Index, lives: Lives) -> tuple[Pairs, Ev
     """
     batch = context.batch
     events = with_touches(batch.objects.events, context.conditions, batch.objects)
-    pairs = index.join(events)
+    pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
-        pairs = living(pairs, events, lives)
-    moving, events = moving_pairs(context, events, lives)
+        pairs = living(pairs, ordered, lives)
+    moving, lone = moving_pairs(context, events, lives)
     if len(moving.event):
+        moving = moving._replace(event=renumbered(moving.event, order, len(lone.step)))
         pairs = Pairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
+    events = joined(ordered, lone) if len(lone.step) else ordered
     return context.settle(pairs, events), events
+
+
+def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:
+    """Numbers of events by where they are in an order; `more` come behind them as they are."""
+    if order is None:
+        return event
+    numbers = np.arange(len(order) + more, dtype=np.int32)
+    numbers[order] = numbers[: len(order)].copy()
+    return numbers[event]

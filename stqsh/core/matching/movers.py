@@ -16,7 +16,7 @@ from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.queries import ACTIVE, CIRCLE
 from stqsh.core.objects.events import follows_objects
-from stqsh.core.objects.movement import by_step, joined
+from stqsh.core.objects.movement import by_step
 from stqsh.core.regions.grid import large_from, lattice_over, suitable_side
 from stqsh.core.slot.state import SlotState
 
@@ -32,7 +32,7 @@ _FARTHEST = 0.01
 
 
 def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[Pairs, Events]:
-    """The pairs that moving queries bring, and the events with those added to which pairs refer.
+    """The pairs that moving queries bring, and the events behind those given to which some of them refer.
 
     An object that a region gained or lost by moving itself becomes an event that changed nothing about it.
     """
@@ -41,7 +41,8 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
     cells = CellStore(batch, context.prefix)
     if not len(at):
         cells.release()
-        return Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8))), events
+        none = Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
+        return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
     movers = movers_of(context, at)
     field = field_of(lattice, movers, lives, context.planar)
@@ -54,7 +55,7 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
     more = Events(seen.step[lone], seen.obj[lone], version, version, x, y, x, y)
     event = order[seen.event].astype(np.int32) if len(order) else np.empty(len(seen.event), np.int32)
     event[lone] = len(events.step) + np.arange(len(lone))
-    return Pairs(event, seen.query, seen.flags), joined(events, more)
+    return Pairs(event, seen.query, seen.flags), more
 
 
 def _by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
@@ -106,7 +107,8 @@ def field_of(lattice: Lattice, movers: Movers, lives: Lives, planar: bool) -> Fi
 
 def _coarse(lattice: Lattice, movers: Movers, planar: bool) -> Lattice:
     """A grid over the same ground for the lists of regions, which are made anew in each batch: as fine as the
-    regions are large, where that of the objects is as fine as there are many.
+    regions are large, where that of the objects is as fine as there are many. Half as fine as suits regions
+    that stand still: lists that are longer by a third are made in a third of the time.
     """
     rounds, margin = movers.radius >= 0, np.fmax(movers.reach, 0)
     wide, high = (
@@ -118,7 +120,7 @@ def _coarse(lattice: Lattice, movers: Movers, planar: bool) -> Lattice:
         wide /= max(np.cos(np.radians((lattice.y0 + y) / 2)), _FARTHEST)
     none = np.zeros(len(wide))
     bounds = [lattice.x0, lattice.y0, x, y]
-    side = suitable_side(np.column_stack([none, none, wide, high]), bounds)
+    side = -(-suitable_side(np.column_stack([none, none, wide, high]), bounds) // 2)
     return lattice_over(none[:0], none[:0], side, bounds)
 
 

@@ -11,6 +11,7 @@ from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.stationary import Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
+from stqsh.core.matching.match import Joined, renumbered
 from stqsh.core.matching.newcomers import Newcomers
 from stqsh.core.matching.queries import ACTIVE, RECT
 from stqsh.core.regions.grid import RectGrid
@@ -51,11 +52,13 @@ class StillRegions:
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds)
 
-    def join(self, events: Events) -> Pairs:
+    def join(self, events: Events) -> Joined:
         """See `stqsh.core.matching.match.Index`; of keyword queries, WAS and IS tell of their terms too."""
-        pairs, index = self._grid.join(events), keywords_of(self._batch, self._prefix)
-        if index is None:
-            return pairs
-        note_texts(self._batch, index)
-        found = keyword_pairs(self._batch, index, events)
-        return Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+        order, ordered = self._grid.ordered(events)
+        pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
+        if index is not None:
+            note_texts(self._batch, index)
+            found = keyword_pairs(self._batch, index, events)
+            found = found._replace(event=renumbered(found.event, order))
+            pairs = Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+        return Joined(pairs, ordered, order)

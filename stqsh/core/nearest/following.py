@@ -23,12 +23,13 @@ import pyarrow as pa
 
 from stqsh.core.clock import NEVER
 from stqsh.core.kernels.events import Events, places_after
+from stqsh.core.kernels.joining import join
 from stqsh.core.kernels.keyorder import KeyOrder, by_number, by_text
 from stqsh.core.kernels.ranking import Circling, Ranked, Turns, rank
 from stqsh.core.kernels.ring import Roster, Seen, World
-from stqsh.core.kernels.stationary import IS, Lives, Pairs, join
+from stqsh.core.kernels.stationary import IS, Lives, Pairs
 from stqsh.core.matching.answers import RegionContext
-from stqsh.core.matching.match import match
+from stqsh.core.matching.match import Joined, match
 from stqsh.core.matching.queries import ACTIVE
 from stqsh.core.nearest.offers import Offered, settled
 from stqsh.core.nearest.roster import RosterTable
@@ -58,8 +59,11 @@ class Boxes:
     def __init__(self, context: RegionContext, positions: Array) -> None:
         self._context, self._positions = context, positions
 
-    def join(self, events: Events) -> Pairs:
+    def join(self, events: Events) -> Joined:
         """See `stqsh.core.matching.match.Index`."""
+        return Joined(self._pairs(events), events, None)
+
+    def _pairs(self, events: Events) -> Pairs:
         context, at = self._context, self._positions
         if not len(events.step):
             return Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))

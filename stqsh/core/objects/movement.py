@@ -220,8 +220,8 @@ class Movement:
         self.table.apply(self.rows, final)
 
 
-def by_step(events: Events, order: Array) -> Events:
-    """Events in another order."""
+def by_step(events: Events, order: Array | slice) -> Events:
+    """Events in another order, or some of them."""
     return Events(*(column[order] for column in events))
 
 

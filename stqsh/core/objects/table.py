@@ -24,9 +24,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch's rows: what kernels read, and the other declared columns by name."""
+    """A batch's rows: what kernels read, their keys, and the other declared columns by name."""
 
     arrays: RowArrays
+    keys: pa.Array[Any]
     columns: dict[str, Column]
 
     def __len__(self) -> int:
@@ -105,18 +106,20 @@ class ObjectTable:
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
-        obj = self.intern(batch.column(self.spec["key"]), batch.column("_hash").to_numpy())
+        keys = batch.column(self.spec["key"])
+        obj = self.intern(keys, batch.column("_hash").to_numpy())
         x, y = (batch.column(self.spec[axis]).to_numpy(zero_copy_only=False) for axis in "xy")
         ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
-        return Rows(arrays, columns)
+        return Rows(arrays, keys, columns)
 
     def _no_rows(self) -> Rows:
         instant, number = np.empty(0, np.int64), np.empty(0, np.float64)
         columns = {name: self.column(name) for name in self._names}
         columns = {name: Column(column.values[:0], column.valid[:0]) for name, column in columns.items()}
-        return Rows(_row_arrays(np.empty(0, np.int32), instant, number, number, instant), columns)
+        arrays = _row_arrays(np.empty(0, np.int32), instant, number, number, instant)
+        return Rows(arrays, pa.array([], self.key_type), columns)
 
     def apply(self, rows: Rows, final: Array) -> None:
         """Store the rows whose positions are in `final`, at most one an object."""
@@ -134,9 +137,11 @@ class ObjectTable:
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
+        return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
+
+    def show_column(self, name: str, rows: Rows, versions: Array) -> pa.Array[Any]:
+        """`show` of a column that is not the key."""
         spec, kind = self.spec, self._kinds[name]
-        if name == spec["key"]:
-            return self.show_keys(objects)
         if name in self._names:
             column = pick(self.column(name), rows.columns[name], versions)
             return decode(column, kind, self.pool.strings())

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.stationary import Lattice, Lists, Pairs, join, list_rects
+from stqsh.core.kernels.joining import are_few, by_cell, join_in_order
+from stqsh.core.kernels.stationary import Lattice, Lists, Pairs, list_rects
 from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
@@ -22,6 +23,15 @@ MAX_ENTRIES = 1 << 24
 _CELLS_A_RECT = 2.5
 """Cells that a usual rectangle is wide: short lists, but few of them."""
 
+_AROUND = 3
+"""So many columns and rows of cells lie around where rectangles are."""
+
+_TINY = 1e-9
+"""Grids are at least so wide and high."""
+
+_MOST_CELLS = 81
+"""A rectangle that touches more cells than this is in a coarser grid."""
+
 
 def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> Lattice:
     """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
@@ -32,7 +42,7 @@ def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = N
         bounds = [*_spread(xs), *_spread(ys)]
         bounds = [bounds[0], bounds[2], bounds[1], bounds[3]]
     x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
-    return Lattice(x1, y1, side / max(x2 - x1, 1e-9), side / max(y2 - y1, 1e-9), side)
+    return Lattice(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
 
 def _spread(values: Array) -> tuple[float, float]:
@@ -46,7 +56,7 @@ def _spread(values: Array) -> tuple[float, float]:
 class RectGrid:
     """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
 
-    lattice float64 (5,); start, rects (flat, entries * 4) and tag as in `Lists`.
+    lattice float64 (5,); start, corners (the rects, flat) and tag as in `Lists`.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
@@ -57,31 +67,42 @@ class RectGrid:
         lattice, lists = rect_lists(rects, tag, bounds)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
-        self._state.replace(f"{self._prefix}/rects", lists.rects.reshape(-1))
+        self._state.replace(f"{self._prefix}/corners", lists.rects.reshape(-1))
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
+    def ordered(self, events: Events) -> tuple[Array | None, Events]:
+        """Which events come when `join` is quick, int32 (None: as they came), and these events."""
+        lattice = self.lists()[0]
+        return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
+
     def join(self, events: Events) -> Pairs:
-        """The pairs of events and rectangles, see `stqsh.core.kernels.stationary.join`; after a `fill`."""
-        return join(events, *self.lists())
+        """The pairs of events and rectangles, see `stqsh.core.kernels.joining.join`; after a `fill`."""
+        return join_in_order(events, *self.lists())
 
     def lists(self) -> tuple[Lattice, Lists]:
         """The grid for `join`, after a `fill`."""
         x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
         start, rects, tag = (
-            self._state.array(f"{self._prefix}/{name}") for name in ("start", "rects", "tag")
+            self._state.array(f"{self._prefix}/{name}") for name in ("start", "corners", "tag")
         )
-        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, rects.reshape(-1, 4), tag)
+        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, rects.reshape(4, -1), tag)
 
 
 def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[Lattice, Lists]:
-    """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,)."""
-    if bounds is None:
-        bounds_of = lattice_over(rects[:, 0::2].ravel(), rects[:, 1::2].ravel(), 1)
-        width, height = 1 / bounds_of.per_x, 1 / bounds_of.per_y
-        bounds = [bounds_of.x0, bounds_of.y0, bounds_of.x0 + width, bounds_of.y0 + height]
-    side = suitable_side(rects, bounds)
-    lattice = lattice_over(rects[:0, 0], rects[:0, 0], side, bounds)
-    return lattice, list_rects(rects, tag, lattice, large_from(side))
+    """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
+
+    It lies where they are, within `bounds`, and a little around: what is elsewhere counts to border cells,
+    in whose lists there are few.
+    """
+    x1, x2, y1, y2 = *_spread(rects[:, 0::2].ravel()), *_spread(rects[:, 1::2].ravel())
+    if bounds is not None:
+        x1, x2 = np.clip([x1, x2], bounds[0], bounds[2])
+        y1, y2 = np.clip([y1, y2], bounds[1], bounds[3])
+    side = suitable_side(rects, [x1, y1, x2, y2])
+    around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
+    within = [x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y]
+    lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
+    return lattice, list_rects(rects, tag, lattice, _MOST_CELLS)
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:
@@ -92,8 +113,8 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):
         return 1
-    wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], 1e-9), 1.0)
-    high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], 1e-9), 1.0)
+    wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
+    high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)
     usual = float(np.median(wide) * np.median(high)) ** 0.5
     by_size = _CELLS_A_RECT / max(usual, _CELLS_A_RECT / MAX_SIDE)
     side = int(min(max(1.0, by_size), 4 * len(rects) ** 0.5, MAX_SIDE))
@@ -105,9 +126,9 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
 def _entries(wide: Array, high: Array, side: int) -> float:
     """About how many entries the lists of a grid would have."""
     cells = (wide * side + 1) * (high * side + 1)
-    return float(np.sum(np.where(cells > large_from(side), 1, cells)))
+    return float(np.sum(np.minimum(cells, _MOST_CELLS)))
 
 
 def large_from(side: int) -> int:
-    """A rectangle that touches more cells than this is kept apart."""
+    """A moving rectangle that touches more cells than this is kept apart."""
     return max(16, side * side // 16)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from stqsh.core.kernels.circles import Circles, settle_circles
 from stqsh.core.kernels.distance import circle_boxes, distances_between
 from stqsh.core.kernels.events import Events
+from stqsh.core.kernels.joining import join
 from stqsh.core.kernels.significance import kth_distances
-from stqsh.core.kernels.stationary import join
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.queries import ACTIVE, QueryTable

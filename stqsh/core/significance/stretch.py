@@ -141,9 +141,11 @@ def _at_rest(interest: Interest, arrivals: Arrivals) -> tuple[Array, Array]:
     """The pairs of queries whose regions stand still, and versions whose places lie within."""
     if not len(interest.queries):  # there may never have been any
         return np.empty(0, np.int32), np.empty(0, np.int32)
-    pairs = interest.context.settle(interest.still.join(arrivals.events), arrivals.events)
+    pairs, events, order = interest.still.join(arrivals.events)
+    pairs = interest.context.settle(pairs, events)
     inside = pairs.flags != 0
-    return pairs.query[inside], arrivals.versions[pairs.event[inside]]
+    versions = arrivals.versions if order is None else arrivals.versions[order]
+    return pairs.query[inside], versions[pairs.event[inside]]
 
 
 def _places_before(objects: Movement) -> tuple[Array, Array]:

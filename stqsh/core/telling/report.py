@@ -107,10 +107,12 @@ def update_chunks(origin: Origin, told: Told, first_part: int = 0) -> list[Chunk
 
     The column "distance" is there where some update has one.
     """
-    chunks = []
+    if not len(told.step):
+        return []
+    chunks, scratch = [], np.full(origin.codes, -1, np.int32)
     for part, start in enumerate(range(0, len(told.step), PART_UPDATES), start=first_part):
         piece = told.where(slice(start, start + PART_UPDATES))
-        numbers, shown = number(piece.show, origin.codes)
+        numbers, shown = number(piece.show, scratch)
         batches = ("rows", origin.rows(shown)), ("updates", _updates(piece, numbers))
         chunks += [
             _chunk(origin.slot, origin.stream, kind, origin.timing, rows, part) for kind, rows in batches
@@ -145,12 +147,27 @@ def _counts(report: Report) -> pa.RecordBatch:
 
 def shown_rows(movement: Movement, shown: Array) -> pa.RecordBatch:
     """The declared columns of what updates show: versions, or from their number on the keys of objects."""
+    table, schema = movement.table, movement.table.schema
     lone = shown >= movement.versions
     versions = np.where(lone, -1, shown).astype(np.int32)
-    objects = np.where(lone, shown - movement.versions, movement.objects_of(versions)).astype(np.int32)
-    schema = movement.table.schema
-    columns = [movement.table.show(name, movement.rows, versions, objects) for name in schema.names]
+    columns = [
+        _keys(movement, shown)
+        if name == table.spec["key"]
+        else table.show_column(name, movement.rows, versions)
+        for name in schema.names
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _keys(movement: Movement, shown: Array) -> pa.Array[Any]:
+    """The keys of what is shown: as they came, where all are of the batch, for those are close together."""
+    table, known, versions = movement.table, len(movement.table), movement.versions
+    if len(shown) and shown.min() >= known and shown.max() < versions:
+        rows: Any = pa.array(shown - known)
+        return movement.rows.keys.take(rows)
+    lone = shown >= versions
+    objects = movement.objects_of(np.where(lone, -1, shown).astype(np.int32))
+    return table.show_keys(np.where(lone, shown - versions, objects).astype(np.int32))
 
 
 def known_rows(movement: Movement, keys: Sequence[Any]) -> pa.RecordBatch:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.distance import distances_between
-from stqsh.core.kernels.gather import gather, tally
+from stqsh.core.kernels.gather import gather
 from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.telling import account
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.scaling import tell_shed
 from stqsh.core.telling.report import Report, Told
@@ -43,9 +44,9 @@ class Teller:
         op, why = (column.astype(np.int8, copy=False) for column in (told.op, told.why))
         show = told.show.astype(np.int64, copy=False)
         far = self._distances(query, show, told.step if asof is None else asof)
-        self._report.told.append(Told(told.step, ids[query], op, why, show, far))
-        self._queries["told"][:] += np.bincount(query, minlength=len(ids))
-        deltas = tally(query, op, len(ids))
+        whose, count, deltas = account(query, op, ids)
+        self._report.told.append(Told(told.step, whose, op, why, show, far))
+        self._queries["told"][:] += count
         grown = np.flatnonzero(deltas)
         self._report.grown.append((ids[grown], deltas[grown]))
 
