@@ -89,9 +89,9 @@ def _end_java(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> int:
     """Compile the kernels, make the archive and say where it is."""
-    from stqsh.core import warm_up
+    from stqsh.core import compile_kernels
 
-    warm_up()
+    compile_kernels()
     try:
         archive = make_archive()
     except StqshError as error:

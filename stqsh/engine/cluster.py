@@ -41,10 +41,10 @@ def make_host_ready(home: str) -> None:
 
     Arenas of sessions that are gone are removed, since no client of theirs was ever on this host.
     """
-    from stqsh.core import warm_up
+    from stqsh.core import compile_kernels
     from stqsh.session.arenas import claim_arena, remove_lost_arenas
     from stqsh.session.home import SessionHome
 
     claim_arena(SessionHome(Path(home)))
     remove_lost_arenas()
-    warm_up()
+    compile_kernels()

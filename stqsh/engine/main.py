@@ -170,10 +170,10 @@ class Engine:
 
     def _warm_up(self) -> None:
         """Have the kernels compiled while Spark starts; they are kept on disk for the workers."""
-        from stqsh.core import warm_up
+        from stqsh.core import compile_kernels
 
         try:
-            warm_up()
+            compile_kernels()
         except Exception:
             # The workers compile what they need themselves; that is slower, and no reason to fail.
             log.exception("the kernels were not compiled")

@@ -18,9 +18,9 @@ from stqsh.core.chunks import CHUNK, Chunk, from_table, to_table
 #: A log smaller than this is never worth a snapshot ...
 LOG_BYTES = 32 << 20
 #: ... unless it takes longer than this to apply again, and than so many snapshots take to write. Most of what
-#: a log holds are names of records (`stqsh.engine.again`), so time decides: a slot of 500 000 objects is back
-#: within 10 s, and its snapshots (some 0.5 s each) cost a tenth of what the kernels do, 3 % of a batch.
-REPLAY_US = 5_000_000
+#: a log holds are names of records (`stqsh.engine.again`), so time decides; snapshots cost a tenth of what
+#: the kernels do at the most, 3 % of a batch.
+REPLAY_US = 3_000_000
 SNAPSHOT_WORTH = 10
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
