@@ -100,10 +100,10 @@ def _candidates(cursor: Cursor, words: Words) -> list[Word]:
 
 
 def _fitting(words: list[Word], typed: str) -> list[Word]:
+    """The words that begin with what is typed; a name may be typed without the quotes that it needs."""
     start = typed.casefold()
-    return [word for word in words if word[0].casefold().startswith(start) and word[0].casefold() != start][
-        :_MOST
-    ]
+    plain = ((word, word[0].casefold().removeprefix('"')) for word in words)
+    return [word for word, text in plain if text.startswith(start) and text != start][:_MOST]
 
 
 def _topics(cursor: Cursor, words: Words) -> Iterator[Completion]:

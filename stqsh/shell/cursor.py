@@ -7,7 +7,7 @@ functions say of what: the keys of which stream, the columns of which relations,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -132,6 +132,30 @@ def declared(cursor: Cursor) -> Columns:
     listed = re.search(r"\((.*?)\)", cursor.before, re.DOTALL)
     return tuple((name, kind.upper()) for name, kind in _COLUMN.findall(listed.group())) if listed else ()
 
+
+def named_file(cursor: Cursor) -> tuple[str, str | None, dict[str, object]] | None:
+    """The file that a CREATE reads, its FORMAT, and of its options those that tell columns apart."""
+    tokens = [*cursor.words, *cursor.after]
+    upper = [token.upper() for token in tokens]
+    if cursor.first != "CREATE" or "FILE" not in upper[:-1]:
+        return None
+    path = _unquoted(tokens[upper.index("FILE") + 1])
+    format_ = upper[upper.index("FORMAT") + 1].lower() if "FORMAT" in upper[:-1] else None
+    given = zip(upper, upper[1:], tokens[2:], strict=False)
+    options = {name.lower(): value for name, sign, value in given if sign == "=>" and name in _DIALECT}
+    return path, format_, {name: _DIALECT[name.upper()](value) for name, value in options.items()}
+
+
+def _unquoted(token: str) -> str:
+    return token[1:-1].replace("''", "'") if token.startswith("'") else token
+
+
+_DIALECT: dict[str, Callable[[str], object]] = {
+    "SEPARATOR": _unquoted,
+    "QUOTE": _unquoted,
+    "HEADER": lambda token: token.upper() != "FALSE",
+}
+"""How the options of FORMAT CSV are read that say what a column is."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INT")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stqsh.shell.cursor import Cursor, column_types, declared, options_of, relations, wanted_value
+from stqsh.shell.cursor import Cursor, column_types, declared, named_file, options_of, relations, wanted_value
 
 if TYPE_CHECKING:
     from stqsh.shell.backstage import Glance
@@ -106,7 +106,7 @@ class Words:
             "region": glance.regions,
             "query": glance.queries,
         }
-        return [(name, kind) for name in names[kind]]
+        return [(_name(name), kind) for name in names[kind]]
 
     def _columns(self, cursor: Cursor) -> Iterator[Word]:
         """Columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
@@ -114,7 +114,7 @@ class Words:
             yield from self._followed(cursor)
             return
         fitting = column_types(cursor)
-        own = declared(cursor)
+        own = declared(cursor) or _of_file(cursor)
         held = dict(self.glance.columns)
         aliases = relations(cursor)
         qualifier, dot, _ = cursor.typed.rpartition(".")
@@ -122,11 +122,11 @@ class Words:
         tables = tables or [(name, "") for name in (aliases.values() if aliases else held)]
         for column, kind in own:
             if not fitting or kind in fitting:
-                yield column, kind
+                yield _column(column), kind
         for name, before in [] if own else tables:
             for column, kind in held.get(name, ()):
                 if not fitting or kind in fitting:
-                    yield f"{before}{column}", f"{kind} of {name}"
+                    yield f"{before}{_column(column)}", f"{kind} of {name}"
         places = {"CIRCLE", "NEAREST", "KNN"} & {word.upper() for word in (*cursor.words, *cursor.after)}
         if places and not qualifier:
             yield "DISTANCE", "metres from the centre"
@@ -137,9 +137,33 @@ class Words:
         for name, outputs, over in self.glance.selected:
             if name == query:
                 held = dict(self.glance.columns)
-                yield from ((output, f"selected by {query}") for output in outputs)
+                yield from ((_column(output), f"selected by {query}") for output in outputs)
                 columns = [(column, kind, one) for one in over for column, kind in held.get(one, ())]
-                yield from ((c, f"{kind} of {one}") for c, kind, one in columns if c not in outputs)
+                yield from ((_column(c), f"{kind} of {one}") for c, kind, one in columns if c not in outputs)
+
+
+def _of_file(cursor: Cursor) -> tuple[Word, ...]:
+    """The columns of the file that a CREATE names."""
+    named = named_file(cursor)
+    if named is None:
+        return ()
+    from stqsh.session.peeking import file_columns
+
+    return file_columns(*named)
+
+
+def _name(name: str) -> str:
+    """The name of a stream, query … as a statement has to write it: in quotes where it is no plain word."""
+    from stqsh.lang.printing.values import identifier
+
+    return identifier(name)
+
+
+def _column(name: str) -> str:
+    """The same of a column, where hardly any word is a keyword."""
+    from stqsh.lang.printing.values import column_name
+
+    return column_name(name)
 
 
 @cache

@@ -165,3 +165,29 @@ def test_the_condition_of_a_tail_is_about_what_its_query_selects_and_is_over() -
     assert completions("TAIL q1 WHERE ")[:7] == ["oid", "far", "lon", "lat", "ts", "status", "plate"]
     assert "body" not in completions("TAIL q1 WHERE oid = 'a' AND ")
     assert completions("TAIL q1 FROM START WHERE f")[0] == "far"
+
+
+def test_a_name_that_needs_quotes_gets_them_however_it_is_typed() -> None:
+    ferries = Glance(
+        "mine",
+        streams=("ferries",),
+        columns=(("ferries", (("Fahrt kn", "DOUBLE"), ("Schiff", "STRING"), ("order", "STRING"))),),
+        keys=(("ferries", "Schiff"),),
+    )
+
+    def offered(text: str) -> list[str]:
+        found = StqlCompleter(lambda: ferries).get_completions(Document(text), CompleteEvent())
+        return [completion.text for completion in found]
+
+    assert offered("SELECT Fah") == ['"Fahrt kn"']
+    assert offered("SELECT * FROM ferries WHERE S") == ["Schiff"]
+
+
+def test_roles_are_offered_from_the_file_that_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "ferries.csv"
+    file.write_text("Schiff;Laenge;Breite;Uhr;Fahrt kn\nAdler;7.1;53.7;2024-07-03T08:00:00;9.5\n")
+    source = f"FROM FILE '{file}' FORMAT CSV (separator => ';')"
+    assert completions(f"CREATE MOVING STREAM f {source} KEY ")[:2] == ["Schiff", "Laenge"]
+    assert completions("CREATE MOVING STREAM f KEY S", f" {source};") == ["Schiff"]
+    assert completions(f"CREATE MOVING STREAM f {source} LOCATION (") == ["Laenge", "Breite", '"Fahrt kn"']
+    assert "Uhr" in completions(f"CREATE MOVING STREAM f {source} TIME ")
