@@ -20,7 +20,7 @@ LESSONS = (
         "The sample data are fifteen minutes of a small town: 200 taxis and an ambulance, a file each. A\n"
         "moving stream holds objects by their key; each record replaces the object's earlier one. Who is\n"
         "silent for longer than REPORT EVERY is taken for lost.",
-        "CREATE MOVING STREAM taxis FROM FILE 'taxis/*.csv' TICK 1 s REPORT EVERY 30 s;",
+        "CREATE MOVING STREAM taxis FROM FILE 'taxis/*.csv'\n  TICK 1 s REPORT EVERY 30 s;",
         r"columns found: oid STRING, lon DOUBLE(.|\n)*guessed: KEY oid",
     ),
     Lesson(
@@ -33,7 +33,8 @@ LESSONS = (
     Lesson(
         "Ask once",
         "A plain SELECT is a snapshot: it answers on the state as it is now.",
-        "SELECT oid, status, speed FROM taxis INSIDE RECT(10.0255, 50.0135, 10.0325, 50.018)\n"
+        "SELECT oid, status, speed FROM taxis\n"
+        "  INSIDE RECT(10.0255, 50.0135, 10.0325, 50.018)\n"
         "  ORDER BY speed DESC LIMIT 5;",
         r"\(\d rows, step 120",
     ),
@@ -42,7 +43,8 @@ LESSONS = (
         "The same as a continuous query. It has a name and lives on; from now on it sends what enters its\n"
         "answer (+) and what leaves it (-), each with the reason. Regions can have names too.",
         "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018);\n"
-        "REGISTER QUERY waiting AS SELECT oid FROM taxis WHERE status = 'free' INSIDE square;\n"
+        "REGISTER QUERY waiting AS\n"
+        "  SELECT oid FROM taxis WHERE status = 'free' INSIDE square;\n"
         "RUN FOR 3 min;",
         r"query waiting registered",
     ),
@@ -58,7 +60,8 @@ LESSONS = (
         "Who has to make way for the ambulance? The circle is bound to an object and moves with it, so the\n"
         "answer changes even where no taxi does. (Behind AROUND the Tab key offers the objects that live.)",
         "REGISTER QUERY make_way AS\n"
-        "  SELECT oid, speed, DISTANCE FROM taxis INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
+        "  SELECT oid, speed, DISTANCE FROM taxis\n"
+        "  INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
         "RUN FOR 2 min;\n"
         "TAIL make_way FROM START LIMIT 6;",
         r"distance(.|\n)* \+ ",
@@ -68,7 +71,8 @@ LESSONS = (
         "The three free taxis nearest to the station. A `-` may say `overtaken`: still free, but three\n"
         "others are nearer by now.",
         "REGISTER QUERY next AS\n"
-        "  SELECT oid, DISTANCE FROM taxis WHERE status = 'free' NEAREST 3 TO (10.029, 50.0157);\n"
+        "  SELECT oid, DISTANCE FROM taxis\n"
+        "  WHERE status = 'free' NEAREST 3 TO (10.029, 50.0157);\n"
         "RUN FOR 1 min;\n"
         "TAIL next LIMIT 3;",
         r"the answer after step \d+(.|\n)* \+ ",
@@ -84,9 +88,12 @@ LESSONS = (
     Lesson(
         "Things that happen",
         "An event stream holds what happened once, for as long as KEEP says. CONTAINS asks for words.",
-        "CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)\n"
-        "  KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'posts.jsonl' KEEP 5 min;\n"
-        "REGISTER QUERY cabs AS SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab';\n"
+        "CREATE EVENT STREAM posts\n"
+        "  (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)\n"
+        "  KEY id LOCATION (lon, lat) TIME ts TEXT body\n"
+        "  FROM FILE 'posts.jsonl' KEEP 5 min;\n"
+        "REGISTER QUERY cabs AS\n"
+        "  SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab';\n"
         "RUN FOR 3 min;\n"
         "TAIL cabs FROM START LIMIT 4;",
         r"(?i)taxi|cab",
@@ -114,7 +121,8 @@ LESSONS = (
 )
 
 FAREWELL = r"""That was all. Next:
-  stqsh                                  the shell, in a session of its own that goes on when you leave
-  CREATE MOVING STREAM mine FROM FILE 'your.csv';   your own data: columns are found, roles are guessed
-  HELP;  HELP NEAREST;  \?                 what there is, with examples that run on the sample data
-  stqsh run sample_data/demo.stq           a script, as JSON lines in a pipe"""
+  stqsh                           the shell; its session goes on when you leave
+  CREATE MOVING STREAM mine FROM FILE 'your.csv';
+                                  your own data: columns are found
+  HELP;  HELP NEAREST;  \?        what there is, with examples
+  stqsh run sample_data/demo.stq  a script, as JSON lines in a pipe"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
 from stqsh.shell.console import Console
-from stqsh.shell.guard import error_text
+from stqsh.shell.guard import error_text, folded, width_of
 from stqsh.shell.lessons import FAREWELL, LESSONS, Lesson
 from stqsh.shell.showing import Showing
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from stqsh.session.client import Session
 
 ASK = "Enter runs it; or type a statement of your own; q leaves > "
+_WIDTH = 100
+"""Columns of the lessons where there is no terminal."""
 
 
 def run_tutorial(profile: str | None = None) -> int:
@@ -90,4 +92,5 @@ class Tutorial:
 def _page(number: int, lesson: Lesson) -> str:
     head = f"{number} of {len(LESSONS)}: {lesson.title}"
     statements = "\n".join(f"    {line}" for line in lesson.statements.splitlines())
-    return f"\n{head}\n{'-' * len(head)}\n{lesson.text}\n\n{statements}\n"
+    text = folded(" ".join(lesson.text.split()), width_of(sys.stdout) or _WIDTH)
+    return f"\n{head}\n{'-' * len(head)}\n{text}\n\n{statements}\n"

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_lessons_are_short_and_their_statements_parse() -> None:
     for lesson in LESSONS:
+        assert max(map(len, lesson.statements.splitlines())) <= 74, "on 80 columns, indented"
         assert parse(lesson.statements)
         lines = [*lesson.text.splitlines(), *(f"    {line}" for line in lesson.statements.splitlines())]
         assert max(map(len, lines)) <= 110
