@@ -47,7 +47,9 @@ class Tutorial:
 
     def __init__(self, session: Session, script: str, *, asks: bool) -> None:
         self._session, self._script, self._asks = session, script, asks
-        self._showing = Showing(Console(self.tell, "table"))
+        console = Console(self.tell, "table")
+        console.pager = False  # Enter leads on, and nowhere else
+        self._showing = Showing(console)
 
     def run(self) -> None:
         """All lessons, or those before the user leaves."""
