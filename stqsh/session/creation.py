@@ -25,7 +25,8 @@ from stqsh.session.sourcing import pointing_at_source, with_absolute_files
 from stqsh.session.units import duration, iso
 
 DEFAULT_TICK_US = 1_000_000
-_SOON_US = 600_000_000
+_RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
+"""So far before and behind the session's clock a stream's first records may be without a word."""
 
 Creation = TypeVar("Creation", ast.CreateStream, ast.CreateTable)
 
@@ -115,7 +116,7 @@ def _at_another_time(desk: Desk, spec: Spec) -> Iterator[str]:
     if now is None or spec["source"]["type"] != "file":
         return
     first = first_time_us(spec)
-    if first is None or now <= first <= now + _SOON_US:
+    if first is None or now - _RECENT_US <= first <= now + _SOON_US:
         return
     times = f"its first records are of {iso(first)}, and the session's clock is at {iso(now)}"
     if first < now:

@@ -58,7 +58,8 @@ LESSONS = (
     Lesson(
         "A region that moves",
         "Who has to make way for the ambulance? The circle is bound to an object and moves with it, so the\n"
-        "answer changes even where no taxi does. (In the shell, Tab behind AROUND offers the objects that live.)",
+        "answer changes even where no taxi does. (In the shell, Tab behind AROUND offers the objects that\n"
+        "live.)",
         "REGISTER QUERY make_way AS\n"
         "  SELECT oid, speed, DISTANCE FROM taxis\n"
         "  INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
