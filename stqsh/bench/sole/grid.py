@@ -98,7 +98,8 @@ def laid(slot: Slot, side: int) -> Iterator[None]:
         yield
         return
     objects_a_cell = len(slot.array("objects/known")) / (side + 0.5) ** 2
-    with patch.multiple(movers, _OBJECTS_A_CELL=objects_a_cell, suitable_side=lambda rects, bounds: side):
+    # The grid of regions that move is half as fine as is suitable for ones that stand still.
+    with patch.multiple(movers, _OBJECTS_A_CELL=objects_a_cell, suitable_side=lambda rects, bounds: 2 * side):
         yield
 
 
