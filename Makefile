@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing stqsh and its dependencies into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@echo "preparing quick starts: compiling kernels, archiving Java's classes (a minute, once) ..."
+	@echo "preparing quick starts: compiling kernels, archiving Java's classes (some minutes, once) ..."
 	@$(BIN)/python -m stqsh.engine.archive >$(VENV)/prepare.log 2>&1 \
 	  || echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"
 	@touch $(READY)
