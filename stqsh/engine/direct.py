@@ -1,10 +1,9 @@
 """The operators where driver and workers share a machine: for Spark, stages that keep nothing.
 
-Deliver runs them on each batch: chunks are dealt to their slots
-(unless a task of the source has read those of one slot), a worker folds each slot's into its state,
-which lies in the arena and, for good, in files (`stqsh.engine.filestore`). Aggregate only runs where there is
-something for it. On a cluster, where Spark has to keep slots and their state together, the stateful operators
-of `stqsh.engine.operators` do the same.
+Deliver has them run for each batch: chunks are dealt to their slots, unless each task of the source has read
+those of one slot; workers fold them into the slots' states, which lie in the arena and, for good, in files
+(`stqsh.engine.filestore`). Aggregate only runs where there is something for it. On a cluster, where Spark has
+to keep slots and their state together, the stateful operators of `stqsh.engine.operators` do the same.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.chunks import CHUNK, from_table
 from stqsh.engine.rows import in_groups, to_batch
@@ -42,15 +42,12 @@ class Operators:
         if not read_by_slot(self.place.home, batch):
             chunks = self._dealt(chunks)
         told = self._folded(chunks, self.evaluate, batch)
-        taken = [self.aggregate.takes(chunk) for chunk in from_table(told)]
-        if not any(taken):
+        taken = pa.array([self.aggregate.takes(chunk) for chunk in from_table(told)], pa.bool_())
+        if not pc.any(taken).as_py():
             return told
-        mask = pa.array(taken)
-        partials = pa.Table.from_batches([to_batch(from_table(told.filter(mask)), self.place.slots)])
-        dealt = self._dealt(chunks.sparkSession.createDataFrame(partials))
-        merged = self._folded(dealt, self.aggregate, batch)
-        rest = told.filter(pa.array([not one for one in taken]))
-        return pa.concat_tables([rest, merged])
+        partials = to_batch(from_table(told.filter(taken)), self.place.slots)
+        dealt = self._dealt(chunks.sparkSession.createDataFrame(pa.Table.from_batches([partials])))
+        return pa.concat_tables([told.filter(pc.invert(taken)), self._folded(dealt, self.aggregate, batch)])
 
     def _folded(self, chunks: DataFrame, fold: Fold, batch: int) -> pa.Table:
         told = chunks.mapInArrow(SlotTask(fold, self.place, batch), SPARK_SCHEMA)
