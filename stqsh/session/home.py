@@ -4,7 +4,8 @@
       control.db        control log, catalogue, progress (SQLite, WAL)
       updates/          update log, one Arrow IPC file a batch
       answers/          answers to snapshots that went by way of the log
-      checkpoint/       Spark's
+      checkpoint/       Spark's: how far the session has come
+      state/            what slots keep: snapshots and logs (on a cluster, Spark's checkpoint has them)
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
       engine.json       pid, heartbeat and state of the engine
