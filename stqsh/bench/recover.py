@@ -2,7 +2,7 @@
 
 One session: objects that have all reported, and range queries. The engine gets SIGKILL between two batches.
 Once its arena is left to it, as after a crash of the engine; once the arena is taken away as well, as after a
-crash of the machine, so that the state store's snapshot and log have to be read.
+crash of the machine, so that the slots' snapshots and logs have to be read.
 """
 
 from __future__ import annotations

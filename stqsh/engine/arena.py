@@ -1,7 +1,7 @@
 """The arena: memory-mapped files with the arrays of a slot's state, so that any process may go on with it.
 
-It is a cache of the state store and never the truth. A slot's head file names the state that the arrays hold
-by a stamp; a process uses them only if the state store knows the same stamp. The head is taken away before
+It is a cache of the slot's store and never the truth. A slot's head file names the state that the arrays hold
+by a stamp; a process uses them only if the store knows the same stamp. The head is taken away before
 the arrays change and put back after, so a process that dies in between leaves no head, and the state is
 rebuilt. What head and locks are is in `stqsh.session.published`, which reads an arena for snapshots.
 """

@@ -1,4 +1,4 @@
-"""One slot, one batch: find its state, fold the batch in, and leave state store and arena in agreement."""
+"""One slot, one batch: find its state, fold the batch in, and leave store and arena in agreement."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _warm: dict[tuple[str, str], _Warm] = {}
 
 
 class SlotKeeper:
-    """Keeps the state of one slot of one operator, in the state store, and cached in the arena.
+    """Keeps the state of one slot of one operator, in its store, and cached in the arena.
 
     remade: gives a batch from the log with all its content, where the log holds less.
     """
@@ -65,10 +65,10 @@ class SlotKeeper:
         self._key = (str(arena.folders[0]), arena.name)
 
     def advance(self, chunks: list[Chunk], logged: list[Chunk] | None = None) -> tuple[list[Chunk], Costs]:
-        """Fold a batch into the state, and keep it: in the state store first, then in the arena.
+        """Fold a batch into the state, and keep it: in the store first, then in the arena.
 
         logged: the batch as the log is to hold it; by default, as it is.
-        What the state store gets becomes true only when Spark commits the task; the arena may be ahead of it
+        What the store gets becomes true only when Spark commits the batch; the arena may be ahead of it
         then, and is seen to be by its stamp.
         """
         with self._arena.held():
@@ -113,7 +113,7 @@ class SlotKeeper:
         return state
 
     def _keep(self, meta: Meta, chunks: list[Chunk], state: SlotState, fold_us: int) -> Meta:
-        """Put the batch into the state store, as a piece of the log or as a new snapshot."""
+        """Put the batch into the store, as a piece of the log or as a new snapshot."""
         version = meta.version + 1
         after = replace(
             meta,
