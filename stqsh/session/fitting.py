@@ -66,10 +66,12 @@ def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
 
 
 def _misfit(role: str, name: Name, example: str, source: Spec) -> BindFault:
-    from stqsh.sources.leanings import time_pattern
+    from stqsh.sources.leanings import has_commas, time_pattern
 
     pattern = time_pattern(source, name.text) if role == "time" else None
     hint = None
+    if role != "time" and has_commas(source, name.text):
+        hint = "add FORMAT CSV (decimal => ',')"
     if pattern is not None:
         hint = f"add FORMAT CSV (timestamp => '{pattern}'), and zone => 'Europe/Berlin', say, for local times"
     return BindFault(

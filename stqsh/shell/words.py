@@ -199,6 +199,8 @@ def _option_values(option: str) -> list[Word]:
         return [(name, "zone") for name in sorted(zoneinfo.available_timezones())]
     if option == "timestamp":
         return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
+    if option == "decimal":
+        return [(",", "comma"), (".", "point")]
     if option == "separator":
         return [(",", "comma"), (";", "semicolon"), ("\\t", "tab"), (" ", "space"), ("|", "bar")]
     return []

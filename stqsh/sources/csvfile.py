@@ -14,23 +14,26 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import OptionError
-from stqsh.sources.arrow import arrow_csv, one_array
+from stqsh.sources.arrow import Array, arrow_csv, one_array, pc
 from stqsh.sources.layout import Layout, check_options, match_names
 from stqsh.sources.lines import Quoting, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.records import Block
 from stqsh.sources.times import TIME_OPTIONS
 
-OPTIONS = ("header", "separator", "quote")
+OPTIONS = ("header", "separator", "quote", "decimal")
+POINTED = ("DOUBLE", "FLOAT")
+"""The types whose values have a decimal point, or what `decimal` says."""
 _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a CSV file is written; `quote` is None where nothing is quoted."""
+    """How a CSV file is written; `quote` is None where nothing is quoted, `decimal` a number's point."""
 
     header: bool = True
     separator: str = ","
     quote: str | None = '"'
+    decimal: str = "."
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> Dialect:
@@ -42,9 +45,24 @@ class Dialect:
         check_options(options, (*OPTIONS, *TIME_OPTIONS), "FORMAT CSV")
         separator = _character("separator", options.get("separator", ","))
         quote = options.get("quote", '"')
+        decimal = _character("decimal", options.get("decimal", "."))
+        if decimal == separator:
+            hint = "for instance separator => ';'"
+            raise OptionError(f"{decimal!r} cannot be separator and decimal", "decimal", hint=hint)
         return Dialect(
-            bool(options.get("header", True)), separator, _character("quote", quote) if quote else None
+            bool(options.get("header", True)),
+            separator,
+            _character("quote", quote) if quote else None,
+            decimal,
         )
+
+    def pointed(self, column: Array) -> Array:
+        """Write a column of numbers, binary, with decimal points; a point that it has makes no number."""
+        if self.decimal == ".":
+            return column
+        without = pc.replace_substring(column, b".", b"?")
+        pointed: Array = pc.replace_substring(without, self.decimal.encode(), b".")
+        return pointed
 
     @property
     def quoting(self) -> Quoting:
@@ -75,7 +93,10 @@ def read_csv_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> I
             names, text = take_header(text, dialect)
             wanted, width = match_names(layout.names, names, str(path)), len(names)
         if text.text:
-            yield replace(text_columns(text, dialect, wanted, width), size=len(block.text))
+            found = text_columns(text, dialect, wanted, width)
+            pairs = zip(found.columns, layout.columns, strict=True)
+            columns = [dialect.pointed(raw) if kind in POINTED else raw for raw, (_, kind) in pairs]
+            yield replace(found, columns=columns, size=len(block.text))
 
 
 def take_header(text: TextBlock, dialect: Dialect) -> tuple[list[str], TextBlock]:

@@ -68,8 +68,13 @@ def _common(one: str | None, other: str | None) -> str | None:
 
 
 def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
-    times = TimeFormat.of(options)
-    return {name: kind_of_text(column, times) for name, column in first_fields(path, options).items()}
+    dialect, times = Dialect.of(options), TimeFormat.of(options)
+    kinds: Columns = {}
+    for name, column in first_fields(path, options).items():
+        kinds[name] = kind_of_text(column, times)
+        if dialect.decimal != "." and kinds[name] in ("STRING", "DOUBLE"):
+            kinds[name] = "DOUBLE" if kind_of_text(dialect.pointed(column)) == "DOUBLE" else "STRING"
+    return kinds
 
 
 def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stqsh.sources.arrow import Array
 from stqsh.sources.casting import cast_column
+from stqsh.sources.csvfile import POINTED, Dialect
 from stqsh.sources.files import find_files, format_of, options_of
 from stqsh.sources.infer import first_fields
 from stqsh.sources.times import TimeFormat
@@ -48,7 +49,8 @@ def leaning(source: Mapping[str, Any], column: str, kind: str) -> Leaning | None
     values, options = _values(source, column)
     if values is None:
         return None
-    bad = cast_column(values, kind, TimeFormat.of(options)).bad
+    written = Dialect.of(options).pointed(values) if kind in POINTED else values
+    bad = cast_column(written, kind, TimeFormat.of(options)).bad
     wrong = np.flatnonzero(bad) if bad is not None else np.zeros(0, np.int64)
     example = values[int(wrong[0])].as_py().decode(errors="replace") if len(wrong) else ""
     return Leaning(len(values), len(values) - len(wrong), example)
@@ -64,6 +66,15 @@ def time_pattern(source: Mapping[str, Any], column: str) -> str | None:
         if bad is None or bad.sum() <= (1 - MOST) * len(values):
             return pattern
     return None
+
+
+def has_commas(source: Mapping[str, Any], column: str) -> bool:
+    """Whether most values of a column would be numbers if commas were taken for decimal points."""
+    values, _ = _values(source, column)
+    if values is None or len(values) == 0:
+        return False
+    bad = cast_column(Dialect(separator=";", decimal=",").pointed(values), "DOUBLE").bad
+    return bad is None or bool(bad.sum() <= (1 - MOST) * len(values))
 
 
 def _values(source: Mapping[str, Any], column: str) -> tuple[Array | None, Mapping[str, Any]]:

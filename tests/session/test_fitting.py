@@ -15,7 +15,7 @@ from stqsh.session.results import Message
 def export(folder: Path, places: list[str], times: list[str]) -> str:
     """A file as another program exports it, with semicolons and names of its own; its path."""
     rows = [
-        f"Frisia {i % 3};{place};7.1;{time}"
+        f"Frisia {i % 3};{place};7;{time}"
         for i, (place, time) in enumerate(zip(places, times, strict=True))
     ]
     file = folder / "export.csv"
@@ -60,9 +60,31 @@ def test_times_of_another_form_are_told_with_the_pattern_that_reads_them(tmp_pat
 
 def test_a_column_that_is_no_place_at_all_is_told_with_a_value(tmp_path: Path) -> None:
     with local_session(tmp_path) as session, pytest.raises(BindFault) as caught:
-        create(session, export(tmp_path, ["53,7"] * 40, SECONDS))
-    assert caught.value.message == "Breite holds '53,7', and cannot be LOCATION"
-    assert caught.value.expected == ("numbers",)
+        create(session, export(tmp_path, ["near"] * 40, SECONDS))
+    assert caught.value.message == "Breite holds 'near', and cannot be LOCATION"
+    assert (caught.value.expected, caught.value.hint) == (("numbers",), None)
+
+
+def test_decimal_commas_are_told_with_the_option_that_reads_them(tmp_path: Path) -> None:
+    file = export(tmp_path, [*["53,75"] * 38, "53.75", "1.053,7"], SECONDS)
+    with local_session(tmp_path) as session:
+        with pytest.raises(BindFault) as caught:
+            create(session, file)
+        assert caught.value.hint == "add FORMAT CSV (decimal => ',')"
+        assert "Breite: 2 of 40 values seen are no DOUBLE" in create(session, file, ", decimal => ','")
+        for _ in session.execute("RUN;"):
+            pass
+        assert "53.75" in str([*session.execute("SELECT Breite FROM boats;")])
+        assert "1.053,7" in str([*session.execute("SHOW DEAD LETTERS;")])
+
+
+def test_separator_and_decimal_cannot_be_one(tmp_path: Path) -> None:
+    file = export(tmp_path, ["53.7"] * 3, SECONDS[:3])
+    with (
+        local_session(tmp_path) as session,
+        pytest.raises(BindFault, match="cannot be separator and decimal"),
+    ):
+        create(session, file, ", decimal => ';'")
 
 
 def test_a_usual_name_counts_though_a_record_is_bad(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "CSV": {
         "header": "whether the first line names the columns: true or false",
         "separator": "what stands between the columns",
+        "decimal": "what stands before a number's fraction: '.' or ','",
         "quote": "what text is quoted by; '' for nothing",
         **_TIMES,
     },
