@@ -531,6 +531,16 @@ def test_neighbours_that_move_out_stay_and_their_circles_grow():
     assert set(kept(slot)) == {"q"}
 
 
+def test_a_neighbour_that_is_kept_for_another_query_only_does_not_count_as_held():
+    slot = Slot(**SIGNIFICANT)
+    play(slot, 1, 1, [(1, "near", 1, 0, 1)], [neighbours(1, 1, x=0.0, y=0.0)])
+    rows = [(2, "near", None, None, 2), (2, "far", 9, 0, 2)]
+    play(slot, 2, 2, rows, [neighbours(2, 1, x=9.0, y=0.0)])
+    assert kept(slot) == {"far": 1}
+    told = tallies(slot.state, slot.spec)
+    assert (told.inside.tolist(), told.cached.tolist()) == ([0, 1], [0, 0])
+
+
 def test_regions_reach_across_the_line_of_180_degrees():
     slot = Slot(**SIGNIFICANT | {"planar": False, "max_speed": 100.0})
     play(slot, 1, 1, [(1, "a", 179.999, 60, 1), (1, "p", -179.999, 60, 1)], [register(7, moving("a", 500.0))])

@@ -88,7 +88,7 @@ def sizes_of(state: SlotState, spec: Spec, at: Array) -> Sizes:
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)
     inside += np.bincount(members.query, minlength=len(table))
-    inside += near.neighbours(table)
+    inside += np.minimum(near.neighbours(table), table["held"])  # some are kept for others' sakes only
     radius = near.radii(extended, at[mode == CIRCLING])
     areas = []
     for context, more in ((proper, 0.0), (extended, distance)):

@@ -25,8 +25,9 @@ _LAST = 64
 class Tallies:
     """The active queries of a significant stream on a slot, ascending by id, (n,) each.
 
-    id int64. inside: kept objects in the query's region (of a kNN query, its neighbours on the slot), cached:
-    in its extended region but not in the region itself, shed: dropped objects in the extended region; int64.
+    id int64. inside: kept objects in the query's region (of a kNN query, its neighbours on the slot, but no
+    more than are kept for its sake: it may have found one that only another query asks for), cached: in its
+    extended region but not in the region itself, shed: dropped objects in the extended region; int64.
     area: of the region, cache_area: of what the extended region has beyond it; m2 or square units, float64,
     infinite for a region that holds everything and NaN while a focal object is not present. min_accuracy,
     accuracy: 0 .. 1, float64. locked: bool.

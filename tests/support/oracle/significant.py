@@ -258,12 +258,12 @@ def tallies(oracle: Significant, n: int, slot: int = 0) -> dict[int, Tally]:
         query, held = live.spec, [name for name in kept if id_ in oracle.refs[name]]
         centre = oracle.centre(query["region"], n)
         members = oracle.past.get(id_, Past()).members
-        if query["kind"] == "nearest":
-            inside = members & set(held)
+        if query["kind"] == "nearest":  # neighbours that only other queries ask for take the places of others
+            inside = min(len(members & set(kept)), len(held))
         else:
-            inside = {name for name in held if caches.inside(query, oracle.place(name, n), centre)}
+            inside = sum(caches.inside(query, oracle.place(name, n), centre) for name in held)
         missed = sum(id_ in oracle.interested(row, n) for row in shed)
-        out[id_] = Tally(len(inside), len(held) - len(inside), missed, least(query))
+        out[id_] = Tally(inside, len(held) - inside, missed, least(query))
     return out
 
 
