@@ -68,14 +68,14 @@ that load shedding leaves; none where it cannot be measured.""",
     Entry(
         "REPARTITION",
         "REPARTITION [stream] USING object | grid | agrid | quadtree | qttree [INTO n SLOTS]",
-        "Change how a stream is spread over the slots.",
+        "Change how a stream is spread over the slots. Not supported yet.",
         "REPARTITION taxis USING quadtree INTO 8 SLOTS",
         "The stream's state moves once.",
     ),
     Entry(
         "REBALANCE",
         "REBALANCE [stream] [USING shift | splitmerge | pm | fm | fg | greedy | border]",
-        "Even out the slots' loads.",
+        "Even out the slots' loads. Not supported yet.",
         "REBALANCE taxis USING shift",
         "Some of the stream's state moves.",
     ),
@@ -99,7 +99,7 @@ cache.factor = 1                    the share of the cache area around regions t
         "Show answers as they stand on the full screen, what they send, and how the slots are doing. Space"
         " pauses, Tab moves on, Enter shows one query alone, / filters, q or Ctrl-C leaves. Rows are shown as"
         " they came in. Only on a terminal: a script has TAIL.",
-        "WATCH near, next",
+        "WATCH near",
         "The engine does not notice: answers are kept from the session's log, which is read once.",
     ),
     Entry(

@@ -10,7 +10,7 @@ RUNNING = (
         "RUN [UNTIL 'time' | FOR duration | n STEPS]",
         "Advance the replayed streams, and return when that is done.",
         "RUN FOR 2 min",
-        "As fast as the engine can; a batch takes at least 0.3 s. Ctrl-C stops it between two batches.",
+        "As fast as the engine can; a batch takes tenths of a second. Ctrl-C stops it between two batches.",
     ),
     Entry(
         "PLAY",
