@@ -27,7 +27,8 @@ def engine_text(home: SessionHome) -> str:
     if engine is None:
         return "engine not started"
     if not is_alive(engine):
-        return f"engine failed: {engine.message}" if engine.state == "failed" else "engine stopped"
+        reason = engine.message.partition("\n")[0]  # its remedy is told where there is room for it
+        return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready":
         return READY
     waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000

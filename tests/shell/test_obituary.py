@@ -10,6 +10,7 @@ from stqsh.session.control import wall_clock_us
 from stqsh.session.home import SessionHome, open_home
 from stqsh.session.process import EngineInfo, EngineState, write_engine
 from stqsh.shell.obituary import obituary
+from stqsh.shell.status import engine_text
 
 NOBODY = 2**22 + 1
 """A pid that no process has."""
@@ -44,3 +45,9 @@ def test_one_that_failed_says_why_itself(home: SessionHome) -> None:
 def test_one_that_was_stopped_needs_no_reason(home: SessionHome) -> None:
     gone(home, "stopping")
     assert obituary(home).startswith("the engine was stopped\n")
+
+
+def test_a_status_line_tells_the_reason_and_leaves_the_remedy_to_what_has_room(home: SessionHome) -> None:
+    gone(home, "failed", "no Spark cluster at x\nhint: start one")
+    assert engine_text(home) == "engine failed: no Spark cluster at x"
+    assert "hint: start one" in obituary(home)
