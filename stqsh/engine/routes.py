@@ -53,7 +53,7 @@ class Routes:
         if region["type"] == "rect":
             corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
             return routing.slots_touching(np.column_stack(corners))
-        radius = np.full(count, region["radius"])
+        radius = numbers.get("radius", np.full(count, region["radius"]))
         boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
         return routing.slots_touching(boxes)
 

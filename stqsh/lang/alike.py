@@ -18,7 +18,7 @@ from lark.lexer import Token
 
 from stqsh.lang.ast import Drop, RegisterQuery, Select, Statement
 from stqsh.lang.errors import LangError
-from stqsh.lang.expressions import Circle, Name, Rectangle
+from stqsh.lang.expressions import Circle, Literal, Name, Quantity, Rectangle
 from stqsh.lang.keywords import KEYWORDS
 from stqsh.lang.parse import parse_piece, parse_tokens
 from stqsh.lang.printer import to_sql
@@ -33,6 +33,11 @@ _NUMBER = r"([+-]?(?:[0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)
 """Numbers that fit, whole or not; the grammar says of others what is wrong with them."""
 _CHANGING = re.compile(r"[+-]?[\w.]*\d[\w.]*(?:[+-]\d+)?")
 _FIRST = ("REGISTER", "DROP")
+_METRES = "m"
+"""The only unit of a number that may differ: the number is the length."""
+_LENGTH = r"((?:[0-9]{1,18}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)"
+_FRACTION = r"([0-9]{0,5}\.[0-9]{0,8}[1-9])"
+"""A length without a unit: not a whole number, for of those it is printed whether they had a point."""
 _PROBE = "a_name_of_no_other", (0.125, 0.25, 0.375, 0.5)
 _MARKS = tuple(float(f"{digit}.000123e-7{digit}") for digit in range(1, 5))
 """Numbers that no pattern has; where they are printed, those of a statement go."""
@@ -204,7 +209,7 @@ def _shape(piece: Piece) -> _Shape | None:
     if name.type != "IDENT" or name.value.startswith('"') or len(cuts) != len(holes):
         return None
     spans = [_span(name), *cuts]
-    shape = _Shape(statement, holes, spans[0].start, re.compile(_expression(piece.text, spans)))
+    shape = _Shape(statement, holes, spans[0].start, re.compile(_expression(piece.text, spans, holes)))
     return shape if _holds(shape, piece.text, spans) else None
 
 
@@ -216,20 +221,33 @@ def _holes(select: Select) -> tuple[tuple[str, ...], Span]:
     if isinstance(region, Rectangle) and select.nearest is None:
         return ("x1", "y1", "x2", "y2"), region.span
     if isinstance(region, Circle) and select.nearest is None:
-        return ("x", "y"), region.span
+        return _round_holes(region), region.span
     return (), NOWHERE
+
+
+def _round_holes(region: Circle) -> tuple[str, ...]:
+    """The fields of a circle; of a radius, those are in metres, or such as `_FRACTION` matches."""
+    radius = region.radius
+    if isinstance(radius, Quantity):
+        differs = radius.unit == _METRES
+    else:
+        differs = isinstance(radius, Literal) and re.fullmatch(_FRACTION, repr(radius.value)) is not None
+    return ("x", "y", "radius") if differs else ("x", "y")
 
 
 def _numbers(tokens: Sequence[Token], span: Span) -> list[Span]:
     """Where the numbers within a span stand, with their signs, but for those that are not by themselves."""
     inside = [at for at, token in enumerate(tokens) if span.start <= _span(token).start < span.end]
-    cuts = [_number(tokens, at) for at in inside if tokens[at].type == "NUMBER"]
+    cuts = [_number(tokens, at) for at in inside if tokens[at].type in ("NUMBER", "A_LENGTH")]
     return [cut for cut in cuts if cut is not None]
 
 
 def _number(tokens: Sequence[Token], at: int) -> Span | None:
-    """Where a number stands with its sign; None unless between commas or parentheses."""
+    """Where a number stands with its sign, or that of metres; None unless between commas or parentheses."""
     place, before = _span(tokens[at]), at - 1
+    if tokens[at].type == "A_LENGTH":
+        metres = re.fullmatch(rf"{_LENGTH}\s*{_METRES}", tokens[at].value)
+        place = Span(place.start, place.start + len(metres[1])) if metres else place
     if tokens[before].value in ("+", "-"):
         sign, before = _span(tokens[before]), before - 1
         if sign.end != place.start:
@@ -244,13 +262,14 @@ def _span(token: Token) -> Span:
     return Span(start, start + len(token))
 
 
-def _expression(text: str, spans: Sequence[Span]) -> str:
+def _expression(text: str, spans: Sequence[Span], holes: Sequence[str]) -> str:
     """The expression that matches a text with another name and other numbers."""
     ends = [0, *(span.end for span in spans)]
     starts = [*(span.start for span in spans), len(text)]
     fixed = [re.escape(text[end:start]) for end, start in zip(ends, starts, strict=True)]
-    holes = [_NAME, *[_NUMBER] * (len(spans) - 1), ""]
-    return "".join(part for both in zip(fixed, holes, strict=True) for part in both)
+    length = _LENGTH if text[ends[-1] :].lstrip().startswith(_METRES) else _FRACTION
+    differing = [_NAME, *(length if hole == "radius" else _NUMBER for hole in holes), ""]
+    return "".join(part for both in zip(fixed, differing, strict=True) for part in both)
 
 
 def _holds(shape: _Shape, text: str, spans: Sequence[Span]) -> bool:
@@ -291,6 +310,20 @@ def _with(statement: Any, name: str | None, numbers: Sequence[float]) -> Any:
     if select.nearest is not None:
         place: dict[str, Any] = {"nearest": replace(select.nearest, point=tuple(numbers))}
     else:
-        holes = ("x1", "y1", "x2", "y2") if isinstance(select.region, Rectangle) else ("x", "y")
-        place = {"region": replace(select.region, **dict(zip(holes, numbers, strict=True)))}
+        place = {"region": _region_with(select.region, numbers)}
     return replace(statement, select=replace(select, **place))
+
+
+def _region_with(region: Any, numbers: Sequence[float]) -> Any:
+    """A region with other numbers, as many as it has holes."""
+    if isinstance(region, Rectangle):
+        x1, y1, x2, y2 = numbers
+        return replace(region, x1=x1, y1=y1, x2=x2, y2=y2)
+    x, y, *length = numbers
+    moved = replace(region, x=x, y=y)
+    if not length:
+        return moved
+    radius = region.radius
+    if isinstance(radius, Quantity):
+        return replace(moved, radius=replace(radius, number=length[0]))
+    return replace(moved, radius=replace(radius, value=length[0], kind="DECIMAL"))

@@ -105,7 +105,10 @@ def _numbers(run: Run, first: int, count: int) -> Any:
 
 
 def _fits(run: Run, numbers: Any, stream: Spec) -> bool:
-    """Whether all places are on the earth, where the stream's are."""
+    """Whether all places are on the earth, where the stream's are, and all lengths more than 0."""
+    lengths = [numbers[:, i] for i, hole in enumerate(run.holes) if hole == "radius"]
+    if not all((some > 0).all() for some in lengths):
+        return False
     latitudes = [numbers[:, i] for i, hole in enumerate(run.holes) if hole.startswith("y")]
     return bool(stream["planar"] or all((abs(some) <= _POLE).all() for some in latitudes))
 

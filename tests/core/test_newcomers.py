@@ -14,6 +14,7 @@ from tests.support.budget import share
 PLACES = {
     "rect": {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0},
     "circle": {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.5},
+    "sized": {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.5},
     "nearest": {"type": "nearest", "k": 2, "x": 0.0, "y": 0.0},
     "all": {"type": "all"},
     "polygon": {"type": "polygon", "rings": [[[0.0, 0.0], [2.0, 0.0], [1.0, 2.0], [0.0, 0.0]]]},
@@ -21,6 +22,7 @@ PLACES = {
 HOLES = {
     "rect": ("x1", "y1", "x2", "y2"),
     "circle": ("x", "y"),
+    "sized": ("x", "y", "radius"),
     "nearest": ("x", "y"),
     "all": (),
     "polygon": (),
@@ -32,6 +34,7 @@ CONDITIONS = (
     ["contains", ["col", "status"], "free taxi", "any"],
 )
 near = st.integers(-2, 3).map(float)
+sizes = st.sampled_from([0.5, 1.0, 2.5])
 
 
 @st.composite
@@ -41,7 +44,7 @@ def patterns(draw):
     kind = "nearest" if place == "nearest" else "range"
     condition, for_us = draw(st.sampled_from(CONDITIONS)), draw(st.sampled_from([None, 2 * TICK]))
     pattern = {"kind": kind, "region": PLACES[place], "condition": condition, "for_us": for_us, "select": []}
-    row = st.fixed_dictionaries(dict.fromkeys(HOLES[place], near))
+    row = st.fixed_dictionaries({hole: sizes if hole == "radius" else near for hole in HOLES[place]})
     return pattern, [in_order(some) for some in draw(st.lists(row, min_size=1, max_size=6))]
 
 

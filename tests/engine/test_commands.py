@@ -45,7 +45,7 @@ def db(tmp_path: Path) -> ControlDb:
 
 
 def registered(db: ControlDb, region: dict[str, Any], numbers: np.ndarray[Any, Any]) -> None:
-    holes = {"rect": ("x1", "y1", "x2", "y2"), "circle": ("x", "y")}.get(region["type"], ())
+    holes = {"rect": ("x1", "y1", "x2", "y2"), "circle": ("x", "y", "radius")}.get(region["type"], ())
     names = [f"{region['type']}{row}" for row in range(len(numbers))]
     assert register_alike(db, Together(pattern(region, holes), names, numbers))
 
@@ -73,7 +73,7 @@ def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
 def test_queries_of_events_go_to_the_slots_that_they_touch(
     region: dict[str, Any], db: ControlDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = NUMBERS[:, : {"rect": 4, "circle": 2}.get(region["type"], 0)]
+    numbers = NUMBERS[:, : {"rect": 4, "circle": 3}.get(region["type"], 0)]
     registered(db, region, numbers)
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]

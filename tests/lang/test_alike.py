@@ -19,6 +19,7 @@ SHAPES = [
     "register query {}\n  AS SELECT * FROM m -- note 1\n WHERE x > 5 INSIDE RECT({},{} ,{}/*1*/,{})",
     "REGISTER QUERY {} FOR 5 min AS SELECT oid, DISTANCE FROM m INSIDE CIRCLE({}, {}, 2 km)",
     "REGISTER QUERY {} AS SELECT oid FROM m INSIDE CIRCLE({}, {}, {})",
+    "REGISTER QUERY {} AS SELECT oid FROM m INSIDE CIRCLE({}, {}, {} m)",
     "REGISTER QUERY {} AS SELECT oid FROM m WHERE x < 3 NEAREST 5 TO ({}, {})",
     "REGISTER QUERY {} AS SELECT oid FROM m KNN (3, {}, {})",
     "REGISTER QUERY {} WITH (a => 2 s) AS SELECT oid k FROM m a, t b WHERE a.i = b.i INSIDE ({}, {}, {}, {})",
@@ -88,7 +89,7 @@ def test_statements_of_one_shape_are_what_the_grammar_makes_of_them(script: str)
             assert printed == to_sql(read.select)
 
 
-@pytest.mark.parametrize("shape", [0, 1, 2, 4, 5, 6, 10, 11])
+@pytest.mark.parametrize("shape", [0, 1, 2, 4, 5, 6, 7, 11, 12])
 def test_the_usual_shapes_need_no_grammar(shape: int) -> None:
     holes = SHAPES[shape].count("{}") - 1
     script = ";".join(

@@ -71,6 +71,13 @@ def told(session, text):
 
 TEXTS = {
     **{f"shape {shape}": script(shape) for shape in range(len(SHAPES))},
+    **{
+        f"circles of many sizes, from {least} on": "".join(
+            f"REGISTER QUERY q{row} AS SELECT oid FROM taxis INSIDE CIRCLE({row}.5, 2, {row + least} m);\n"
+            for row in range(40)
+        )
+        for least in (1, 0, -9)
+    },
     "two shapes": script(0, 20) + script(1, 20, "r") + script(2, 20, "s"),
     "a name that is in use": script(0, 40) + script(0, 20),
     "a name that comes twice": script(0, 20) + script(0, 20),

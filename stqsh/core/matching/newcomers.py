@@ -17,7 +17,7 @@ from stqsh.core.chunks import pack, unpack
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
-NUMBERS = ("x1", "y1", "x2", "y2", "x", "y")
+NUMBERS = ("x1", "y1", "x2", "y2", "x", "y", "radius")
 """The numbers of a region that may be others for each query of a pattern."""
 
 

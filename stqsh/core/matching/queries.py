@@ -243,8 +243,7 @@ def columns_of(new: Newcomers, still: set[int], timing: Timing) -> dict[str, Any
         "mode": np.where(np.isin(new.ids, list(still)), PAUSED, ACTIVE),
         "until": new.spread(until, np.int64),
         "shape": new.spread([_SHAPES.get(region["type"], RECT) for region in regions], np.uint8),
-        **_corner_columns(new),
-        "radius": new.spread([region.get("radius", np.inf) for region in regions], np.float64),
+        **_region_columns(new),
         "k": new.spread([region.get("k", 0) for region in regions], np.int32),
         **{name: np.full(count, -1) for name in ("area", "focal", "template")},
         "far": new.spread(far, np.uint8),
@@ -254,17 +253,19 @@ def columns_of(new: Newcomers, still: set[int], timing: Timing) -> dict[str, Any
 
 
 _SHAPES = {"circle": CIRCLE, "moving_circle": CIRCLE, "nearest": CIRCLE, "polygon": AREA, "area": AREA}
-_CORNERS = {"x1": "a", "y1": "b", "x2": "c", "y2": "d", "x": "a", "y": "b"}
+_COLUMN_OF = {"x1": "a", "y1": "b", "x2": "c", "y2": "d", "x": "a", "y": "b", "radius": "radius"}
 """Where the numbers go that differ among the queries of a pattern."""
 
 
-def _corner_columns(new: Newcomers) -> dict[str, Array]:
-    """The columns a to d: as the patterns say, or as the queries' own numbers do."""
+def _region_columns(new: Newcomers) -> dict[str, Array]:
+    """The columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
     corners = np.array([_corners(spec["region"]) for spec in new.patterns], np.float64).reshape(-1, 4)
     columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}
+    radii = [spec["region"].get("radius", np.inf) for spec in new.patterns]
+    columns["radius"] = new.spread(radii, np.float64)
     for name, values in new.numbers.items():
         own = ~np.isnan(values)
-        columns[_CORNERS[name]][own] = values[own]
+        columns[_COLUMN_OF[name]][own] = values[own]
     return columns
 
 
