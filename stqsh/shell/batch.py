@@ -190,9 +190,16 @@ class Batch:
                 else:
                     step.run(self.console)
         self._asked = None
-        last = self._session.finish_script()
+        last = None if not opening and self._only_looks() else self._session.finish_script()
         if last is not None:
             self._follow_run(last)
+
+    def _only_looks(self) -> bool:
+        """Whether the script does nothing: then it brings no session to its end that others use."""
+        from stqsh.lang import ast
+        from stqsh.shell.repeating import looks
+
+        return all(looks(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
     def _repeat(self, block: Block, how: Every) -> None:
         r"""Do what `\watch` says."""

@@ -52,12 +52,17 @@ def every(argument: str) -> Every:
     return Every(interval, count)
 
 
-def check_looks(statement: Statement) -> None:
-    """Raise `StqshError` for a statement that does more than look."""
+def looks(statement: Statement) -> bool:
+    """Whether a statement only looks: it answers at once, and leaves the session as it is."""
     from stqsh.lang import ast
 
-    looks = (ast.Select, ast.Show, ast.ShowQuery, ast.Describe, ast.Explain, ast.Dump, ast.Help)
-    if not isinstance(statement, looks):
+    kinds = (ast.Select, ast.Show, ast.ShowQuery, ast.Describe, ast.Explain, ast.Dump, ast.Help)
+    return isinstance(statement, kinds)
+
+
+def check_looks(statement: Statement) -> None:
+    """Raise `StqshError` for a statement that does more than look."""
+    if not looks(statement):
         name = " ".join(statement.text.split()[:2])
         raise StqshError(
             rf"\watch repeats what only looks, not {name} …",

@@ -12,6 +12,7 @@ import pytest
 from support.local import local_session
 
 from stqsh.errors import StqshError
+from stqsh.session.client import Session
 from stqsh.shell.batch import Batch, Place
 from stqsh.shell.console import Console
 from stqsh.shell.output import FORMATS
@@ -143,3 +144,20 @@ def test_a_whole_table_takes_no_format(things: str, tmp_path: Path) -> None:
     with pytest.raises(StqshError, match="takes whole tables, not csv"):
         run(tmp_path, text, "jsonl", messages=[], box="(0, 0, 1, 1)")
     assert not (tmp_path / "x.arrow").exists()
+
+
+def test_a_script_that_only_looks_does_not_bring_a_session_to_its_end(tmp_path: Path) -> None:
+    rows = [f"1,{second / 10},0.5,{second}" for second in range(5)]
+    (tmp_path / "a.csv").write_text("\n".join(["oid,lon,lat,ts", *rows]) + "\n")
+    made = f"""CREATE MOVING STREAM s FROM FILE '{tmp_path}/a.csv';
+      REGISTER QUERY q AS SELECT oid FROM s INSIDE (0, 0, 1, 1); RUN 1 STEPS;"""
+
+    def step_after(session: Session, text: str) -> int:
+        Batch(session, read_scripts([(text, "x")], {}), Place(io.BytesIO(), Console(print, "jsonl"))).run()
+        return session.link.progress().step
+
+    with local_session(tmp_path) as session:
+        for _ in session.execute(made):
+            pass
+        assert step_after(session, "SHOW STATUS; SELECT * FROM s; TAIL q LIMIT 1;") == 1
+        assert step_after(session, "SET shell.format = csv;") == 5
