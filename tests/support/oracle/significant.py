@@ -23,9 +23,10 @@ class Significant(Oracle):
     """The state of a stream that retains what is significant; `stored` is what is kept.
 
     refs: the queries that are interested in each kept object. shadow: what was shed. focals: last records of
-    the focal objects of queries that have not been dropped, as every slot gets them. past: of kNN queries.
-    home: the slot of each object. seen: by step, whom someone else kept, who may take them in another order:
-    to be followed in what is shed, and refuted; None to go by the order of names.
+    the focal objects of queries that have not been dropped, as every slot gets them. past: of kNN queries;
+    judged: the same before the step, by which its objects are judged. home: the slot of each object. seen: by
+    step, whom someone else kept, who may take them in another order: to be followed in what is shed, and
+    refuted; None to go by the order of names.
     """
 
     memory: Memory = FULL
@@ -33,6 +34,7 @@ class Significant(Oracle):
     shadow: dict[Any, Row] = field(default_factory=dict)
     focals: dict[Any, Row] = field(default_factory=dict)
     past: dict[int, Past] = field(default_factory=dict)
+    judged: dict[int, Past] = field(default_factory=dict)
     home: Callable[[Any], int] = lambda name: 0
     seen: dict[int, set[Any]] | None = None
     followed: dict[int, Any] = field(default_factory=dict)
@@ -77,7 +79,10 @@ class Significant(Oracle):
         return {live.spec["region"].get("focal") for live in self.active(n).values()} - {None}
 
     def interested(self, row: Row, n: int) -> set[int]:
-        """The queries that are interested in a record: it is in their regions or caches (definition 3)."""
+        """The queries that are interested in a record: it is in their regions or caches (definition 3).
+
+        Also after the step neighbours are judged by the circles before it, as `refs` are.
+        """
         if self._silent(row, n) or self.world.place(row) is None:
             return set()
         return {id_ for id_, live in self.active(n).items() if self._is_near(row, id_, live.spec, n)}
@@ -94,13 +99,14 @@ class Significant(Oracle):
             return False
         if query["kind"] != "nearest":
             return self.caches.near(query, place, centre)
-        past = self.past.get(query_id, Past())
+        past = self.judged.get(query_id, Past())
         return self.caches.near_neighbours(query, place, centre, past) or (
             name in past.members and centre is not None
         )
 
     def _select(self, n: int) -> None:
         """Decide which candidates stay; the others are lost, and are still there to be shown."""
+        self.judged = self.past
         self.refs = {name: self.interested(row, n) for name, row in self.stored.items()}
         focals = self.focal_names(n)
         self.lost = {
