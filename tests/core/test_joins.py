@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects, move_object, places_in
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.joining import join
+from stqsh.core.kernels.gather import number
+from stqsh.core.kernels.joining import by_cell, join, join_in_order
 from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import cell_of, list_rects
 from stqsh.core.regions import grid as module
@@ -54,6 +55,36 @@ def test_each_pair_comes_once(places, some, bounds, side, large):
     found = list(zip(*(column.tolist() for column in pairs), strict=True))
     assert len(found) == len(set(found))
     assert set(found) == want
+
+
+def test_regions_of_all_sizes_are_found_cell_by_cell_as_in_any_order():
+    draw = np.random.default_rng(4)
+    events = events_of(draw.random((3000, 4)))
+    corners, side = draw.random((2000, 2)), 10 ** draw.uniform(-4, 0, (2000, 1))
+    lattice, lists = rect_lists(np.hstack([corners, corners + side]), np.arange(2000, dtype=np.int32) * 2)
+    order, ordered = by_cell(events, lattice)
+    pairs, there = join_in_order(ordered, lattice, lists), join_in_order(events, lattice, lists)
+    for given_, arranged in zip(events, ordered, strict=True):
+        assert np.array_equal(given_[order], arranged)
+    found = {*zip(order[pairs.event].tolist(), pairs.query.tolist(), pairs.flags.tolist(), strict=True)}
+    assert found == {*zip(*(column.tolist() for column in there), strict=True)}
+    assert found == {*zip(*(column.tolist() for column in join(events, lattice, lists)), strict=True)}
+    assert len(found) == len(pairs.event) == len(there.event)
+
+
+def test_where_all_regions_are_alike_those_elsewhere_are_not_asked_about_them():
+    rect = np.tile([0.5, 0.5, 0.5001, 0.5001], (1000, 1))
+    lattice, lists = rect_lists(rect, np.arange(1000, dtype=np.int32) * 2, [0.0, 0.0, 1.0, 1.0])
+    cells = {cell_of(x, y, lattice) for x in (0.1, 0.9) for y in (0.1, 0.9)}
+    assert all(lists.start[cell] == lists.start[cell + 1] for cell in cells)
+
+
+def test_codes_are_numbered_as_they_first_come():
+    scratch = np.full(10, -1, np.int32)
+    numbers, distinct = number(np.array([7, 3, 7, 9, 3]), scratch)
+    assert numbers.tolist() == [0, 1, 0, 2, 1]
+    assert distinct.tolist() == [7, 3, 9]
+    assert (scratch == -1).all()
 
 
 @given(st.lists(st.tuples(st.integers(0, 29), maybe, maybe), max_size=60), st.integers(1, 9))

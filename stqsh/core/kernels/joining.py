@@ -30,11 +30,9 @@ def _home(x: Float, y: Float, lattice: Lattice) -> Int:
 
 
 @kernel
-def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
-    """Events by the cell that they leave, or else enter: which each is, int32 (n,), and the events.
-
-    Whatever reads them one after the other then finds its memory in a row: lists here, versions where
-    updates are made.
+def _arranged(events: Events, lattice: Lattice) -> tuple[Array, Events]:
+    """Places of events by the cell that they leave, or else enter: which each is, int32 (n,), and events that
+    have only their places in this order.
     """
     count, cells = len(events.ox), lattice.side * lattice.side
     ends, home = np.zeros(cells + 2, np.int32), np.empty(count, np.int32)
@@ -44,68 +42,58 @@ def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
         ends[home[e] + 1] += 1
     for cell in range(cells):
         ends[cell + 1] += ends[cell]
-    order = np.empty(count, np.int32)
+    order, ox, oy = np.empty(count, np.int32), np.empty(count, np.float64), np.empty(count, np.float64)
+    nx, ny = np.empty(count, np.float64), np.empty(count, np.float64)
     for e in range(count):
-        order[ends[home[e]]] = e
-        ends[home[e]] += 1
-    return order, _in_order(events, order)
+        k = ends[home[e]]
+        ends[home[e]] = k + 1
+        order[k], ox[k], oy[k], nx[k], ny[k] = e, events.ox[e], events.oy[e], events.nx[e], events.ny[e]
+    return order, Events(events.step, events.obj, events.old, events.new, ox, oy, nx, ny)
 
 
 @kernel
-def _in_order(events: Events, order: Array) -> Events:
-    """Events in another order."""
-    count = len(order)
-    out = Events(
-        np.empty(count, np.int64),
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-        np.empty(count, np.float64),
-        np.empty(count, np.float64),
-        np.empty(count, np.float64),
-        np.empty(count, np.float64),
-    )
-    for k in range(count):
-        e = order[k]
-        out.step[k], out.obj[k], out.old[k], out.new[k] = (
-            events.step[e],
-            events.obj[e],
-            events.old[e],
-            events.new[e],
-        )
-        out.ox[k], out.oy[k], out.nx[k], out.ny[k] = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
-    return out
+def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
+    """Events by the cell that they leave, or else enter: which each is, int32 (n,), and the events.
+
+    Whatever reads them one after the other then finds its memory in a row: lists here, versions where
+    updates are made.
+    """
+    order, moved = _arranged(events, lattice)
+    step, obj, old, new = events.step[order], events.obj[order], events.old[order], events.new[order]
+    return order, Events(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
 
 
 @inlined
 def _scan(
-    lists: Lists,
+    lists: tuple[Array, Array, Array],
     cell: Int,
     where: tuple[Float, Float, Float, Float],
     takes: tuple[Flag, Flag],
-    out: tuple[Pairs, Array],
-    used: Int,
+    out: tuple[Array, Array, Array, Array],
+    so_far: tuple[Int, Int],
 ) -> Int:
-    """Append queries and flags of one cell's list to pairs; how many there are then.
+    """Append the pairs that one cell's list makes with an event; how many pairs there are then.
 
-    takes: whether those count that had the object, and those that get it. out: pairs with enough room, and
-    uint8, room for the flags of one list.
+    lists: the fields of `Lists`, as arrays: to take them out of a tuple in a loop costs. takes: whether those
+    count that had the object, and those that get it. out: the fields of `Pairs` with enough room, and uint8,
+    room for the flags of one list. so_far: how many pairs there are, and which event it is.
+
     The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
     second one does not branch. Indices are unsigned, which spares numba a look at their sign.
     """
-    (ox, oy, nx, ny), (pairs, code) = where, out
-    begin, end = np.uint64(lists.start[cell]), np.uint64(lists.start[cell + 1])
-    rects = lists.rects
+    (start, rects, tags), (events, queries, flags, found) = lists, out
+    (ox, oy, nx, ny), (used, event) = where, so_far
+    begin, end = np.uint64(start[cell]), np.uint64(start[cell + 1])
     for k in range(begin, end):
         x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
         was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
-        code[k - begin] = np.uint8(was) | (np.uint8(now) << np.uint8(1))
+        found[k - begin] = np.uint8(was) | (np.uint8(now) << np.uint8(1))
     at = np.uint64(used)
     for k in range(begin, end):
-        flags, tag = code[k - begin], lists.tag[k]
-        pairs.query[at], pairs.flags[at] = tag >> 1, flags
-        gone = (flags == WAS) | ((flags == WAS + IS) & (tag & 1 == 1))
-        at += np.uint64((takes[0] & gone) | (takes[1] & (flags == IS)))
+        flag, tag = found[k - begin], tags[k]
+        events[at], queries[at], flags[at] = event, tag >> 1, flag
+        gone = (flag == WAS) | ((flag == WAS + IS) & (tag & 1 == 1))
+        at += np.uint64((takes[0] & gone) | (takes[1] & (flag == IS)))
     return np.int64(at)
 
 
@@ -124,34 +112,63 @@ def _used_grids(lattice: Lattice, lists: Lists) -> tuple[Array, Array]:
 
 
 @kernel
+def _longest(lists: Lists) -> Int:
+    """How many entries the longest list has."""
+    longest = np.int32(0)
+    for cell in range(len(lists.start) - 1):
+        longest = max(longest, lists.start[cell + 1] - lists.start[cell])
+    return np.int64(longest)
+
+
+@kernel
+def _join_grid(
+    events: Events,
+    span: tuple[Int, Int],
+    grid: tuple[Lattice, Int],
+    lists: Lists,
+    out: tuple[Pairs, Array],
+) -> tuple[Int, Int]:
+    """Append the pairs of one grid, from an event on for as long as there is room: where it ends, and how
+    many pairs there are.
+
+    span: the first event, and how many pairs there are. grid: with the number of its first cell. out: as in
+    `_scan`.
+    """
+    (begin, used), (lattice, first), (pairs, found) = span, grid, out
+    start, rects, tags = lists.start, lists.rects, lists.tag
+    event, query, flags = pairs.event, pairs.query, pairs.flags
+    for i in range(begin, len(events.ox)):
+        where = events.ox[i], events.oy[i], events.nx[i], events.ny[i]
+        left, entered = _home(where[0], where[1], lattice), _home(where[2], where[3], lattice)
+        same = left == entered
+        had = start[first + left + 1] - start[first + left] if left >= 0 else np.int32(0)
+        gets = start[first + entered + 1] - start[first + entered] if entered >= 0 else np.int32(0)
+        if used + had + gets >= len(event):
+            return i, used
+        lists_, out_ = (start, rects, tags), (event, query, flags, found)
+        # Of two lists, that of the place left brings who had the object, the other who gets it new.
+        if had and same:
+            used = _scan(lists_, first + left, where, (True, True), out_, (used, i))
+        elif had:
+            used = _scan(lists_, first + left, where, (True, False), out_, (used, i))
+        if gets and not same:
+            used = _scan(lists_, first + entered, where, (False, True), out_, (used, i))
+    return len(events.ox), used
+
+
+@kernel
 def join_in_order(events: Events, lattice: Lattice, lists: Lists) -> Pairs:
-    """`join`, of events in a good order, such as that of `by_cell`: pairs come in the order of the events."""
+    """`join`, of events in a good order, such as that of `by_cell`: so are the pairs of each grid."""
     times, firsts = _used_grids(lattice, lists)
-    count, used, code = len(events.ox), np.int64(0), np.empty(256, np.uint8)
-    room = 2 * count + 1024
+    room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
     pairs = Pairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
-    for i in range(count):
-        ox, oy, nx, ny = events.ox[i], events.oy[i], events.nx[i], events.ny[i]
-        begin, where = used, (ox, oy, nx, ny)
-        for g in range(len(times)):
-            grid = coarser(lattice, times[g])
-            left, entered = _home(ox, oy, grid), _home(nx, ny, grid)
-            same = left == entered
-            left, entered = left + firsts[g] * (left >= 0), entered + firsts[g] * (entered >= 0)
-            had = lists.start[left + 1] - lists.start[left] if left >= 0 else np.int32(0)
-            gets = lists.start[entered + 1] - lists.start[entered] if entered >= 0 else np.int32(0)
-            if max(had, gets) > len(code):
-                code = np.empty(2 * max(had, gets), np.uint8)
-            if used + had + gets + 1 > len(pairs.event):
-                pairs = grown(pairs, used, 2 * (used + had + gets + 1))
-            # Of two lists, that of the place left brings who had the object, the other who gets it new.
-            if same and had:
-                used = _scan(lists, left, where, (True, True), (pairs, code), used)
-            elif had:
-                used = _scan(lists, left, where, (True, False), (pairs, code), used)
-            if gets and not same:
-                used = _scan(lists, entered, where, (False, True), (pairs, code), used)
-        pairs.event[begin:used] = i
+    for g in range(len(times)):
+        grid, i = (coarser(lattice, times[g]), firsts[g]), np.int64(0)
+        while True:
+            i, used = _join_grid(events, (i, used), grid, lists, (pairs, found))
+            if i == len(events.ox):
+                break
+            pairs = grown(pairs, used, 2 * len(pairs.event))
     return Pairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
@@ -172,8 +189,8 @@ def join(events: Events, lattice: Lattice, lists: Lists) -> Pairs:
     """
     if are_few(events, lattice):
         return join_in_order(events, lattice, lists)
-    order, ordered = by_cell(events, lattice)
-    pairs = join_in_order(ordered, lattice, lists)
+    order, arranged = _arranged(events, lattice)
+    pairs = join_in_order(arranged, lattice, lists)
     for k in range(len(pairs.event)):
         pairs.event[k] = order[pairs.event[k]]
     return pairs
