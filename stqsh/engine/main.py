@@ -202,13 +202,23 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
         set_meta(control, "slots", str(settings.slots))
         set_meta(control, "state", settings.state)
         return settings
-    if (get_meta(control, "state") or "spark") != settings.state:
-        there = "on a cluster" if settings.local else "on one machine"
-        raise StqshError(
-            f"this session has run {there}, and its state cannot go on with spark.master = {settings.master}",
-            hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
-        )
+    check_state(get_meta(control, "state"), settings)
     return settings.with_slots(int(slots))
+
+
+def check_state(state: str | None, settings: EngineSettings) -> None:
+    """Raise `StqshError` where a session's state lies elsewhere; None: nobody has written down where."""
+    if state == settings.state:
+        return
+    if state is None:
+        reason = "was begun by an earlier version of stqsh"
+        hint = "go on with that version; or DUMP what the session defines, for a new one"
+    else:
+        reason = "has run on a cluster" if settings.local else "has run on one machine"
+        hint = "start it with the spark.master that it had; or DUMP what it defines, for a new session"
+    raise StqshError(
+        f"this session {reason}: its state cannot go on with spark.master = {settings.master}", hint=hint
+    )
 
 
 def _alive(spark: SparkSession) -> bool:

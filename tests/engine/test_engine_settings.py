@@ -24,11 +24,11 @@ def test_the_number_of_slots_is_that_of_the_first_start(
     assert engine_settings(home, control) == first
 
 
-@pytest.mark.parametrize("state", ["spark", None])
-def test_state_that_lies_elsewhere_is_told_at_the_start(tmp_path: Path, state: str | None) -> None:
+@pytest.mark.parametrize(("state", "told"), [("spark", "has run on a cluster"), (None, "an earlier version")])
+def test_state_that_lies_elsewhere_is_told_at_the_start(tmp_path: Path, state: str | None, told: str) -> None:
     home, control = SessionHome(tmp_path), ControlDb(tmp_path)
     set_meta(control, "slots", "2")
     if state:
         set_meta(control, "state", state)
-    with pytest.raises(StqshError, match="has run on a cluster"):
+    with pytest.raises(StqshError, match=told):
         engine_settings(home, control)
