@@ -15,8 +15,7 @@ from stqsh.session.results import Message
 def export(folder: Path, places: list[str], times: list[str]) -> str:
     """A file as another program exports it, with semicolons and names of its own; its path."""
     rows = [
-        f"Frisia {i % 3};{place};7;{time}"
-        for i, (place, time) in enumerate(zip(places, times, strict=True))
+        f"Frisia {i % 3};{place};7;{time}" for i, (place, time) in enumerate(zip(places, times, strict=True))
     ]
     file = folder / "export.csv"
     file.write_text("\n".join(["Schiff;Breite;Laenge;Zeitpunkt", *rows]) + "\n", encoding="utf-8")
