@@ -28,8 +28,8 @@ from stqsh.session.records import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
 _BATCHES = 40
-"""So many batches are seen with each number of queries; the first quarter, in which Java still compiles, is
-not counted."""
+"""So many batches are seen with each number of queries, and before that with the first one, for Java still
+compiles then; the first quarter, in which much is new, is not counted."""
 
 _STEPS_A_BATCH = 3
 """Steps that are there for each batch; where they go by before, fewer batches are seen."""
@@ -105,7 +105,7 @@ def _served(bench: Bench, counts: Sequence[int], *, moving: bool) -> list[dict[s
         stqsh.connect(temporary=True, autoplay=False) as session,
     ):
         path = Path(folder) / "town.parquet"
-        _write(bench.world, unit + len(counts) * (1 + _STEPS_A_BATCH * batches), path)
+        _write(bench.world, unit + (len(counts) + 1) * (1 + _STEPS_A_BATCH * batches), path)
         execute(session, _CREATE.format(file=path, side=SIDE, unit=unit))
         run(session, unit)
         rows, done = [], 0
@@ -113,6 +113,8 @@ def _served(bench: Bench, counts: Sequence[int], *, moving: bool) -> list[dict[s
             bench.say(f"{count:,} {_kind(moving)} queries through Spark, {batches} batches")
             bulk.register(session, _as_registered(session, specs[done:count], moving), done)
             run(session, 1)
+            if not done:
+                _played(session, batches)
             done = count
             rows.append({"count": count, **_measured(_played(session, batches))})
         return rows
