@@ -117,9 +117,12 @@ class Near:
         return x, y
 
     def neighbours(self, queries: QueryTable) -> Array:
-        """How many neighbours each query has before the first step; int64 (queries,)."""
+        """How many neighbours each query has before the first step, of which k at most; int64 (queries,).
+
+        Who is as far away as the k-th is of interest, but not all of them are in the answer.
+        """
         at = np.searchsorted(queries["id"], self._past.owner)
-        return np.bincount(at, minlength=len(queries))
+        return np.minimum(np.bincount(at, minlength=len(queries)), queries["k"])
 
     def _looks(self, context: RegionContext, circling: Array) -> Array:
         """How far queries look: float64 (circling,), infinite where everybody counts."""
