@@ -3,6 +3,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import stqsh
@@ -50,9 +51,10 @@ class Engine:
                     step = self.deliver.step + 1
                     ops = {"register": 1, "drop": -1}
                     updates = [(step, query, ops[kind], 0, ("a", 0.0)) for kind, query in pending]
-                    sizes = {query: 1 for kind, query in pending if kind == "register"}
+                    grown = sorted(query for kind, query in pending if kind == "register")
                     pending = []
-                    self.deliver(*updates, run_done=seen, seq=seen, effects=BatchEffects(sizes=sizes))
+                    growth = np.array(grown, np.int64), np.ones(len(grown), np.int64)
+                    self.deliver(*updates, run_done=seen, seq=seen, effects=BatchEffects(grown=growth))
         self.db.close()
 
 
