@@ -137,6 +137,11 @@ def _memory(text: str) -> str:
     return text.lower()
 
 
+def _size(text: str) -> str:
+    size_bytes(text)
+    return text
+
+
 def _share(text: str) -> float:
     if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or float(text) > 1:
         raise ValueError("a number from 0 to 1")
@@ -185,6 +190,13 @@ KEYS: tuple[Key, ...] = (
         "payloads of so many bytes go through files, not through Spark, where all runs on one machine",
         _count,
         lambda: 16_384,
+    ),
+    Key(
+        "updates.keep",
+        "so much of the update log is kept update by update; older ones as the answers that they made",
+        _size,
+        lambda: "1 GB",
+        ("'1 GB'", "'10 GB'"),
     ),
     Key("shell.autoplay", "streams made in the shell play at once", _flag, lambda: True, ("true", "false")),
     Key(

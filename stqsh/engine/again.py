@@ -60,6 +60,17 @@ def for_log(chunk: Chunk, content: Chunk) -> Chunk:
     return replace(chunk, payload=Reference("", 0, 0, reference.again).packed())
 
 
+def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
+    """Give the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
+    first: dict[int, int] = {}
+    for chunk in logged:
+        reference = reference_in(chunk.payload)
+        if reference is not None and reference.again is not None:
+            stream, start, *_ = reference.again["slice"]
+            first[stream] = min(start, first.get(stream, start))
+    return first
+
+
 def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
     """Give the chunks of a batch from the log, those that are only named made again from a home's stores.
 

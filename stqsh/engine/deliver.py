@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from stqsh.core.chunks import CHUNK, Chunk, from_table, pack, unpack, unpack_json
 from stqsh.engine.oversight import Oversight
+from stqsh.engine.retention import Retention
 from stqsh.engine.schema import TIMING
 from stqsh.engine.spool import Spool, opened
 from stqsh.session.answers import write_answer
@@ -29,6 +30,7 @@ from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress, Spec
 from stqsh.session.settings import session_settings
 from stqsh.session.updates import write_batch
+from stqsh.sizes import size_bytes
 
 Array = npt.NDArray[Any]
 
@@ -67,6 +69,7 @@ class Deliver:
     ) -> None:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
         self.run = collected
+        self._retention = Retention(home, lambda: size_bytes(session_settings(control).text("updates.keep")))
         self._oversight = Oversight(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
@@ -77,18 +80,23 @@ class Deliver:
         chunks = self.run(batch, number)
         arrived = time.perf_counter_ns()
         delivered = parted(opened(small_chunks(chunks), self.spool))
-        write_batch(self._home.updates, number, chunks)
+        logged = write_batch(self._home.updates, number, chunks)
         written = time.perf_counter_ns()
         split = time_split(delivered, (arrived - begun) // 1000, (written - arrived) // 1000)
         progress = self._progress(number, delivered, split)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered)
+        self._retention.delivered(number, logged)
         if self.spool is not None:
             self.spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
+
+    def stop(self) -> None:
+        """End what goes on beside the batches."""
+        self._retention.stop()
 
     def _record(self, progress: Progress, delivered: Delivered) -> None:
         """Write progress and effects; no SET gets between the settings and the order that follows."""

@@ -73,7 +73,7 @@ class SlotTask:
         chunks = [chunk for some in batches for chunk in from_table(some)]
         assert len({chunk.slot for chunk in chunks}) <= 1, "a task has the chunks of one slot"
         if chunks:
-            folder = state_folder(self.place.home) / f"{self.fold.name}-{chunks[0].slot}"
+            folder = SessionHome(self.place.home).state / f"{self.fold.name}-{chunks[0].slot}"
             sent = fold_slot(self.fold, self.place, FileStore(folder, self.batch), chunks)
             yield from (to_batch(some, self.place.slots) for some in in_groups(sent))
 
@@ -82,8 +82,3 @@ def read_by_slot(home: Path, batch: int) -> bool:
     """Say whether a batch is read by a task for each slot, by the offset that Spark wrote down for it."""
     *_, offset = (SessionHome(home).checkpoint / "offsets" / str(batch)).read_text().splitlines()
     return bool(json.loads(offset).get("by_slot"))
-
-
-def state_folder(home: Path) -> Path:
-    """Give the folder of a home in which slots keep their state."""
-    return home / "state"

@@ -133,8 +133,11 @@ class Engine:
         threading.Thread(
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
-        supervisor.run()
-        preparer.stop()
+        try:
+            supervisor.run()
+        finally:
+            preparer.stop()
+            deliver.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""

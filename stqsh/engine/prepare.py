@@ -1,7 +1,8 @@
 """Replay stores and tables: a thread of the engine makes new ones, and extends streams that have no end.
 
 A generated stream without an end is made a little ahead of the clock: as far as the last batch went, several
-times over. So one that plays as fast as may be soon finds full batches, and a slow one costs little.
+times over. So one that plays as fast as may be soon finds full batches, and a slow one costs little. What
+nobody will read again goes: rows that the last two batches did not take and that no slot's log names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stqsh.engine.filestore import rows_named
 from stqsh.errors import StqshError
 from stqsh.session.catalogue import live_streams, live_tables
 from stqsh.session.control import ControlDb, last_seq
@@ -53,6 +55,7 @@ class Preparer:
         self._stopped = threading.Event()
         self._seen = -1
         self._endless: dict[int, tuple[StreamRow, Manifest]] = {}
+        self._before, self._last = Progress(), Progress()
 
     def start(self) -> None:
         """Begin to look for new streams and tables."""
@@ -81,6 +84,8 @@ class Preparer:
         if not self._endless:
             return
         progress = read_progress(self._control)
+        if progress.batch != self._last.batch:
+            self._before, self._last = self._last, progress
         for stream, manifest in list(self._endless.values()):
             until = wanted_tick(progress, stream.id, manifest)
             if until is not None:
@@ -125,13 +130,19 @@ class Preparer:
     def _extend(self, stream: StreamRow, until_tick: int) -> None:
         """Make an endless stream up to a tick and know its manifest; a failure ends the stream alone."""
         try:
-            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick)
+            needed = self._needed_row(stream.id)
+            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
         except Exception as error:
             log.exception("stream %s cannot be extended", stream.name)
             self._endless.pop(stream.id, None)
             set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
         else:
             self._endless[stream.id] = stream, manifest
+
+    def _needed_row(self, stream_id: int) -> int:
+        """Give the first row that may be read again, by a repeated batch or for a slot's log."""
+        taken = taken_rows(self._before, stream_id)
+        return min(taken, rows_named(self._home.state).get(stream_id, taken))
 
     def _forget_dropped(self) -> None:
         live = {stream.id for stream in live_streams(self._control)}
@@ -154,13 +165,17 @@ class Preparer:
 
 def wanted_tick(progress: Progress, stream_id: int, manifest: Manifest) -> int | None:
     """Give the tick up to which an endless stream should be made now, None where enough is there."""
-    taken = int(progress.stats.get("rows", {}).get(str(stream_id), 0))
-    if int(manifest["rows"]) - taken > _ENOUGH_RECORDS:
+    if int(manifest["rows"]) - taken_rows(progress, stream_id) > _ENOUGH_RECORDS:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
     steps = int(progress.stats.get("steps", 0))
     until = int(clock or 0) + max(_AHEAD_STEPS, _AHEAD_BATCHES * steps)
     return until if manifest["last_tick"] is None or until > int(manifest["last_tick"]) else None
+
+
+def taken_rows(progress: Progress, stream_id: int) -> int:
+    """Give how many rows of a stream had been taken."""
+    return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
 
 
 def _finished(stream_id: int, manifest: Manifest) -> StreamStatus:

@@ -160,17 +160,19 @@ class Session:
 
         Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
         call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
-        `on_idle` is told the progress at each look. Raises `EngineDead`, `SourceError`.
+        `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
+        two calls it may be folded (`updates.keep`). Raises `EngineDead`, `SourceError`, `LogCutError`.
         """
         if self._reader is None or from_start:
             self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
-        for progress in self.link.watch():
-            yield from self._reader.poll(progress.batch)
-            if until is not None and progress.run_done >= until.seq:
-                self.link.check_streams()  # what failed may have done so since the last look
-                return
-            if on_idle is not None:
-                on_idle(progress)
+        with self._reader as reader:
+            for progress in self.link.watch():
+                yield from reader.poll(progress.batch)
+                if until is not None and progress.run_done >= until.seq:
+                    self.link.check_streams()  # what failed may have done so since the last look
+                    return
+                if on_idle is not None:
+                    on_idle(progress)
 
     def progress(self) -> Progress:
         """How far the engine has come; cheap enough to be asked all the time."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from stqsh.session.accuracy import AccuracyWatch
 from stqsh.session.catalogue import query_by_id
 from stqsh.session.changes import change_query
+from stqsh.session.leases import Lease
 from stqsh.session.link import Link
 from stqsh.session.records import Progress, QueryRow
 from stqsh.session.results import SnapshotMark, Updates
@@ -17,7 +18,7 @@ from stqsh.session.results import SnapshotMark, Updates
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stqsh.session.updates import Keep, UpdateLog
+    from stqsh.session.updates import Base, Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
 """Told the engine's progress at each poll, so that the terminal can show that it lives."""
@@ -39,7 +40,10 @@ class TailOptions:
 
 
 class UpdateReader:
-    """Reads the update log from batch `after` on; `keep` says which queries (all of them by default)."""
+    """Reads the update log from batch `after` on; `keep` says which queries (all of them by default).
+
+    As a context, it keeps what it has not read yet from being folded.
+    """
 
     def __init__(self, link: Link, after: int, keep: Keep | None = None) -> None:
         from stqsh.session.updates import UpdateLog
@@ -47,23 +51,44 @@ class UpdateReader:
         self._link = link
         self._log: UpdateLog = UpdateLog(link.home.updates, link.book.key_of)
         self._keep = keep
+        self._lease: Lease | None = None
         self.after = after
 
-    def poll(self, up_to: int) -> Iterator[Updates]:
-        """The updates of the batches up to `up_to` that have not been read yet, in order."""
-        from stqsh.session.updates import ordered
+    def __enter__(self) -> Self:
+        self._lease = Lease(self._link.home, self.after)
+        return self
 
-        for batch in self._log.batches(self.after, up_to):
-            tables = self._log.read_batch(batch, self._keep)
-            self.after = batch
-            if tables:
-                self._link.book.refresh()
-                book, lookups = self._link.book, self._link.lookups
-                for stream, table in ordered(tables, book.names):
-                    yield Updates(
-                        table, book.stream(stream), _Occurring(table, book.queries), lookups=lookups
-                    )
+    def __exit__(self, *_: object) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def poll(self, up_to: int) -> Iterator[Updates]:
+        """The updates of the batches up to `up_to` that have not been read yet, in order.
+
+        Raises `LogCutError` where some of them are no longer there; the next call goes on behind them.
+        """
+        from stqsh.session.ordering import ordered
+        from stqsh.session.updates import LogCutError
+
+        if 0 <= self.after < (base := self.base().batch):
+            self.after = base
+            raise LogCutError
+        for tables in self._log.read(self.after, up_to, self._keep):
+            self.after = tables[0].batch
+            self._link.book.refresh()
+            book, lookups = self._link.book, self._link.lookups
+            for stream, table in ordered(tables, book.names):
+                yield Updates(table, book.stream(stream), _Occurring(table, book.queries), lookups=lookups)
         self.after = max(self.after, up_to)
+        if self._lease is not None:
+            self._lease.advance(self.after)
+
+    def base(self) -> Base:
+        """How far the log is folded."""
+        from stqsh.session.updates import read_base
+
+        return read_base(self._link.home.updates)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
         """The answer of a query after a step, from the batches up to `up_to`."""
@@ -113,16 +138,27 @@ class Following:
     _closed: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
-        start = self.link.progress()
-        self._look()
-        reader = UpdateReader(self.link, -1, lambda ids: ids == self.query.id)
+        with UpdateReader(self.link, -1, lambda ids: ids == self.query.id) as reader:
+            start = self.link.progress()
+            self._look()
+            first = self._first_step(start, reader.base().step)
+            if self.options.from_step is None or first > 1:
+                yield from self._snapshot(reader, start, first - 1)
+            if first > start.step:
+                reader.after = start.batch
+            yield from self._live(reader, first)
+
+    def _first_step(self, start: Progress, folded: int) -> int:
+        """The first step whose updates are shown; those up to `folded` are not kept one by one."""
         asked = self.options.from_step
-        first = start.step + 1 if asked is None else min(max(asked, 1), start.step + 1)
-        if asked is None or first > 1:
-            yield from self._snapshot(reader, start, first - 1)
-        if first > start.step:
-            reader.after = start.batch
-        yield from self._live(reader, first)
+        if asked is None:
+            return start.step + 1
+        if asked <= folded and self.on_notice is not None:
+            self.on_notice(
+                f"{self.query.name}: updates up to step {folded} are kept as the answer that they made, "
+                "no longer one by one"
+            )
+        return min(max(asked, folded + 1), start.step + 1)
 
     @property
     def accuracy_text(self) -> str:

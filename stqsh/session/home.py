@@ -2,7 +2,8 @@
 
     <root>/<name>/
       control.db        control log, catalogue, progress (SQLite, WAL)
-      updates/          update log, one Arrow IPC file a batch
+      updates/          update log, one Arrow IPC file a batch, the oldest ones folded
+      readers/          how far clients have read of it
       answers/          answers to snapshots that went by way of the log
       checkpoint/       Spark's: how far the session has come
       state/            what slots keep: snapshots and logs (on a cluster, Spark's checkpoint has them)
@@ -63,6 +64,11 @@ class SessionHome:
         return self.path / "updates"
 
     @property
+    def readers(self) -> Path:
+        """The folder of the leases of clients that read the update log."""
+        return self.path / "readers"
+
+    @property
     def answers(self) -> Path:
         """The folder of answers to snapshots that went by way of the log."""
         return self.path / "answers"
@@ -71,6 +77,11 @@ class SessionHome:
     def checkpoint(self) -> Path:
         """The folder that Spark keeps its offsets and state in."""
         return self.path / "checkpoint"
+
+    @property
+    def state(self) -> Path:
+        """The folder in which slots keep their state where all runs on one machine."""
+        return self.path / "state"
 
     @property
     def engine_json(self) -> Path:

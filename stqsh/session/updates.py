@@ -4,22 +4,28 @@ Deliver writes `updates/%012d.arrow` under another name and renames it, so that 
 file or none and a repeated batch replaces its own file by the same. A step never spans two batches. Large
 payloads may lie in files of their own beside it (`stqsh.session.bulk`), which are in place before it is.
 Everything here works on whole columns; no row is touched in Python.
+
+What is older than the session keeps is folded (`stqsh.session.folding`) into the base, `base-%012d.arrow`,
+which holds the updates that make the answers after the batch of that number; `base` names it. The batches
+up to it are gone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.core.chunks import WHY, unpack, unpack_json
+from stqsh.errors import StqshError
 from stqsh.session.bulk import MARK, Bulk, reference_in
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
@@ -29,11 +35,60 @@ DISTANCE = "distance"
 REASONS = WHY
 """What the codes in the column `why` mean."""
 LOGGED_KINDS = ("clock", "rows", "updates")
+BASE = "base"
+"""The file that tells how far the log is folded, and after which step that was."""
 _NEAR = 64
 """Up to so many batch numbers are looked for by name; beyond, the folder is listed."""
 
 Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 """Says which query ids (int64 [n]) are wanted (bool [n])."""
+
+
+class LogCutError(StqshError):
+    """Updates that a reader has not seen yet are folded into the base, or were while it read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "updates that were not read in time are no longer kept one by one",
+            hint="SET updates.keep = '10 GB'; keeps more of them; TAIL begins with the answer as it stands",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
+
+    batch: int = -1
+    step: int = 0
+
+
+def read_base(updates: Path) -> Base:
+    """How far the log in a folder is folded."""
+    try:
+        return Base(*orjson.loads((updates / BASE).read_bytes()))
+    except FileNotFoundError:
+        return Base()
+
+
+def log_sizes(updates: Path) -> list[tuple[int, int]]:
+    """The batches that are not folded, in order, and the bytes that each takes with what lies beside it."""
+    sizes: dict[int, int] = {}
+    for entry in os.scandir(updates):
+        if entry.name[:12].isdigit():
+            number = int(entry.name[:12])
+            sizes[number] = sizes.get(number, 0) + entry.stat().st_size
+    folded = read_base(updates).batch
+    return sorted((number, size) for number, size in sizes.items() if number > folded)
+
+
+def base_bytes(updates: Path, base: Base) -> int:
+    """The bytes that a base takes."""
+    return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
+
+
+def base_file(updates: Path, batch: int) -> Path:
+    """The file of the base that stands for the batches up to one."""
+    return updates / f"base-{batch:012d}.arrow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +100,8 @@ class UpdateTable:
     table: pa.Table
 
 
-def write_batch(updates: Path, batch: int, chunks: pa.Table) -> bool:
-    """Write a batch's chunks that belong to the update log; `False` if it holds no updates.
+def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
+    """Write a batch's chunks that belong to the update log; the bytes that took, 0 if it holds no updates.
 
     `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
     kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
@@ -54,24 +109,32 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> bool:
     """
     kinds = chunks.column("kind")
     if pc.index(kinds, "updates").as_py() < 0:
-        return False
-    kept = _put_in_place(
+        return 0
+    kept, beside = _put_in_place(
         updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
     )
-    target = _file(updates, batch)
+    return beside + write_chunks(batch_file(updates, batch), kept)
+
+
+def write_chunks(target: Path, chunks: pa.Table) -> int:
+    """Write a file of chunks, whole or not at all; its bytes."""
     hidden = target.with_name(f".{target.name}.{os.getpid()}")
-    with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
-        writer.write_table(kept)
+    with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
+        writer.write_table(chunks)
+    size = hidden.stat().st_size
     hidden.replace(target)
-    return True
+    return size
 
 
-def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> pa.Table:
-    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`."""
+def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:
+    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
+
+    Returns the chunks, which refer to the new names, and the bytes of these files.
+    """
     column = chunks.column_names.index("payload")
     payloads = chunks.column(column)
     if not pc.any(pc.starts_with(payloads, pattern=MARK.decode())).as_py():
-        return chunks
+        return chunks, 0
     names: dict[str, str] = {}
     placed = []
     for payload in payloads.to_pylist():
@@ -87,7 +150,8 @@ def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> pa.Table:
             names[reference.file] = target
             (updates / reference.file).replace(updates / target)
         placed.append(replace(reference, file=names[reference.file], again=None).packed())
-    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type))
+    size = sum((updates / name).stat().st_size for name in names.values())
+    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type)), size
 
 
 class UpdateLog:
@@ -98,34 +162,50 @@ class UpdateLog:
         self._key_of = key_of
 
     def batches(self, after: int, up_to: int) -> list[int]:
-        """The batches in `(after, up_to]` that have updates, in order."""
+        """The batches in `(after, up_to]` that have updates, in order; the base is none of them."""
         if up_to - after <= _NEAR:
             near = range(max(after + 1, 0), up_to + 1)
-            return [batch for batch in near if _file(self._folder, batch).exists()]
+            return [batch for batch in near if batch_file(self._folder, batch).exists()]
         numbers = (int(entry.name[:12]) for entry in os.scandir(self._folder) if _is_batch(entry.name))
         return sorted(number for number in numbers if after < number <= up_to)
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
-        """For each batch in `(after, up_to]` with updates that `keep` wants: one table a stream."""
-        for batch in self.batches(after, up_to):
-            tables = self.read_batch(batch, keep)
+        """For each batch in `(after, up_to]` with updates that `keep` wants: one table a stream.
+
+        From the beginning (-1), those of the base come first, as of its batch.
+
+        Raises:
+            LogCutError: the log is folded beyond `after`, or was meanwhile: what came may not be all.
+        """
+        base = read_base(self._folder)
+        if 0 <= after < base.batch:
+            raise LogCutError
+        numbers = self.batches(max(after, base.batch), up_to)
+        for batch in [base.batch, *numbers] if after < base.batch else numbers:
+            tables = self._read(batch, base, keep)
             if tables:
                 yield tables
+        if read_base(self._folder).batch > max(after, base.batch):
+            raise LogCutError
 
-    def read_batch(self, batch: int, keep: Keep | None = None) -> list[UpdateTable]:
-        """The updates of one batch by stream, in the order of stream ids; empty where none is wanted."""
-        with pa.memory_map(str(_file(self._folder, batch))) as source:
-            chunks = pa.ipc.open_file(source).read_all()
+    def _read(self, batch: int, base: Base, keep: Keep | None) -> list[UpdateTable]:
+        file = base_file if batch == base.batch else batch_file
+        try:
+            chunks, streams = read_parts(file(self._folder, batch))
+        except FileNotFoundError:
+            if read_base(self._folder) == base:
+                raise
+            raise LogCutError from None
         at = _clock(chunks)
         decoded = (
             UpdateTable(batch, stream, table)
-            for stream, parts in sorted(_parts(chunks, Bulk(self._folder)).items())
+            for stream, parts in sorted(streams.items())
             if (table := _join(parts, at, self._key_of(stream), keep)) is not None
         )
         return list(decoded)
 
     def answer_at(self, query: int, step: int, up_to: int) -> pa.Table | None:
-        """The answer of a query after `step`: its log folded, from batches up to `up_to`.
+        """The answer of a query after `step`, beyond which the log is not folded, from batches up to `up_to`.
 
         The rows are those with which the members came in, columns as in `UpdateTable`, ordered by key;
         `None` where the log has nothing of the query.
@@ -140,31 +220,20 @@ class UpdateLog:
         return _fold(pa.concat_tables(pieces, promote_options="default"))
 
 
-def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
-    """Bring the tables of one batch into the order of language.md section 6.
-
-    By step, query name, `-` before `+`, key (integers by value, strings by code point). Gives
-    (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the
-    order over all streams. `names` has the name of each query that occurs.
-    """
-    steps, ranks = _dense(tables, "step"), _name_ranks(tables, names)
-    sorted_tables, classes = [], []
-    for table, step, rank in zip(tables, steps, ranks, strict=True):
-        plus = table.table.column("op").to_numpy() > 0
-        group = (step * (len(names) + 1) + rank) * 2 + plus
-        query = table.table.column("query").to_numpy()
-        order = np.lexsort((query, _key_ranks(table.table.column("key")), group))
-        sorted_tables.append((table.stream_id, table.table.take(order)))
-        classes.append(group[order])
-    return sorted_tables if len(tables) == 1 else _interleave(sorted_tables, classes)
-
-
-def _file(folder: Path, batch: int) -> Path:
+def batch_file(folder: Path, batch: int) -> Path:
+    """The file of a batch."""
     return folder / f"{batch:012d}.arrow"
 
 
 def _is_batch(name: str) -> bool:
     return name.endswith(".arrow") and name[:12].isdigit()
+
+
+def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[Part]]]:
+    """The chunks in a file of the log, and the parts of each stream, by its id, in their order."""
+    with pa.memory_map(str(file)) as source:
+        chunks = pa.ipc.open_file(source).read_all()
+    return chunks, _parts(chunks, Bulk(file.parent))
 
 
 def _clock(chunks: pa.Table) -> tuple[int, int]:
@@ -175,35 +244,35 @@ def _clock(chunks: pa.Table) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class _Part:
+class Part:
     """One slot's rows of a stream and the updates that point into them."""
 
     rows: pa.RecordBatch | None = None
     updates: pa.RecordBatch | None = None
 
 
-def _parts(chunks: pa.Table, bulk: Bulk) -> dict[int, list[_Part]]:
+def _parts(chunks: pa.Table, bulk: Bulk) -> dict[int, list[Part]]:
     """The parts of each stream, in the order of (part, slot); `payload`s are decoded without a copy."""
-    found: dict[tuple[int, int, int], _Part] = {}
+    found: dict[tuple[int, int, int], Part] = {}
     columns = (chunks.column(name).to_pylist() for name in ("stream", "part", "slot", "kind"))
     for stream, part, slot, kind, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
-            setattr(found.setdefault((stream, part, slot), _Part()), kind, unpack(bulk.payload(payload)))
-    streams: dict[int, list[_Part]] = {}
+            setattr(found.setdefault((stream, part, slot), Part()), kind, unpack(bulk.payload(payload)))
+    streams: dict[int, list[Part]] = {}
     for (stream, _, _), piece in sorted(found.items()):
         if piece.updates is not None:
             streams.setdefault(stream, []).append(piece)
     return streams
 
 
-def _join(parts: list[_Part], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join(parts: list[Part], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
     """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, at, key, keep)) is not None]
     # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
-def _join_part(part: _Part, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join_part(part: Part, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
     updates, rows = part.updates, part.rows
     if updates is None or rows is None:
         return None
@@ -232,12 +301,12 @@ def _fold(log: pa.Table) -> pa.Table:
 
 def last_of_each_key(log: pa.Table) -> pa.Table:
     """The last of one query's updates for each key, ordered by key; in a step `-` comes before `+`."""
-    keys = _key_ranks(log.column("key"))
+    keys = key_ranks(log.column("key"))
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys))
     return log.take(order[np.flatnonzero(np.diff(keys[order], append=-1))])
 
 
-def _key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
+def key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     """Ranks that order keys: integers by value, strings by code point (int64 [n], never negative)."""
     encoded = pa.concat_arrays(keys.chunks or [pa.array([], keys.type)]).dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
@@ -245,36 +314,3 @@ def _key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
     ranks: NDArray[np.int64] = rank[encoded.indices.to_numpy()]
     return ranks
-
-
-def _dense(tables: Sequence[UpdateTable], column: str) -> list[NDArray[np.int64]]:
-    """A column's values as dense ranks that are common to all tables."""
-    values = [table.table.column(column).to_numpy() for table in tables]
-    distinct = np.unique(np.concatenate(values)) if values else np.empty(0, np.int64)
-    return [np.searchsorted(distinct, value) for value in values]
-
-
-def _name_ranks(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[NDArray[np.int64]]:
-    """The rank of each update's query name among the names (code points; equal names rank alike)."""
-    ids = np.unique(np.concatenate([table.table.column("query").to_numpy() for table in tables]))
-    present = [names[int(query)] for query in ids]
-    rank_of = {name: rank for rank, name in enumerate(sorted(set(present)))}
-    ranks = np.array([rank_of[name] for name in present], np.int64)
-    return [ranks[np.searchsorted(ids, table.table.column("query").to_numpy())] for table in tables]
-
-
-def _interleave(
-    tables: list[tuple[int, pa.Table]], classes: list[NDArray[np.int64]]
-) -> list[tuple[int, pa.Table]]:
-    """Merge sorted tables by their classes (step, name, op) into runs of rows of one stream."""
-    source = np.repeat(np.arange(len(tables)), [len(group) for group in classes])
-    merged = source[np.argsort(np.concatenate(classes), kind="stable")]
-    edges = np.flatnonzero(np.diff(merged, prepend=-1))
-    taken = [0] * len(tables)
-    runs = []
-    for start, stop in zip(edges, [*edges[1:], len(merged)], strict=True):
-        which, length = int(merged[start]), int(stop - start)
-        stream, table = tables[which]
-        runs.append((stream, table.slice(taken[which], length)))
-        taken[which] += length
-    return runs

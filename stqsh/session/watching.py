@@ -58,7 +58,7 @@ class Watching:
 
         Raises `EngineDead`, `SourceError`.
         """
-        folds, worth = [_Fold(query) for query in self.queries], {}
+        folds, worth = self._begun(), {}
         after, looked = -1, float("-inf")
         for progress in self.link.watch():
             is_due = time.monotonic() - looked >= LOOK_EVERY_S
@@ -67,15 +67,28 @@ class Watching:
             rows = [query_by_id(self.link.db, query.id) for query in self.queries]
             if is_due:
                 looked, worth = time.monotonic(), accuracies(self.link, rows)
-            self._read(folds, after, progress.batch)
+            folds = self._read(folds, after, progress.batch)
             after = max(after, progress.batch)
             texts = [worth[query.id].text() for query in rows]
             yield progress, tuple(map(self._standing, folds, rows, texts))
 
-    def _read(self, folds: list[_Fold], after: int, up_to: int) -> None:
-        """Take in the batches after one, up to another."""
-        if up_to <= after:
-            return
+    def _begun(self) -> list[_Fold]:
+        return [_Fold(query) for query in self.queries]
+
+    def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
+        """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
+        from stqsh.session.updates import LogCutError
+
+        while up_to > after:
+            try:
+                self._take(folds, after, up_to)
+            except LogCutError:
+                folds, after = self._begun(), -1
+            else:
+                break
+        return folds
+
+    def _take(self, folds: list[_Fold], after: int, up_to: int) -> None:
         import numpy as np
 
         from stqsh.session.updates import UpdateLog

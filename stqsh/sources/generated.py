@@ -14,7 +14,7 @@ from stqsh.errors import OptionError, SourceError
 from stqsh.sources.layout import Layout, near
 from stqsh.sources.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.network import Generator, Options
-from stqsh.sources.store import DEAD_LETTERS, joined, segment_name, write_segment
+from stqsh.sources.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
 
 GENERATORS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"network": Generator}
 
@@ -74,19 +74,35 @@ def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
     return manifest
 
 
-def extend(spec: Mapping[str, Any], directory: Path, until_tick: int) -> dict[str, Any]:
+def extend(
+    spec: Mapping[str, Any], directory: Path, until_tick: int, needed_row: int = 0
+) -> dict[str, Any]:
     """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
 
+    needed_row: segments wholly before this row are deleted, which nobody will read again.
     To be called by one process at a time; a call that was cut off is made good by the next.
     """
     manifest = read_manifest(directory)
     if manifest is None:
         raise SourceError(f"no replay store in {directory}")
+    manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
         return manifest.to_json()
     with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as state:
         generator = generator_of(spec).restored(dict(state))
     return _generate(generator, directory, manifest, until_tick).to_json()
+
+
+def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:
+    """Delete the segments before a row: first no reader is told of them any more, then they go."""
+    kept = manifest.without(needed_row)
+    if kept is not manifest:
+        write_manifest(directory, kept)
+        gone = range(manifest.gone_segments, kept.gone_segments)
+        for path in (directory / segment_name(number) for number in gone):
+            path.unlink(missing_ok=True)
+            ticks_path(path).unlink(missing_ok=True)
+    return kept
 
 
 def _generate(generator: Generator, directory: Path, manifest: Manifest, until_tick: int) -> Manifest:
@@ -111,7 +127,7 @@ def _piece(
         batches.append(batch)
     manifest = replace(manifest, complete=generator.ended, generated=generator.step)
     if rows:
-        path = directory / segment_name(len(manifest.segments))
+        path = directory / segment_name(manifest.gone_segments + len(manifest.segments))
         segment = write_segment(path, joined(batches), manifest.rows)
         manifest = replace(manifest, segments=(*manifest.segments, segment))
     if publish:

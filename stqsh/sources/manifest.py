@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ class Manifest:
     dead: int = 0
     #: Where a generator stands: that many ticks are done. Not used by files.
     generated: int = 0
+    #: Of a stream without an end: what was taken long ago is gone, so many segments and rows, ...
+    gone_segments: int = 0
+    gone_rows: int = 0
+    #: ... which began with this tick.
+    began_tick: int | None = None
     #: Of an event stream: how many records were left out as duplicates, ...
     duplicates: int = 0
     #: ... x1, y1, x2, y2 of where most records lie, and places (x, y) of some of them, at even distances.
@@ -39,14 +44,37 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Count the rows of all segments."""
-        return sum(segment.rows for segment in self.segments)
+        """Count the rows of all segments, those that are gone with them."""
+        return self.gone_rows + sum(segment.rows for segment in self.segments)
+
+    @property
+    def first_tick(self) -> int | None:
+        """Give the tick of the first row ever; None while there has been none."""
+        if self.began_tick is not None:
+            return self.began_tick
+        return self.segments[0].first_tick if self.segments else None
+
+    def without(self, row: int) -> Manifest:
+        """Give what is listed once the segments wholly before a row are gone; the last one stays."""
+        kept, gone = list(self.segments), self.gone_rows
+        while len(kept) > 1 and gone + kept[0].rows <= row:
+            gone += kept.pop(0).rows
+        if len(kept) == len(self.segments):
+            return self
+        count = self.gone_segments + len(self.segments) - len(kept)
+        return replace(
+            self,
+            segments=tuple(kept),
+            gone_segments=count,
+            gone_rows=gone,
+            began_tick=self.first_tick,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the JSON object of manifest.json."""
         ends = {
             "rows": self.rows,
-            "first_tick": self.segments[0].first_tick if self.segments else None,
+            "first_tick": self.first_tick,
             "last_tick": self.segments[-1].last_tick if self.segments else None,
         }
         return ends | asdict(self)
@@ -60,6 +88,9 @@ class Manifest:
             value["complete"],
             value["dead"],
             value["generated"],
+            value.get("gone_segments", 0),
+            value.get("gone_rows", 0),
+            value.get("began_tick"),
             value.get("duplicates", 0),
             tuple(value["bounds"]) if value.get("bounds") else None,
             tuple((x, y) for x, y in value.get("sample", ())),

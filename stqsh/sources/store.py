@@ -3,7 +3,8 @@
 A directory holds `manifest.json` and segments that are only ever appended. A segment `seg-000000.arrow` is an
 Arrow IPC file with one record batch: the declared columns and `_tick` int64, non-decreasing over the whole
 store. Beside it stands `seg-000000.ticks.npy`, int64 (m, 2): a tick and how many rows of the whole store have
-been seen after it. The manifest is replaced in one go, so a reader sees whole segments or none. The store of
+been seen after it. The manifest is replaced in one go, so a reader sees whole segments or none. The first
+segments of a stream without an end go once nobody needs them any more; rows keep their numbers. The store of
 an event stream also tells where its records lie, for routing: bounds, and a sample of their places.
 """
 
@@ -123,14 +124,14 @@ class ReplayStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._open: OrderedDict[int, tuple[pa.RecordBatch, NDArray[np.int64]]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[pa.RecordBatch, NDArray[np.int64]]] = OrderedDict()
         self._stamp: tuple[int, int] | None = None
         self._load()
 
     @property
     def rows(self) -> int:
-        """Count the rows that are there by now."""
-        return self._ends[-1] if self._ends else 0
+        """Count the rows that have come by now."""
+        return self._manifest.rows
 
     @property
     def row_bytes(self) -> float:
@@ -140,7 +141,7 @@ class ReplayStore:
     @property
     def first_tick(self) -> int:
         """Give the tick of the first row; 0 while there is none."""
-        return self._manifest.segments[0].first_tick if self.rows else 0
+        return self._manifest.first_tick or 0
 
     @property
     def last_tick(self) -> int:
@@ -171,23 +172,29 @@ class ReplayStore:
         """Count the rows whose `_tick` is at most `tick`."""
         segment = bisect_right(self._first_ticks, tick) - 1
         if segment < 0:
-            return 0
+            return self._manifest.gone_rows
         index = self._segment(segment)[1]
         at = int(np.searchsorted(index[:, 0], tick, side="right"))
         return int(index[at - 1, 1])
 
     def tick_of_row(self, row: int) -> int:
-        """Give the `_tick` of a row, 0 <= row < rows."""
-        if not 0 <= row < self.rows:
-            raise IndexError(f"row {row} of {self.rows}")
+        """Give the `_tick` of a row, 0 <= row < rows, that is not gone."""
+        if not self._manifest.gone_rows <= row < self.rows:
+            raise IndexError(f"row {row} of {self._manifest.gone_rows} to {self.rows}")
         index = self._segment(bisect_right(self._ends, row))[1]
         return int(index[np.searchsorted(index[:, 1], row, side="right"), 0])
 
     def read(self, start: int, stop: int) -> pa.RecordBatch:
-        """Give the rows start <= row < stop: declared columns and `_tick`; no copy within one segment."""
+        """Give the rows start <= row < stop: declared columns and `_tick`; no copy within one segment.
+
+        Raises:
+            IndexError: some of them are gone.
+        """
         stop = min(stop, self.rows)
         if start >= stop:
             return self._empty()
+        if start < self._manifest.gone_rows:
+            raise IndexError(f"rows from {start} on; those before {self._manifest.gone_rows} are gone")
         pieces = []
         for number in range(bisect_right(self._ends, start), bisect_left(self._ends, stop) + 1):
             before = self._ends[number] - self._manifest.segments[number].rows
@@ -213,7 +220,8 @@ class ReplayStore:
         if manifest is None:
             raise FileNotFoundError(self._directory / MANIFEST)
         self._manifest = manifest
-        self._ends = list(np.cumsum([segment.rows for segment in manifest.segments], dtype=np.int64).tolist())
+        sizes = [segment.rows for segment in manifest.segments]
+        self._ends = list((np.cumsum(sizes, dtype=np.int64) + manifest.gone_rows).tolist())
         self._first_ticks = [segment.first_tick for segment in manifest.segments]
         self._row_bytes = 0.0
         if manifest.segments:
@@ -222,16 +230,17 @@ class ReplayStore:
 
     def _segment(self, number: int) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
         """Map a segment: its rows and its index (m, 2)."""
-        if number in self._open:
-            self._open.move_to_end(number)
-            return self._open[number]
-        path = self._directory / self._manifest.segments[number].file
+        name = self._manifest.segments[number].file
+        if name in self._open:
+            self._open.move_to_end(name)
+            return self._open[name]
+        path = self._directory / name
         with pa.memory_map(str(path)) as mapped:
             batch = pa.ipc.open_file(mapped).get_batch(0)
-        self._open[number] = batch, np.load(ticks_path(path), mmap_mode="r")
+        self._open[name] = batch, np.load(ticks_path(path), mmap_mode="r")
         if len(self._open) > _OPEN_SEGMENTS:
             self._open.popitem(last=False)
-        return self._open[number]
+        return self._open[name]
 
 
 def open_store(directory: Path | str) -> ReplayStore:

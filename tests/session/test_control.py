@@ -143,14 +143,16 @@ def test_a_home_of_an_older_layout_is_brought_up(tmp_path):
     ControlDb(tmp_path)
 
 
-def test_a_file_that_somebody_holds_is_said_with_what_to_do(db, tmp_path, monkeypatch):
+def test_a_file_that_somebody_holds_is_said_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(control_module, "BUSY_TIMEOUT_S", 0.05)
+    db = ControlDb(tmp_path)
     with sqlite3.connect(tmp_path / "control.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(HomeError, match="database is locked") as caught, db.transaction():
             pass
         assert "another program has held it" in caught.value.hint
     other.close()
+    db.close()
 
 
 def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):

@@ -8,11 +8,14 @@ from stqsh.session import changes
 from stqsh.session.catalogue import find_query
 from stqsh.session.control import append
 from stqsh.session.delivery import BatchEffects, set_stream_status
+from stqsh.session.folding import fold_log
 from stqsh.session.following import Following, TailOptions, UpdateReader
+from stqsh.session.leases import all_read
 from stqsh.session.process import ensure_engine, stop_engine
 from stqsh.session.records import StreamStatus
 from stqsh.session.results import SnapshotMark
 from stqsh.session.running import Running
+from stqsh.session.updates import LogCutError
 
 
 def shown(items):
@@ -50,6 +53,40 @@ def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
     rows = shown(Following(query, TailOptions(from_step=2), link))
     assert rows == [("begin", 1), (1, "+", "a"), ("end", 1), (2, "+", "b"), (3, "+", "c")]
+
+
+def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):
+    deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
+    deliver((2, query.id, -1, 1, ("a", 0.0)))
+    deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
+    fold_log(link.home.updates, 1, link.book.key_of, lambda batch: all_read(link.home, batch))
+    told = []
+    tail = Following(query, TailOptions(from_step=0), link, on_notice=told.append)
+    assert shown(tail) == [("begin", 2), (2, "+", "b"), ("end", 2), (3, "+", "c")]
+    assert told == ["q: updates up to step 2 are kept as the answer that they made, no longer one by one"]
+    assert shown(Following(query, TailOptions(from_step=3), link))[-1] == (3, "+", "c")
+
+
+def test_the_log_is_not_folded_under_a_reader(link, deliver, query):
+    for step in range(1, 4):
+        deliver((step, query.id, 1, 0, (f"{step}", 0.0)))
+
+    def fold():
+        return fold_log(
+            link.home.updates, 1, link.book.key_of, lambda batch: all_read(link.home, batch)
+        ).batch
+
+    reader = UpdateReader(link, -1)
+    with reader:
+        (first, *_) = reader.poll(0)
+        assert first.table.num_rows == 1 and fold() == -1
+        assert sum(updates.table.num_rows for updates in reader.poll(2)) == 2
+    assert fold() == 1
+    assert [updates.table.num_rows for updates in UpdateReader(link, 1).poll(2)] == [1]
+    late = UpdateReader(link, 0)
+    with pytest.raises(LogCutError, match="no longer kept"):
+        list(late.poll(2))
+    assert [updates.table["key"].to_pylist() for updates in late.poll(2)] == [["3"]]
 
 
 def test_only_and_limit(link, deliver, query):

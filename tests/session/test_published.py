@@ -134,7 +134,7 @@ def test_readers_without_end_do_not_keep_a_writer_out(tmp_path, slots):
         for step in range(2, 7):
             for slot in range(2):
                 slots.step(slot, step)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60
     finally:
         stop.set()
         for thread in readers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 from stqsh.errors import EngineDead
 from stqsh.session import changes
+from stqsh.session.folding import fold_log
+from stqsh.session.maps.members import Members
 from stqsh.session.updates import last_of_each_key
 from stqsh.session.watching import Watching, folded
 
@@ -43,6 +47,21 @@ def test_a_long_log_is_read_from_its_beginning(link, deliver, query):
         deliver((step, query.id, 1, 0, (f"k{step:02}", 0.0)))
     (standing,) = latest(Watching((query,), link), 79)
     assert keys(standing) == [f"k{step:02}" for step in range(1, 80)]
+
+
+def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(link, deliver, query):
+    watching, members = Watching((query,), link), Members(link, query.stream_id)
+    looks = watching.standings()
+    deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
+    assert keys(next(looks)[1][0]) == ["a", "b"]
+    members.advance(0)
+    deliver((2, query.id, -1, 1, ("a", 0.0)))
+    deliver((3, query.id, 1, 0, ("c", 0.0)))
+    fold_log(link.home.updates, 1, link.book.key_of, lambda batch: nullcontext(True))
+    assert keys(next(looks)[1][0]) == ["b", "c"]
+    members.advance(2)
+    assert sorted(members.keys(query.id).to_pylist()) == ["b", "c"]
+    assert keys(latest(Watching((query,), link), 3)[0]) == ["b", "c"]
 
 
 def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):

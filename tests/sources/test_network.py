@@ -187,6 +187,25 @@ def test_an_extension_that_was_cut_off_is_made_good(tmp_path, monkeypatch) -> No
     assert stores[0].read(0, stores[0].rows).equals(stores[1].read(0, stores[1].rows))
 
 
+def test_what_is_needed_no_more_is_deleted_and_the_rest_is_as_it_would_be(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("stqsh.sources.generated._SEGMENT_ROWS", 1000)
+    for name in ("whole", "part"):
+        prepare(spec(), tmp_path / name, report=silent)
+    tick, row = open_store(tmp_path / "whole").last_tick, 0
+    for _ in range(3):
+        tick += 400
+        extend(spec(), tmp_path / "whole", tick)
+        extend(spec(), tmp_path / "part", tick, needed_row=row)
+        row = open_store(tmp_path / "part").rows - 1500
+    whole, part = (open_store(tmp_path / name) for name in ("whole", "part"))
+    gone = part.manifest.gone_rows
+    assert gone > 20_000 and (part.rows, part.first_tick) == (whole.rows, whole.first_tick)
+    assert part.read(gone, part.rows).equals(whole.read(gone, whole.rows))
+    files = {path.name for path in (tmp_path / "part").glob("seg-*.arrow")}
+    assert files == {segment.file for segment in part.manifest.segments}
+    assert len(list((tmp_path / "part").glob("seg-*.npy"))) == len(files)
+
+
 def test_a_store_with_an_end_is_made_at_once(tmp_path) -> None:
     manifest = prepare(spec(duration=60 * SECOND, tick_us=10 * SECOND), tmp_path, report=silent)
     assert manifest["complete"] and manifest["rows"] == 50 * 60

@@ -92,3 +92,35 @@ def test_rows_out_of_range_are_refused(tmp_path: Path) -> None:
     StoreWriter(tmp_path, COLUMNS).publish()
     with pytest.raises(IndexError):
         open_store(tmp_path).tick_of_row(0)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.lists(st.integers(-1, 40), max_size=3))
+def test_rows_keep_their_numbers_when_the_first_segments_go(tmp_path_factory, sizes, needed) -> None:
+    directory: Path = tmp_path_factory.mktemp("store")
+    StoreWriter(directory, COLUMNS).publish(complete=False)
+    manifest = read_manifest(directory)
+    assert manifest is not None
+    ticks = [number // 2 for number in range(sum(sizes))]
+    for number, size in enumerate(sizes):
+        some = batch(ticks[manifest.rows : manifest.rows + size], manifest.rows)
+        segment = write_segment(directory / f"seg-{number:06d}.arrow", some, manifest.rows)
+        manifest = replace(manifest, segments=(*manifest.segments, segment))
+    write_manifest(directory, manifest)
+    whole = open_store(directory).read(0, len(ticks))
+    for row in sorted(needed):
+        manifest = manifest.without(row)
+        write_manifest(directory, manifest)
+        store, gone = open_store(directory), manifest.gone_rows
+        assert gone <= max(0, row) and gone < len(ticks)
+        assert not manifest.segments[0].rows + gone <= min(row, len(ticks) - sizes[-1])
+        assert (store.rows, store.first_tick, store.last_tick) == (len(ticks), 0, ticks[-1])
+        assert store.read(gone, len(ticks)).equals(whole.slice(gone))
+        for at in range(gone, len(ticks)):
+            assert store.tick_of_row(at) == ticks[at]
+            assert store.rows_until(ticks[at]) == sum(tick <= ticks[at] for tick in ticks)
+        if gone:
+            with pytest.raises(IndexError, match="are gone"):
+                store.read(gone - 1, len(ticks))
+            with pytest.raises(IndexError):
+                store.tick_of_row(gone - 1)

@@ -26,7 +26,7 @@ def measure(case: Case, folder: Path, say: Say) -> Outcome:
     """Fill, register, measure; then read all updates back from the log."""
     file = folder / "reports.parquet"
     case.write(file)
-    with stqsh.connect(temporary=True, autoplay=False) as session:
+    with stqsh.connect(temporary=True, autoplay=False) as session, UpdateReader(session.link, -1) as reader:
         execute(session, _CREATE.format(file=file))
         say(f"stqsh: taking {case.objects:,} objects and {case.queries:,} queries in")
         run(session, case.fill - 1)
@@ -37,7 +37,7 @@ def measure(case: Case, folder: Path, say: Say) -> Outcome:
         _, rates = paced(session, case.steps, case.per_step)
         found = meter.per_million(case.steps * case.per_step).values()
         parts = [seconds for seconds in found if seconds is not None]
-        return Outcome(_sent(session), rates, sum(parts) if parts else None)
+        return Outcome(_sent(session, reader), rates, sum(parts) if parts else None)
 
 
 def _register(session: Session, case: Case) -> None:
@@ -47,10 +47,10 @@ def _register(session: Session, case: Case) -> None:
     bulk.register(session, [bound | {"region": region} for region in regions], 0)
 
 
-def _sent(session: Session) -> Updates:
+def _sent(session: Session, reader: UpdateReader) -> Updates:
     """All updates of the session, with the numbers of the queries in the place of their ids."""
     found = [NONE]
-    for sent in UpdateReader(session.link, -1).poll(session.progress().batch):
+    for sent in reader.poll(session.progress().batch):
         names = session.link.book.names
         numbers = np.zeros(max(names) + 1, np.int64)
         numbers[list(names)] = [-1 if name == bulk.PATTERN else int(name[1:]) for name in names.values()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.session.link import Link
-from stqsh.session.updates import UpdateLog
+from stqsh.session.updates import LogCutError, UpdateLog
 
 _COLUMNS = ["step", "query", "op", "key"]
 _FOLD_AT = 200_000
@@ -27,16 +27,22 @@ class Members:
         self._state: pa.Table | None = None
 
     def advance(self, up_to: int) -> None:
-        """Take in the batches up to a number."""
+        """Take in the batches up to a number; from the beginning if the log was folded beyond them."""
+        while self._after < up_to:
+            try:
+                self._take(up_to)
+            except LogCutError:
+                self._after, self._state = -1, None
+
+    def _take(self, up_to: int) -> None:
         pieces: list[pa.Table] = []
-        for batch in self._log.batches(self._after, up_to):
-            for part in self._log.read_batch(batch, self._is_mine):
-                pieces.append(part.table.select(_COLUMNS))
+        for tables in self._log.read(self._after, up_to, self._is_mine):
+            pieces += [part.table.select(_COLUMNS) for part in tables]
             if sum(piece.num_rows for piece in pieces) > _FOLD_AT:
                 self._state, pieces = _folded(self._state, pieces), []
         if pieces:
             self._state = _folded(self._state, pieces)
-        self._after = max(self._after, up_to)
+        self._after = up_to
 
     def keys(self, query: int) -> pa.Array[Any] | None:
         """The keys in a query's answer; None where it never had any."""

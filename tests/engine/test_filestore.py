@@ -1,0 +1,53 @@
+"""A slot's files: what the head tells of the replay stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stqsh.core.chunks import Chunk
+from stqsh.engine.filestore import FileStore, rows_named
+from stqsh.engine.persist import Meta
+from stqsh.session.bulk import Reference
+
+
+def named(stream: int, start: int) -> Chunk:
+    """A chunk of a log that names rows from `start` on."""
+    payload = Reference("", 0, 0, {"slice": [stream, start, start + 10, 1, []]}).packed()
+    return Chunk(0, stream, "records", 1, 1, 1, 10, payload)
+
+
+def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> None:
+    store = FileStore(folder, number)
+    meta = Meta(version=store.read_meta().version + 1)
+    if snapshot:
+        store.replace(meta.version, [b"arrays"])
+    else:
+        store.append(meta.version, list(chunks))
+    store.write_meta(meta)
+
+
+def test_rows_are_named_until_no_state_has_a_log_with_them(tmp_path: Path) -> None:
+    assert rows_named(tmp_path) == {}
+    slot = tmp_path / "evaluate-0"
+    batch(slot, 0, named(3, 50), named(3, 40), Chunk(0, 3, "commands", 0, 1, 1, 1, b"{}"))
+    batch(slot, 1, named(3, 60), named(4, 7))
+    assert rows_named(tmp_path) == {3: 40, 4: 7}
+    batch(slot, 2, snapshot=True)
+    assert rows_named(tmp_path) == {3: 40, 4: 7}, "the batch before may be where the slot goes on"
+    batch(slot, 3, named(3, 80))
+    assert rows_named(tmp_path) == {3: 80}
+
+
+def test_a_repeated_batch_names_what_the_one_before_it_named(tmp_path: Path) -> None:
+    slot = tmp_path / "evaluate-0"
+    batch(slot, 0, named(3, 10))
+    batch(slot, 1, snapshot=True)
+    batch(slot, 1, named(3, 20))
+    batch(slot, 2, named(3, 30))
+    assert rows_named(tmp_path) == {3: 10}
+
+
+def test_the_slot_that_is_farthest_behind_counts(tmp_path: Path) -> None:
+    for number, start in enumerate((30, 20, 25)):
+        batch(tmp_path / f"evaluate-{number}", 0, named(3, start))
+    assert rows_named(tmp_path) == {3: 20}

@@ -1,0 +1,92 @@
+"""The update log stays as small as it is to be, and nobody who reads it loses anything."""
+
+import time
+
+import pytest
+
+from stqsh.engine import retention
+from stqsh.engine.retention import Retention
+from stqsh.session.leases import Lease
+from stqsh.session.updates import Base, UpdateLog, log_sizes, read_base, write_batch
+from tests.session.logs import batch_table, part
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    monkeypatch.setattr(retention, "_LOOK_EVERY_S", 0.0)
+
+
+@pytest.fixture
+def kept(link):
+    """A retention of 20 batches' bytes; a call delivers the next batch, in which an object comes or goes."""
+    size = _deliver(link, 0)
+    keeper = Retention(link.home, lambda: 20 * size)
+    numbers = iter(range(1, 10_000))
+
+    def deliver(times=1):
+        for _ in range(times):
+            number = next(numbers)
+            keeper.delivered(number, _deliver(link, number))
+        return number
+
+    deliver.keeper = keeper
+    yield deliver
+    keeper.stop()
+
+
+def _deliver(link, number):
+    step, comes = number + 1, number % 2 == 0
+    update = (step, 7, 1 if comes else -1, int(not comes), ("a", float(step)))
+    return write_batch(link.home.updates, number, batch_table(step, step, part([update])))
+
+
+def folded(link, wanted=0):
+    """Wait until the log is folded beyond a batch."""
+    until = time.monotonic() + 120
+    while read_base(link.home.updates).batch <= wanted:
+        assert time.monotonic() < until, "nothing was folded"
+        time.sleep(0.05)
+    return read_base(link.home.updates)
+
+
+def test_all_but_half_of_what_is_kept_is_folded(link, stream, kept):
+    kept(times=18)
+    assert read_base(link.home.updates) == Base()
+    last = kept(times=5)
+    base = folded(link)
+    assert 8 <= last - base.batch <= 13
+    kept.keeper.stop()
+    assert [number for number, _ in log_sizes(link.home.updates)] == list(range(base.batch + 1, last + 1))
+    answer = UpdateLog(link.home.updates, link.book.key_of).answer_at(7, last + 1, last)
+    assert answer.num_rows == (last + 1) % 2
+
+
+def test_it_goes_on_as_the_log_grows_and_after_a_restart(link, stream, kept):
+    kept(times=24)
+    first = folded(link).batch
+    kept.keeper.stop()
+    kept(times=24)
+    second = folded(link, first).batch
+    kept.keeper.stop()
+    keeper = Retention(link.home, lambda: 1)
+    keeper.delivered(0, 0)
+    assert folded(link, second).batch > second
+    keeper.stop()
+
+
+def test_what_a_reader_has_not_read_is_kept(link, stream, kept):
+    lease = Lease(link.home, 4)
+    kept(times=60)
+    assert folded(link).batch <= 4
+    kept.keeper.stop()
+    log = UpdateLog(link.home.updates, link.book.key_of)
+    assert [tables[0].batch for tables in log.read(4, 60)] == list(range(5, 61))
+    lease.release()
+    kept()
+    assert folded(link, 4).batch > 40
+
+
+def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch):
+    monkeypatch.setattr(retention, "MOST_BATCHES", 10)
+    kept(times=12)
+    assert folded(link).batch >= 5
