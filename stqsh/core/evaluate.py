@@ -289,8 +289,7 @@ def _check(commands: Commands, timing: Timing) -> None:
 
 def _know_focals(focal: ObjectTable, commands: Commands) -> None:
     """Give every focal object of a new query its place in the table, before versions are numbered."""
-    regions = [spec["region"] for spec in commands.registered.patterns]
-    focal.intern(pa.array([region["focal"] for region in regions if "focal" in region], focal.key_type))
+    focal.intern(commands.registered.moving(focal.key_type)[1])
 
 
 def _seeds_apart(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stqsh.engine.ledger import CLOCK_KINDS, COMMANDS, DEFINITIONS, Key, Ledger, focal_key
+from stqsh.engine.ledger import CLOCK_KINDS, COMMANDS, DEFINITIONS, REGISTERS, Key, Ledger, focal_keys_of
 from stqsh.engine.offset import Offset
 from stqsh.session.control import ControlDb, read_log
 from stqsh.session.records import LogRow, Spec
@@ -127,12 +127,12 @@ class Backlog:
 
     def _new_focal(self) -> list[tuple[int, int, Key]]:
         """List (log number, stream id, key) of waiting queries whose focal object is not yet broadcast."""
-        queries = (row for row in self.pending if row.kind == "register")
-        keyed = ((row.seq, row.spec["stream_id"], focal_key(row.spec)) for row in queries)
         return [
-            (seq, stream, key)
-            for seq, stream, key in keyed
-            if key is not None and not self.ledger.broadcasts(stream, key)
+            (row.seq, row.spec["stream_id"], key)
+            for row in self.pending
+            if row.kind in REGISTERS
+            for key in focal_keys_of(row)
+            if not self.ledger.broadcasts(row.spec["stream_id"], key)
         ]
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.chunks import pack_json, unpack
@@ -34,11 +35,21 @@ _OPERATIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """New queries of one pattern: ids int64 (n,), and what differs in their regions, float64 (n,) each."""
+    """New queries of one pattern: ids int64 (n,), and what differs in their regions.
+
+    numbers: float64 (n,) each. focals: the keys of their focal objects, None where the pattern says it.
+    """
 
     pattern: Spec
     ids: NDArray[np.int64]
     numbers: dict[str, NDArray[np.float64]]
+    focals: pa.Array[Any] | None = None
+
+    def those(self, rows: NDArray[np.bool_]) -> Alike:
+        """Some of them, by a mask."""
+        numbers = {name: values[rows] for name, values in self.numbers.items()}
+        focals = None if self.focals is None else self.focals.filter(pa.array(rows))
+        return replace(self, ids=self.ids[rows], numbers=numbers, focals=focals)
 
 
 Command: TypeAlias = "Spec | Alike"
@@ -79,7 +90,8 @@ def alike_of(row: LogRow) -> Alike:
             swapped = first > second
             numbers[low], numbers[high] = np.where(swapped, second, first), np.where(swapped, first, second)
     ids = np.arange(row.spec["first"], row.spec["first"] + row.spec["count"])
-    return Alike(needed(row.spec["pattern"]["spec"]), ids, numbers)
+    focals = pa.array(row.spec["focal"]) if "focal" in row.spec else None
+    return Alike(needed(row.spec["pattern"]["spec"]), ids, numbers, focals)
 
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
@@ -91,7 +103,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
                 yield "commands", pack_json(waiting)
             waiting = []
         if isinstance(command, Alike):
-            yield "register_alike", pack_alike(command.pattern, command.ids, command.numbers)
+            yield "register_alike", pack_alike(command.pattern, command.ids, command.numbers, command.focals)
         else:
             waiting.append(command)
     if waiting:
@@ -119,8 +131,7 @@ def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> li
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]
         if isinstance(command, Alike):
-            numbers = {name: values[rows] for name, values in command.numbers.items()}
-            mine += [replace(command, ids=command.ids[rows], numbers=numbers)] if rows.any() else []
+            mine += [command.those(rows)] if rows.any() else []
         elif rows[0]:
             mine.append(command)
     return mine

@@ -13,6 +13,8 @@ Key = str | int
 COMMANDS = frozenset(
     {"register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query", "drop_stream"}
 )
+#: Kinds that bring queries.
+REGISTERS = frozenset({"register", "register_alike"})
 #: Kinds that move the clock: they take effect between two batches.
 CLOCK_KINDS = frozenset({"run", "stop_run", "play", "pause"})
 #: Kinds that define what queries may ask about: slots learn of it at once, before the step that uses it.
@@ -45,10 +47,11 @@ class Ledger:
             self.focal.pop(row.spec["id"], None)
         elif row.kind == "memory":
             self.memory = row.spec
-        elif row.kind == "register" and (key := focal_key(row.spec)) is not None:
+        elif row.kind in REGISTERS and (keys := focal_keys_of(row)):
             stream_id = row.spec["stream_id"]
-            self._focal_of_query[row.spec["id"]] = (stream_id, key)
-            self.focal.setdefault(stream_id, Counter())[key] += 1
+            first = row.seq + 1 - len(keys)
+            self._focal_of_query.update((first + at, (stream_id, key)) for at, key in enumerate(keys))
+            self.focal.setdefault(stream_id, Counter()).update(keys)
         elif row.kind == "drop" and row.spec["id"] in self._focal_of_query:
             self._forget_focal(row.spec["id"])
         elif row.kind == "drop_alike":
@@ -74,7 +77,14 @@ class Ledger:
             self.focal[stream_id][key] -= 1
 
 
-def focal_key(query: Spec) -> Key | None:
-    """Give the key of the focal object that a query is bound to, None for a stationary one."""
-    key: Key | None = query["region"].get("focal")
-    return key
+def focal_keys_of(row: LogRow) -> list[Key]:
+    """Give the key of each focal object that a row's queries are bound to, in the order of their ids.
+
+    None where they are stationary: queries that come together all move, or none of them does.
+    """
+    if row.kind == "register":
+        key: Key | None = row.spec["region"].get("focal")
+        return [] if key is None else [key]
+    shared: Key | None = row.spec["pattern"]["spec"]["region"].get("focal")
+    own: list[Key] = row.spec.get("focal", [])
+    return own or ([] if shared is None else [shared] * row.spec["count"])

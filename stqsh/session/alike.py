@@ -12,7 +12,9 @@ from typing import Any
 from stqsh.lang import ast
 from stqsh.lang.alike import AlikeDrop, AlikeRegister, Run, plain
 from stqsh.lang.bind import bind
-from stqsh.lang.errors import LangError
+from stqsh.lang.binding.keys import key_value
+from stqsh.lang.errors import BindFault, LangError
+from stqsh.lang.expressions import Literal
 from stqsh.lang.printer import to_sql
 from stqsh.lang.printing.values import identifier
 from stqsh.session.desk import Desk
@@ -27,6 +29,7 @@ MOST_ALIKE = 1 << 16
 
 _QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
 _POLE = 90.0
+_LENGTHS = frozenset({"radius", "xdist", "ydist"})
 Statements = Sequence[ast.Statement]
 
 
@@ -89,32 +92,46 @@ def _register(desk: Desk, first: AlikeRegister, names: Sequence[str]) -> bool:
     from stqsh.core.kinds import KINDS
     from stqsh.session.together import Alike, register_alike
 
-    numbers = _numbers(first.run, first.row, len(names))
+    pattern, rows = pattern_of(statement, spec, first.run), slice(first.row, first.row + len(names))
+    numbers, keys = _numbers(first.run, rows), first.run.keys[rows]
     stream = desk.view.stream(spec["stream"])
-    if spec["kind"] not in KINDS or stream is None or not _fits(first.run, numbers, stream):
+    if spec["kind"] not in KINDS or stream is None:
         return False
-    return register_alike(desk.link.db, Alike(pattern_of(statement, spec, first.run), names, numbers))
+    if not _fit(pattern, numbers, stream) or not _are_keys(keys, stream):
+        return False
+    return register_alike(desk.link.db, Alike(pattern, names, numbers, keys))
 
 
-def _numbers(run: Run, first: int, count: int) -> Any:
-    """The numbers of some of a run's statements, float64 (count, holes)."""
+def _numbers(run: Run, rows: slice) -> Any:
+    """The numbers of some of a run's statements, float64 (n, columns)."""
     import numpy as np  # not before it is needed
 
-    columns = [np.frombuffer(column, np.float64)[first : first + count] for column in run.numbers]
-    return np.column_stack(columns) if columns else np.empty((count, 0))
+    columns = [np.frombuffer(column, np.float64)[rows] for column in run.numbers]
+    return np.column_stack(columns) if columns else np.empty((len(run.names[rows]), 0))
 
 
-def _fits(run: Run, numbers: Any, stream: Spec) -> bool:
+def _fit(pattern: Pattern, numbers: Any, stream: Spec) -> bool:
     """Whether all places are on the earth, where the stream's are, and all lengths more than 0."""
-    lengths = [numbers[:, i] for i, hole in enumerate(run.holes) if hole == "radius"]
-    if not all((some > 0).all() for some in lengths):
+    columns = dict(zip(pattern.numbers, numbers.T, strict=True))
+    if not all((columns[hole] > 0).all() for hole in _LENGTHS & columns.keys()):
         return False
-    latitudes = [numbers[:, i] for i, hole in enumerate(run.holes) if hole.startswith("y")]
+    latitudes = [column for hole, column in columns.items() if hole.startswith("y") and hole not in _LENGTHS]
     return bool(stream["planar"] or all((abs(some) <= _POLE).all() for some in latitudes))
+
+
+def _are_keys(keys: Sequence[str], stream: Spec) -> bool:
+    """Whether the stream's key column can hold all of these keys."""
+    kind = dict(stream["columns"])[stream["key"]]
+    try:
+        for key in keys:
+            key_value(Literal(key, "STRING"), kind)
+    except BindFault:
+        return False
+    return True
 
 
 def pattern_of(statement: ast.RegisterQuery, spec: Spec, run: Run) -> Pattern:
     """What a run's queries share, by the spec of one of them."""
     name, text = f"REGISTER QUERY {identifier(statement.name.text)}", to_sql(statement)
     between = text[len(name) : len(text) - len(spec["text"])]
-    return Pattern({**spec, "text": "", "name": ""}, run.holes, run.words, between)
+    return Pattern({**spec, "text": "", "name": ""}, run.shape.holes, run.shape.words, between)

@@ -1,6 +1,6 @@
-"""Queries registered together: what they share is kept once, and of each its name and its numbers.
+"""Queries registered together: what they share is kept once, and of each its name and what differs.
 
-A pattern is the spec of one of them without what differs; see `stqsh.lang.alike`.
+A pattern is the spec of one of them without what differs; see `stqsh.lang.shapes`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,31 @@ import orjson
 from stqsh.lang.printing.values import identifier, number
 from stqsh.session.records import Spec
 
+FOCAL = "focal"
+"""The hole that holds a key; it is the last one, and the others hold numbers."""
+Key = str | int
+Differing = Sequence[float | str]
+"""What is in the holes of one query, as typed: numbers, and a key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """What queries that were registered together share.
 
-    `spec` is a QuerySpec; of each of them, name, id, text and the `holes` of its region are others. `words`
-    stand around the numbers in the text of the SELECT, `between` after the name in that of the statement.
+    `spec` is a QuerySpec; of each of them, name, id, text and the `holes` of its region are others: numbers,
+    and as the last one, `FOCAL`, the key of the object that it moves with. `words` stand around them in the
+    text of the SELECT, `between` after the name in that of the statement.
     """
 
     spec: Mapping[str, Any]
     holes: tuple[str, ...]
     words: tuple[str, ...]
     between: str
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The holes that hold numbers."""
+        return tuple(hole for hole in self.holes if hole != FOCAL)
 
     @staticmethod
     def from_json(text: str | bytes) -> Pattern:
@@ -40,28 +52,40 @@ class Pattern:
         told = {"spec": self.spec, "holes": self.holes, "words": self.words, "between": self.between}
         return orjson.dumps(told)
 
-    def spec_of(self, id_: int, name: str, numbers: Sequence[float]) -> Spec:
-        """The QuerySpec of one of the queries, by its numbers as they were typed."""
-        changed = {"text": self.text(numbers), "region": self.region(numbers), "name": name, "id": id_}
+    def spec_of(self, id_: int, name: str, differing: Differing) -> Spec:
+        """The QuerySpec of one of the queries, by what is in its holes."""
+        changed = {"text": self.text(differing), "region": self.region(differing), "name": name, "id": id_}
         return {**self.spec, **changed}
 
-    def region(self, numbers: Sequence[float]) -> Spec:
+    def region(self, differing: Differing) -> Spec:
         """The region of one of the queries: of a rectangle's corners the lower one comes first."""
-        region = {**self.spec["region"], **dict(zip(self.holes, numbers, strict=True))}
+        region = {**self.spec["region"], **dict(zip(self.holes, differing, strict=True))}
         if region["type"] == "rect":
             region["x1"], region["x2"] = sorted((region["x1"], region["x2"]))
             region["y1"], region["y2"] = sorted((region["y1"], region["y2"]))
+        if FOCAL in self.holes:
+            region[FOCAL] = self.key(region[FOCAL])
         return region
 
-    def text(self, numbers: Sequence[float]) -> str:
+    def key(self, typed: str) -> Key:
+        """The key of a focal object as its column has it."""
+        return int(typed) if isinstance(self.spec["region"][FOCAL], int) else typed
+
+    def text(self, differing: Differing) -> str:
         """The text of the SELECT of one of the queries."""
         first, *rest = self.words
-        return first + "".join(f"{number(value)}{word}" for value, word in zip(numbers, rest, strict=True))
+        return first + "".join(f"{_text(what)}{word}" for what, word in zip(differing, rest, strict=True))
 
     def statement(self, name: str, text: str) -> str:
         """The statement that registers one of the queries, by its name and the text of its SELECT."""
         return f"REGISTER QUERY {identifier(name)}{self.between}{text};"
 
-    def unpacked(self, packed: bytes) -> tuple[float, ...]:
-        """The numbers of one of the queries, as the catalogue keeps them: doubles, one after the other."""
-        return struct.unpack(f"={len(self.holes)}d", packed)
+    def unpacked(self, packed: bytes) -> Differing:
+        """What is in one of the queries' holes, as the catalogue keeps it: doubles, then the key's text."""
+        count = len(self.numbers)
+        numbers = struct.unpack_from(f"={count}d", packed)
+        return (*numbers, packed[8 * count :].decode()) if FOCAL in self.holes else numbers
+
+
+def _text(what: float | str) -> str:
+    return what.replace("'", "''") if isinstance(what, str) else number(what)

@@ -43,12 +43,12 @@ class LogRow:
     `spec` by kind: create_stream: StreamSpec; create_table: TableSpec; create_area: AreaSpec, with its
     geometry (a packed record batch [member, wkb]) in `payload`; drop_stream, drop_table, drop_area:
     {"id", "name"}; register: QuerySpec; register_alike: {"first", "count", "stream_id", "pattern"} of
-    queries whose ids end with `seq`, what differs in `payload` (see `stqsh.session.together`); drop_alike:
-    {"ids", "stream_id"}; drop, pause_query, resume_query: {"id", "name", "stream_id"}; play:
-    {"id", "name", "pace"} of the stream, with pace null, "max" or a factor; pause: {"id", "name"}; run:
-    {"mode", …}; stop_run: {"run": its seq}; set: {"key", "value"}; found: {"stream_id", "up_to"} with the
-    packed record batch in `payload`; ask: {"spec": of a snapshot SELECT}; memory: the fields of a
-    `stqsh.session.memory.Order`.
+    queries whose ids end with `seq`, "focal": the keys of their focal objects where these differ, and what
+    else does in `payload` (see `stqsh.session.together`); drop_alike: {"ids", "stream_id"}; drop,
+    pause_query, resume_query: {"id", "name", "stream_id"}; play: {"id", "name", "pace"} of the stream, with
+    pace null, "max" or a factor; pause: {"id", "name"}; run: {"mode", …}; stop_run: {"run": its seq}; set:
+    {"key", "value"}; found: {"stream_id", "up_to"} with the packed record batch in `payload`; ask: {"spec":
+    of a snapshot SELECT}; memory: the fields of a `stqsh.session.memory.Order`.
     """
 
     seq: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,15 @@ _LOG = "INSERT INTO log (seq, at_us, kind, text, spec, payload) VALUES (?, ?, 'r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alike:
-    """Queries of one pattern: their names, and the numbers of its holes as typed, float64 (n, holes)."""
+    """Queries of one pattern: their names, and what is in its holes, as typed.
+
+    numbers: float64 (n, holes with numbers). keys: n of them, or none where no hole holds a key.
+    """
 
     pattern: Pattern
     names: Sequence[str]
     numbers: NDArray[np.float64]
+    keys: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +81,21 @@ def register_alike(db: ControlDb, queries: Alike) -> bool:
 
 def _enter(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> None:
     """Put queries into the catalogue. Raises `sqlite3.IntegrityError` where a live one has such a name."""
-    stream_id, width = queries.pattern.spec["stream_id"], 8 * queries.numbers.shape[1]
-    packed, ids = queries.numbers.tobytes(), range(entry.first, entry.seq + 1)
-    specs = (packed[row * width : (row + 1) * width] for row in range(len(ids)))
+    stream_id, ids = queries.pattern.spec["stream_id"], range(entry.first, entry.seq + 1)
     connection.executemany(
         _ENTER,
         (
             (id_, name, stream_id, spec, entry.seq, entry.at_us, entry.seq)
-            for id_, name, spec in zip(ids, queries.names, specs, strict=True)
+            for id_, name, spec in zip(ids, queries.names, _packed(queries), strict=True)
         ),
     )
+
+
+def _packed(queries: Alike) -> Iterator[bytes]:
+    """What differs in each of the queries, for `Pattern.unpacked`."""
+    numbers, width = queries.numbers.tobytes(), 8 * queries.numbers.shape[1]
+    keys = queries.keys or [""] * len(queries.names)
+    return (numbers[row * width : (row + 1) * width] + key.encode() for row, key in enumerate(keys))
 
 
 def _log(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> None:
@@ -100,9 +109,11 @@ def _log(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> None:
         "count": len(queries.names),
         "stream_id": pattern.spec["stream_id"],
         "pattern": orjson.loads(pattern.to_json()),
+        # With the spec, for who plans a batch reads no payloads.
+        **({"focal": [*map(pattern.key, queries.keys)]} if queries.keys else {}),
     }
     columns: list[Any] = [pa.array(queries.names, pa.string()), *map(pa.array, queries.numbers.T)]
-    batch = pa.RecordBatch.from_arrays(columns, names=["name", *pattern.holes])
+    batch = pa.RecordBatch.from_arrays(columns, names=["name", *pattern.numbers])
     connection.execute(_LOG, (entry.seq, entry.at_us, to_text(spec), pack(batch)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,12 +12,19 @@ from stqsh.core.matching.newcomers import Newcomers, gathered, pack_alike, unpac
 from stqsh.core.slot.state import snapshot
 from tests.support.budget import share
 
+near = st.integers(-2, 3).map(float)
+sizes = st.sampled_from([0.5, 1.0, 2.5])
+keys = st.sampled_from("abcx")
 PLACES = {
     "rect": {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0},
     "circle": {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.5},
     "sized": {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.5},
     "nearest": {"type": "nearest", "k": 2, "x": 0.0, "y": 0.0},
     "all": {"type": "all"},
+    "around": {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 2.0},
+    "sized around": {"type": "moving_circle", "focal": "a", "radius": 1.0},
+    "nearest to": {"type": "nearest", "k": 2, "focal": "a"},
+    "around one": {"type": "moving_circle", "focal": "b", "radius": 1.5},
     "polygon": {"type": "polygon", "rings": [[[0.0, 0.0], [2.0, 0.0], [1.0, 2.0], [0.0, 0.0]]]},
 }
 HOLES = {
@@ -25,26 +33,30 @@ HOLES = {
     "sized": ("x", "y", "radius"),
     "nearest": ("x", "y"),
     "all": (),
+    "around": ("xdist", "ydist", "focal"),
+    "sized around": ("radius", "focal"),
+    "nearest to": ("focal",),
+    "around one": (),
     "polygon": (),
 }
+CONTENTS = {"focal": keys, "radius": sizes, "xdist": sizes, "ydist": sizes}
+"""What is in holes that hold no coordinate."""
 CONDITIONS = (
     None,
     ["cmp", "=", ["col", "status"], ["lit", "free", "STRING"]],
     ["cmp", ">", ["col", "n"], ["lit", 2, "BIGINT"]],
     ["contains", ["col", "status"], "free taxi", "any"],
 )
-near = st.integers(-2, 3).map(float)
-sizes = st.sampled_from([0.5, 1.0, 2.5])
 
 
 @st.composite
 def patterns(draw):
     """A pattern and the numbers of its queries."""
     place = draw(st.sampled_from(sorted(PLACES)))
-    kind = "nearest" if place == "nearest" else "range"
+    kind = "nearest" if PLACES[place]["type"] == "nearest" else "range"
     condition, for_us = draw(st.sampled_from(CONDITIONS)), draw(st.sampled_from([None, 2 * TICK]))
     pattern = {"kind": kind, "region": PLACES[place], "condition": condition, "for_us": for_us, "select": []}
-    row = st.fixed_dictionaries({hole: sizes if hole == "radius" else near for hole in HOLES[place]})
+    row = st.fixed_dictionaries({hole: CONTENTS.get(hole, near) for hole in HOLES[place]})
     return pattern, [in_order(some) for some in draw(st.lists(row, min_size=1, max_size=6))]
 
 
@@ -60,12 +72,13 @@ def alike(some, first):
     """The queries of a pattern with ids from `first` on: as a payload, and as commands one by one."""
     pattern, rows = some
     ids = np.arange(first, first + len(rows))
-    numbers = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    numbers = {name: np.array([row[name] for row in rows]) for name in rows[0] if name != "focal"}
+    focals = pa.array([row["focal"] for row in rows]) if "focal" in rows[0] else None
     specs = [
         {**pattern, "id": id_, "region": pattern["region"] | row}
         for id_, row in zip(ids.tolist(), rows, strict=True)
     ]
-    return pack_alike(pattern, ids, numbers), [{"op": "register", "query": spec} for spec in specs]
+    return pack_alike(pattern, ids, numbers, focals), [{"op": "register", "query": spec} for spec in specs]
 
 
 statuses = st.sampled_from(["free", "a free taxi", "x"])
@@ -112,6 +125,19 @@ def test_newcomers_are_gathered_in_the_order_of_their_ids():
         PLACES["circle"],
     ]
     assert [spec["id"] for spec in both.those(np.array([False, True, False, True]))] == [5, 5000]
+
+
+def test_newcomers_tell_whom_they_move_with():
+    still = Newcomers.of([{"id": 7, "kind": "range", "region": PLACES["rect"]}])
+    alone = Newcomers.of([{"id": 2, "kind": "range", "region": PLACES["around one"]}])
+    around = {"kind": "range", "region": PLACES["around"]}
+    numbers = {name: np.ones(3) for name in ("xdist", "ydist")}
+    some = unpack_alike(pack_alike(around, np.array([4, 5, 6]), numbers, pa.array(["x", "a", "x"])))
+    both = gathered([still, some, alone])
+    rows, keys = both.moving(pa.string())
+    assert both.ids[rows].tolist() == [2, 4, 5, 6] and keys.to_pylist() == ["b", "x", "a", "x"]
+    assert [spec["region"].get("focal") for spec in both] == ["b", "x", "a", "x", None]
+    assert still.moving(pa.string())[1].to_pylist() == []
 
 
 def test_drops_that_come_as_a_list_are_drops():

@@ -10,12 +10,15 @@ import pyarrow as pa
 import pytest
 
 from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
+from stqsh.core.matching.newcomers import unpack_alike
 from stqsh.engine import tasks
 from stqsh.engine.plan import Planner
 from stqsh.engine.tasks import chunks
 from stqsh.session.control import ControlDb, append
 from stqsh.session.delivery import record_progress
+from stqsh.session.patterns import Pattern
 from stqsh.session.records import Progress
+from stqsh.session.together import Alike, drop_alike, register_alike
 from stqsh.sources.store import StoreWriter
 
 SECOND = 1_000_000
@@ -211,6 +214,37 @@ def test_a_new_focal_object_is_looked_up_before_its_query_takes_effect(tmp_path:
     assert batch is not None
     assert records(batch, "focal", 1) == [(2, "a"), (3, "a")]
     assert of_kind(batch, "commands")
+
+
+@pytest.mark.parametrize("own", [("a", "b", "a"), ()])
+def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are(
+    own: tuple[str, ...], world: World
+) -> None:
+    stream = world.stream([(tick, key) for tick in range(1, 9) for key in "abc"])
+    world.log("run", mode="steps", n=2)
+    assert world.batch() is not None
+    region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
+    spec = {"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region}
+    holes = ("focal",) if own else ("xdist",)
+    pattern = Pattern({**spec, "areas": [], "name": ""}, holes, ("", ""), "")
+    queries = Alike(pattern, ["q1", "q2", "q3"], np.ones((3, 0 if own else 1)), own)
+    assert register_alike(world.db, queries)
+    world.log("run", mode="steps", n=2)
+    asked = world.batch()
+    assert asked is not None
+    followed = sorted({*own} or {"a"})
+    assert unpack_json(of_kind(asked, "lookup")[0].payload) == followed
+    world.log("found", pack(pa.RecordBatch.from_pylist([])), stream_id=stream, up_to=clock(asked)["asked"])
+    batch = world.batch()
+    assert batch is not None
+    assert records(batch, "focal") == [(step, key) for step in (3, 4) for key in followed]
+    [new] = [unpack_alike(chunk.payload) for chunk in of_kind(batch, "register_alike")]
+    assert new.moving(pa.string())[1].to_pylist() == [*own] or ["a"] * 3
+    drop_alike(world.db, ["q1", "q3"])  # nobody follows a any more, where they differ
+    world.log("run", mode="end")
+    last = world.batch()
+    assert last is not None
+    assert {key for _, key in records(last, "focal")} == ({"b"} if own else {"a"})
 
 
 def test_a_focal_object_that_is_broadcast_already_is_not_looked_up(world: World) -> None:

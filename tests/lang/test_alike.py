@@ -12,6 +12,7 @@ from stqsh.lang.keywords import KEYWORDS
 from stqsh.lang.parse import parse_piece
 from stqsh.lang.printer import to_sql
 from stqsh.lang.printing.values import number
+from stqsh.lang.shapes import shape_of
 from stqsh.lang.splitting import split
 
 SHAPES = [
@@ -23,6 +24,12 @@ SHAPES = [
     "REGISTER QUERY {} AS SELECT oid FROM m WHERE x < 3 NEAREST 5 TO ({}, {})",
     "REGISTER QUERY {} AS SELECT oid FROM m KNN (3, {}, {})",
     "REGISTER QUERY {} WITH (a => 2 s) AS SELECT oid k FROM m a, t b WHERE a.i = b.i INSIDE ({}, {}, {}, {})",
+    "REGISTER QUERY {} AS SELECT oid FROM m INSIDE RECT(0.25, 2 km) AROUND '{}'",
+    "REGISTER QUERY {} AS SELECT oid, DISTANCE FROM m WHERE x < 7 INSIDE CIRCLE({} m) AROUND {}",
+    "REGISTER QUERY {} AS SELECT oid FROM m INSIDE ('M', '{}', {} m, {} m)",
+    "REGISTER QUERY {} AS SELECT oid FROM m INSIDE RECT({} m,{}) AROUND '{}'",
+    "REGISTER QUERY {} AS SELECT oid FROM m WHERE oid <> 'a''b' NEAREST 5 TO '{}'",
+    "REGISTER QUERY {} AS SELECT oid FROM m KNN ('M', 3, {})",
     "REGISTER QUERY {} AS SELECT oid FROM m INSIDE ('M', 7, {}, {})",
     "REGISTER QUERY {} AS SELECT oid FROM m INSIDE zones['{}']",
     "REGISTER QUERY {} AS SELECT oid FROM m WHERE x INSIDE ({}, {}, {}, {}) AND y > {}",
@@ -34,7 +41,29 @@ NUMBERS = st.one_of(
     st.floats(-1e3, 1e3).map(repr),
     st.integers(-200, 200).map(str),
     st.sampled_from(
-        ["1.", ".5", "-.5", "+3", "- 3", "1e3", "1E-3", "1e999", "9" * 19, "9" * 20, "٣", "1m", "x", ""]
+        [
+            "1.",
+            ".5",
+            "-.5",
+            "+3",
+            "- 3",
+            "1e3",
+            "1E-3",
+            "1e999",
+            "9" * 19,
+            "9" * 20,
+            "٣",
+            "1m",
+            "x",
+            "",
+            "it''s",
+            "it's",
+            "a b",
+            "007",
+            "-- c",
+            "a key of no other",
+            "810002300000000018",
+        ]
     ),
 )
 NAMES = st.one_of(
@@ -83,21 +112,48 @@ def test_statements_of_one_shape_are_what_the_grammar_makes_of_them(script: str)
         read = plain(one)
         assert one.name == read.name and one.name.span == read.name.span and one.text == read.text
         if isinstance(one, AlikeRegister):
-            told = [column[one.row] for column in one.run.numbers]
-            words = one.run.words
-            printed = "".join(w + number(v) for w, v in zip(words, told, strict=False)) + words[-1]
+            told = [number(column[one.row]) for column in one.run.numbers]
+            told += [key[one.row].replace("'", "''") for key in [one.run.keys] if key]
+            words = one.run.shape.words
+            printed = "".join(w + v for w, v in zip(words, told, strict=False)) + words[-1]
             assert printed == to_sql(read.select)
 
 
-@pytest.mark.parametrize("shape", [0, 1, 2, 4, 5, 6, 7, 11, 12])
-def test_the_usual_shapes_need_no_grammar(shape: int) -> None:
-    holes = SHAPES[shape].count("{}") - 1
+USUAL = (0, 1, 2, 4, 5, 6, 7, 8, 10, 11, 12, SHAPES.index("DROP QUERY {}"))
+
+
+@pytest.mark.parametrize("shape", [SHAPES[row] for row in USUAL])
+def test_the_usual_shapes_need_no_grammar(shape: str) -> None:
+    holes = shape.count("{}") - 1
     script = ";".join(
-        SHAPES[shape].format(f"q{row}", *map(float, range(row, row + holes))) for row in range(50)
+        shape.format(f"q{row}", *(f"{row + hole}.5" for hole in range(holes))) for row in range(50)
     )
     statements = parse_pieces(split(script))
     assert all(isinstance(one, AlikeRegister | AlikeDrop) for one in statements)
     assert len({one.run for one in statements}) == 1
+
+
+@pytest.mark.parametrize("place", ["CIRCLE(2 km) AROUND {}", "RECT(200 m, 0.5) AROUND '{}'"])
+@pytest.mark.parametrize("key", ["{}", "a{}", "anna", "it''s {}"])
+def test_what_moves_may_go_with_any_object(place: str, key: str) -> None:
+    if "'" not in place and key != "{}":
+        return
+    texts = [place.format(key.format(row)) for row in range(30)]
+    script = ";".join(
+        f"REGISTER QUERY q{row} AS SELECT oid FROM m INSIDE {text}" for row, text in enumerate(texts)
+    )
+    run = {one.run for one in parse_pieces(split(script))}.pop()
+    assert [*run.keys] == [key.format(row).replace("''", "'") for row in range(30)]
+
+
+def test_a_look_that_makes_no_run_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    monkeypatch.setattr("stqsh.lang.alike.shape_of", lambda piece: tried.append(piece) or shape_of(piece))
+    script = ";".join(
+        f"REGISTER QUERY q{row} AS SELECT oid FROM m WHERE n > {row} INSIDE (1, 2, 3, 4)" for row in range(50)
+    )
+    assert parse_pieces(split(script)) == [parse_piece(piece) for piece in split(script)]
+    assert len(tried) == 1
 
 
 def test_a_statement_of_a_run_is_a_statement_like_others() -> None:

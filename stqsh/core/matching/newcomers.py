@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.core.chunks import pack, unpack
 
 Array = npt.NDArray[Any]
+Keys: TypeAlias = "pa.Array[Any]"
 Spec = dict[str, Any]
 
-NUMBERS = ("x1", "y1", "x2", "y2", "x", "y", "radius")
-"""The numbers of a region that may be others for each query of a pattern."""
+FOCAL = "focal"
+"""Where a region, or a payload, has the key of the object that the region moves with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +28,16 @@ class Newcomers:
     """Queries that come together, by id.
 
     ids: int64 (n,), ascending. patterns: specs; a query registered by itself has one of its own. which: the
-    pattern of each query, int32 (n,). numbers: what differs in their regions, as float64 (n,) by name; NaN
-    where the pattern says it.
+    pattern of each query, int32 (n,). What differs in their regions: numbers, as float64 (n,) by name, NaN
+    where the pattern says it; focals, the keys of the objects that they move with, (n,), null where the
+    pattern says it, None where it says so of all.
     """
 
     ids: Array
     patterns: Sequence[Spec]
     which: Array
     numbers: dict[str, Array]
+    focals: Keys | None = None
 
     @staticmethod
     def of(specs: Sequence[Spec]) -> Newcomers:
@@ -49,13 +53,16 @@ class Newcomers:
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
             told = {name: float(values[row]) for name, values in self.numbers.items()}
-            own = {name: value for name, value in told.items() if not isnan(value)}
+            own: Spec = {name: value for name, value in told.items() if not isnan(value)}
+            if self.focals is not None and self.focals[row].is_valid:
+                own[FOCAL] = self.focals[row].as_py()
             yield {**pattern, "id": id_, "region": {**pattern["region"], **own}}
 
     def those(self, rows: Array) -> Newcomers:
         """Some of them: positions in ascending order, or a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
-        return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers)
+        focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
+        return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
 
     def of_kind(self, kind: str) -> Newcomers:
         """Those whose specs are of a kind."""
@@ -76,6 +83,17 @@ class Newcomers:
         rows = np.flatnonzero(self.spread(chosen, np.bool_)) if any(chosen) else np.empty(0, np.int64)
         return rows, [self.patterns[which]["region"] for which in self.which[rows].tolist()]
 
+    def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
+        """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
+        told = [pattern["region"].get(FOCAL) for pattern in self.patterns]
+        if all(key is None for key in told):
+            return np.empty(0, np.int64), pa.array([], key_type)
+        keys: Keys = pa.array(told, key_type).take(self.which)
+        if self.focals is not None:
+            keys = pc.coalesce(self.focals.cast(key_type), keys)
+        rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+        return rows, keys.take(rows)
+
 
 def gathered(some: Iterable[Newcomers]) -> Newcomers:
     """All of them as one, in the order of their ids."""
@@ -91,21 +109,38 @@ def gathered(some: Iterable[Newcomers]) -> Newcomers:
     }
     which = np.concatenate([part.which + start for part, start in zip(parts, before.tolist(), strict=False)])
     patterns = [spec for part in parts for spec in part.patterns]
-    return Newcomers(ids, patterns, which.astype(np.int32), numbers).those(np.argsort(ids, kind="stable"))
+    together = Newcomers(ids, patterns, which.astype(np.int32), numbers, _focals(parts))
+    return together.those(np.argsort(ids, kind="stable"))
 
 
-def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array]) -> bytes:
-    """Queries of one pattern as a payload, for `unpack_alike`: ids int64 (n,), numbers float64 (n,) each."""
-    fields: list[tuple[str, pa.DataType]] = [("id", pa.int64())]
-    fields += [(name, pa.float64()) for name in numbers]
-    schema = pa.schema(fields, metadata={b"pattern": orjson.dumps(pattern)})
-    columns: list[Any] = [pa.array(ids), *(pa.array(values) for values in numbers.values())]
-    return pack(pa.RecordBatch.from_arrays(columns, schema=schema))
+def _focals(parts: Sequence[Newcomers]) -> Keys | None:
+    """The focal keys of all of them, as far as their patterns do not say it."""
+    kind = next((part.focals.type for part in parts if part.focals is not None), None)
+    if kind is None:
+        return None
+    return pa.concat_arrays(
+        [pa.nulls(len(part), kind) if part.focals is None else part.focals for part in parts]
+    )
+
+
+def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Keys | None = None) -> bytes:
+    """Queries of one pattern as a payload, for `unpack_alike`.
+
+    ids int64 (n,), numbers float64 (n,) each; focals: the keys of their focal objects, where they differ.
+    """
+    columns: dict[str, Any] = {"id": pa.array(ids)} | {name: pa.array(some) for name, some in numbers.items()}
+    if focals is not None:
+        columns[FOCAL] = focals
+    batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+    return pack(batch.replace_schema_metadata({b"pattern": orjson.dumps(pattern)}))
 
 
 def unpack_alike(payload: bytes) -> Newcomers:
     """The queries within a payload that `pack_alike` made."""
     batch = unpack(payload)
     pattern = orjson.loads((batch.schema.metadata or {})[b"pattern"])
-    numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:]}
-    return Newcomers(batch.column("id").to_numpy(), [pattern], np.zeros(len(batch), np.int32), numbers)
+    numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:] if name != FOCAL}
+    focals = batch.column(FOCAL) if FOCAL in batch.schema.names else None
+    return Newcomers(
+        batch.column("id").to_numpy(), [pattern], np.zeros(len(batch), np.int32), numbers, focals
+    )

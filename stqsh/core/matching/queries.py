@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from stqsh.core.clock import NEVER, Timing
 from stqsh.core.conditions.expressions import parts
@@ -150,12 +149,9 @@ class Commands:
 
 def set_focals(columns: dict[str, Any], new: Newcomers, focals: ObjectTable) -> None:
     """Put the focal objects of new queries into their column "focal"; `focals` knows the keys of all."""
-    moving = [i for i, spec in enumerate(new.patterns) if "focal" in spec["region"]]
-    if moving:
-        found = np.full(len(new.patterns), -1, np.int32)
-        keys = pa.array([new.patterns[i]["region"]["focal"] for i in moving], focals.key_type)
-        found[moving] = focals.keys.find(keys)
-        columns["focal"] = found[new.which]
+    rows, keys = new.moving(focals.key_type)
+    if len(rows):
+        columns["focal"][rows] = focals.keys.find(keys)
 
 
 def digest(commands: Iterable[Spec | Newcomers]) -> Commands:
@@ -253,7 +249,10 @@ def columns_of(new: Newcomers, still: set[int], timing: Timing) -> dict[str, Any
 
 
 _SHAPES = {"circle": CIRCLE, "moving_circle": CIRCLE, "nearest": CIRCLE, "polygon": AREA, "area": AREA}
-_COLUMN_OF = {"x1": "a", "y1": "b", "x2": "c", "y2": "d", "x": "a", "y": "b", "radius": "radius"}
+_COLUMN_OF = {
+    **{"x1": "a", "y1": "b", "x2": "c", "y2": "d"},
+    **{"x": "a", "y": "b", "xdist": "a", "ydist": "b", "radius": "radius"},
+}
 """Where the numbers go that differ among the queries of a pattern."""
 
 

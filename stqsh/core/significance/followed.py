@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from stqsh.core.kinds.protocol import StreamBatch
 
@@ -30,9 +29,8 @@ def forget_focals(batch: StreamBatch) -> None:
     for name, kind in zip(names, (np.int64, np.int32), strict=True):
         if name not in state:
             state.create(name, kind)
-    rows, regions = commands.registered.regions(lambda region: "focal" in region)
+    rows, keys = commands.registered.moving(table.key_type)
     state.append(names[0], commands.registered.ids[rows])
-    keys = pa.array([region["focal"] for region in regions], table.key_type)
     state.append(names[1], table.keys.find(keys))
     stays = ~np.isin(state.array(names[0]), list(commands.dropped))
     for name in names:
