@@ -8,8 +8,9 @@ measured.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from stqsh.session.client import Session
 from stqsh.session.process import read_engine
@@ -39,9 +40,7 @@ class Meter:
     def spent(self) -> Spent | None:
         """Processor seconds since the beginning; None: unknown."""
         before, now = self._before, self._now()
-        if before is None or now is None:
-            return None
-        return Spent(now.java - before.java, now.python - before.python)
+        return grown(before, now) if before and now else None
 
     def per_million(self, records: int) -> dict[str, float | None]:
         """Processor seconds since the beginning, a million records, by the keys of `CPU`; None: unknown."""
@@ -51,40 +50,72 @@ class Meter:
         million = max(records, 1) / 1e6
         return {key: seconds / million for key, seconds in zip(CPU, (found.java, found.python), strict=True)}
 
-    def _now(self) -> Spent | None:
-        return None if self._pid is None else spent(self._pid)
+    def _now(self) -> Tree:
+        return {} if self._pid is None else tree_of(self._pid)
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class Process:
+    """A process: clock ticks that it has taken itself, and those of its children that have ended."""
+
     parent: int
     is_java: bool
     own: int
     of_children: int
 
 
+Tree: TypeAlias = dict[int, Process]
+
+
 def spent(root: int, proc: Path = PROC) -> Spent | None:
     """Sum up what the process `root` and its descendants have taken; None where `proc` does not tell."""
-    all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
-    processes = {pid: process for pid, process in all_of_them.items() if process is not None}
-    if root not in processes:
-        return None
-    tree = _descendants(root, processes)
+    tree = tree_of(root, proc)
+    return grown({}, tree) if tree else None
+
+
+def grown(before: Tree, now: Tree) -> Spent:
+    """Give what a tree of processes has taken between two looks at it.
+
+    What a process that has ended had taken is with the one that waited for it, and was counted before; with
+    none where nobody waits, or somebody outside of the tree does: then the little that it took since is lost.
+    """
+    counted = dict.fromkeys(now, 0)
+    for pid, process in before.items():
+        if pid not in now and (heir := _heir(process.parent, before, now)) is not None:
+            counted[heir] += process.own + process.of_children
+    java = python = 0
+    for pid, process in now.items():
+        was = before.get(pid, replace(process, own=0, of_children=0))
+        own = max(0, process.own - was.own)
+        java, python = (java + own, python) if process.is_java else (java, python + own)
+        python += max(0, process.of_children - was.of_children - counted[pid])
     per_second = os.sysconf("SC_CLK_TCK")
-    java = sum(processes[pid].own for pid in tree if processes[pid].is_java)
-    everything = sum(processes[pid].own + processes[pid].of_children for pid in tree)
-    return Spent(java / per_second, (everything - java) / per_second)
+    return Spent(java / per_second, python / per_second)
+
+
+def _heir(pid: int, before: Tree, now: Tree) -> int | None:
+    """The nearest ancestor of a process that has ended, from its parent `pid` on, that goes on."""
+    while pid not in now:
+        if pid not in before:
+            return None
+        pid = before[pid].parent
+    return pid
 
 
 def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
     """Give the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
+    return {pid: process.is_java for pid, process in sorted(tree_of(root, proc).items())}
+
+
+def tree_of(root: int, proc: Path = PROC) -> Tree:
+    """Give the process `root` and its descendants by pid; none where `proc` does not tell."""
     all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
     processes = {pid: process for pid, process in all_of_them.items() if process is not None}
-    tree = _descendants(root, processes) if root in processes else set()
-    return {pid: processes[pid].is_java for pid in sorted(tree)}
+    tree = _descendants(root, processes) if root in processes else ()
+    return {pid: processes[pid] for pid in tree}
 
 
-def _descendants(root: int, processes: dict[int, _Process]) -> set[int]:
+def _descendants(root: int, processes: Tree) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -96,7 +127,7 @@ def _descendants(root: int, processes: dict[int, _Process]) -> set[int]:
     return tree
 
 
-def _read(folder: Path) -> _Process | None:
+def _read(folder: Path) -> Process | None:
     """Read a process's `stat`: the name stands in brackets and may hold blanks (proc(5))."""
     try:
         text = (folder / "stat").read_text()
@@ -106,4 +137,4 @@ def _read(folder: Path) -> _Process | None:
     fields = rest.split()
     parent = int(fields[1])
     own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    return _Process(parent, name == "java", own, of_children)
+    return Process(parent, name == "java", own, of_children)

@@ -62,7 +62,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         execute(session, CREATE.format(file=reports))
         say(f"taking {options.objects:,} objects in, and {options.queries:,} queries")
         run(session, ticks)
-        execute(session, registrations(options.queries))
+        execute(session, "\n".join(registrations(options.queries)))
         run(session, 1)
         return [_crash(session, options, keep_arena=keep, say=say) for keep in (True, False)]
 

@@ -1,6 +1,8 @@
 """Registering and dropping very many queries: from the text of the statements to every slot having them.
 
-One session on a stream of objects that stand about; squares of 1 % side, uniform. The parts: what it takes
+One session on a stream of objects that stand about; squares of 1 % side, uniform. Those that move go with one
+object after the other, as squares or as kNN queries; they take one more batch, in which these objects are
+looked up. The parts: what it takes
 until all statements are in the control log (`log`), and the batch that takes them in (`batch`). CPU seconds
 are those of this process, and of the engine with all that it has started.
 """
@@ -44,28 +46,45 @@ class Options:
     queries: tuple[int, ...] = field(
         default=(10_000, 100_000, 1_000_000), metadata={"help": "Numbers of queries, with commas."}
     )
+    moving: tuple[int, ...] = field(
+        default=(10_000,), metadata={"help": "Numbers of queries that go with objects, with commas."}
+    )
     objects: int = field(default=10_000, metadata={"help": "Objects that the first answers are about."})
 
 
 QUICK = Options((10_000, 100_000))
+_AROUND = {"moving": "INSIDE RECT(0.01, 0.01) AROUND 'o{}'", "nearest": "NEAREST 10 TO 'o{}'"}
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. A row for each number of queries, come and gone."""
-    return [row for count in options.queries for row in _come_and_go(count, options.objects, say)]
+    """Run the benchmark; `say` is told what goes on. Rows for each number of queries, come and gone."""
+    rows = [row for count in options.queries for row in _come_and_go("", registrations(count), options, say)]
+    for count in options.moving:
+        for word in _AROUND:
+            rows += _come_and_go(f" {word}", followers(count, word, options.objects), options, say)
+    return rows
 
 
-def registrations(count: int) -> str:
-    """The text that registers so many squares."""
-    return "\n".join(
+def registrations(count: int) -> list[str]:
+    """The statements that register so many squares."""
+    return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(rectangles(count).tolist())
-    )
+    ]
 
 
-def _come_and_go(count: int, objects: int, say: Say) -> Iterator[dict[str, Any]]:
-    come = registrations(count)
-    go = "\n".join(f"DROP QUERY q{number};" for number in range(count))
+def followers(count: int, word: str, objects: int) -> list[str]:
+    """The statements that register so many queries which go with objects; `word`: see `_AROUND`."""
+    place = _AROUND[word].format
+    return [
+        f"REGISTER QUERY q{number} AS SELECT oid FROM m {place(number % objects)};" for number in range(count)
+    ]
+
+
+def _come_and_go(word: str, come: list[str], options: Options, say: Say) -> Iterator[dict[str, Any]]:
+    """A row for the queries' coming, and one for their going, which `word` tells from others."""
+    count, objects = len(come), options.objects
+    go = [f"DROP QUERY q{number};" for number in range(count)]
     with (
         tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
         stqsh.connect(temporary=True, autoplay=False) as session,
@@ -74,14 +93,15 @@ def _come_and_go(count: int, objects: int, say: Say) -> Iterator[dict[str, Any]]
         Motion(objects, objects, ticks=8).write(reports)
         execute(session, CREATE.format(file=reports))
         run(session, 2)
-        say(f"registering {count:,} queries")
-        yield _row("register", count, session, come)
+        say(f"registering {count:,} queries{word}")
+        yield _row(f"register{word}", session, come)
         run(session, 1)
-        say(f"dropping {count:,} queries")
-        yield _row("drop", count, session, go)
+        say(f"dropping {count:,} queries{word}")
+        yield _row(f"drop{word}", session, go)
 
 
-def _row(what: str, count: int, session: Session, text: str) -> dict[str, Any]:
+def _row(what: str, session: Session, statements: list[str]) -> dict[str, Any]:
+    count, text = len(statements), "\n".join(statements)
     log_s, log_cpu_s = _timed(session, lambda: execute(session, text))
     batch_s, batch_cpu_s = _timed(session, lambda: run(session, 1))
     return {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.bench.cpu import Spent, spent
+from stqsh.bench.cpu import Spent, grown, spent, tree_of
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -39,6 +39,26 @@ def test_a_worker_that_has_ended_is_not_lost(tmp_path: Path) -> None:
     made(after, 10, "python", 1, 1, 0, 6, 0)
     assert spent(10, before) == Spent(0.0, 6.0)
     assert spent(10, after) == Spent(0.0, 7.0)
+
+
+def test_what_ended_with_nobody_to_wait_for_it_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    for proc, own in ((before, 1), (after, 4)):
+        made(proc, 10, "python", 1, own, 0, 2, 0)
+        made(proc, 11, "java", 10, own, 0, 0, 0)
+    made(before, 12, "python", 11, 50, 0, 3, 0)
+    made(before, 13, "python", 12, 9, 0, 0, 0)
+    assert grown(tree_of(10, before), tree_of(10, after)) == Spent(java=3.0, python=3.0)
+
+
+def test_what_ended_is_counted_with_who_waited_for_it_and_not_twice(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    made(before, 10, "python", 1, 1, 0, 0, 0)
+    made(before, 11, "python", 10, 5, 0, 1, 0)
+    made(before, 12, "python", 11, 2, 0, 0, 0)
+    made(after, 10, "python", 1, 2, 0, 9, 0)  # of 11: 8 of before, and one more
+    made(after, 14, "python", 10, 3, 0, 0, 0)
+    assert grown(tree_of(10, before), tree_of(10, after)) == Spent(java=0.0, python=5.0)
 
 
 def test_nothing_is_known_of_a_process_that_is_not_there(tmp_path: Path) -> None:
