@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.chunks import Chunk, columns_schema, pack, pack_json
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.hashing import hash_keys
+from stqsh.core.kernels.newest import newest
 from stqsh.core.slot.state import SlotState
 from stqsh.core.texts.keywords import KeywordIndex
 from stqsh.core.texts.terms import Terms
@@ -80,11 +82,12 @@ def warm_up() -> None:
 
 
 def _seldom() -> None:
-    """What a stream of keyword queries needs after thousands of records only."""
+    """What a stream of keyword queries needs after thousands of records only, and a long update log."""
     state = SlotState.fresh(0)
     terms = Terms(state, 1)
     KeywordIndex(state, "s1/range/keywords", terms).hang_better(None)
     terms.pack()
+    newest(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
 
 
 def _clock(step: int) -> Chunk:

@@ -2,8 +2,8 @@
 
 For each query and key only the last update counts, and only if it is positive: what is left of any number of
 batches is at most as large as the answers are. It is written as the base, a file of the same form as that of
-a batch, so whoever reads the log from its beginning folds it to the same answers. Work is by columns: an
-update costs a look into two hash tables; the rows of updates that go are never touched.
+a batch, so whoever reads the log from its beginning folds it to the same answers. Work is by columns; of the
+updates that go, nothing is read but query, key and step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.core.chunks import Chunk, pack, to_table, unpack_json
+from stqsh.core.kernels.newest import newest
 from stqsh.session.bulk import ENDING, Reference
 from stqsh.session.updates import (
     BASE,
@@ -125,13 +126,12 @@ def standing(parts: list[Part], key: str) -> list[Part]:
     ]
     if not whole:
         return []
-    keys = pa.chunked_array([rows.column(key).take(updates.column("row")) for updates, rows in whole])
     query, step, op = (
         np.concatenate([updates.column(name).to_numpy() for updates, _ in whole])
         for name in ("query", "step", "op")
     )
-    newest = np.argsort(-(2 * step + (op > 0)), kind="stable")
-    chosen = newest[_first_of_each(_pairs(query, keys)[newest])]
+    first = query.min()
+    chosen = newest(query - first, _members(whole, key), 2 * step + (op > 0), int(query.max() - first) + 1)
     chosen = np.sort(chosen[op[chosen] > 0])
     ends = np.cumsum([updates.num_rows for updates, _ in whole])
     kept = []
@@ -143,18 +143,12 @@ def standing(parts: list[Part], key: str) -> list[Part]:
     return _gathered(kept)
 
 
-def _pairs(query: NDArray[np.int64], keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-    """A number for each query with each key: int64 [n]."""
-    encoded = pa.concat_arrays(keys.chunks).dictionary_encode()
-    codes = encoded.indices.to_numpy().astype(np.int64)
-    pairs: NDArray[np.int64] = query * max(1, len(encoded.dictionary)) + codes
-    return pairs
-
-
-def _first_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each distinct value comes first, ascending: int64 [m]."""
-    codes = pa.array(values).dictionary_encode().indices.to_numpy()  # numbered as they come
-    return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
+def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> NDArray[np.int32]:
+    """A number for the key of each update: int32 [n]."""
+    encoded: Any = pa.concat_arrays([rows.column(key) for _, rows in whole]).dictionary_encode()
+    codes = np.split(encoded.indices.to_numpy(), np.cumsum([rows.num_rows for _, rows in whole])[:-1])
+    places = (updates.column("row").to_numpy() for updates, _ in whole)
+    return np.concatenate([mine[place] for mine, place in zip(codes, places, strict=True)])
 
 
 def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> Part:

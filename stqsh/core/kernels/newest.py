@@ -1,0 +1,71 @@
+"""The newest of many updates of the same query and object, for the folding of the update log."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.kernels.jit import Array, Int, kernel
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def newest(query: Array, member: Array, when: Array, queries: Int) -> Array:
+    """Which updates are the newest of their query and member: int64 (m,), ascending by query.
+
+    query: int64 (n,), 0 <= query < queries; member: int32 (n,), the number of a key; when: int64 (n,), never
+    the same for two updates of a query and member. Updates are dealt to their queries first, so that the
+    table in which a member is looked up is small enough to stay in the processor's caches.
+    """
+    start, place, who, time = _dealt(query, member, when, queries)
+    size = _table_size(start)
+    table, out, used = np.zeros(size, np.int64), np.empty(len(query), np.int64), 0
+    for q in range(queries):
+        begin, end = start[q], start[q + 1]
+        bits = np.uint64(1)
+        while (1 << bits) < 2 * (end - begin):
+            bits += np.uint64(1)
+        mask = (np.int64(1) << bits) - 1
+        for i in range(begin, end):
+            at = np.int64((np.uint64(who[i]) * _MIX) >> (np.uint64(64) - bits))
+            while table[at] != 0 and who[table[at] - 1] != who[i]:
+                at = np.int64((at + 1) & mask)
+            if table[at] == 0 or time[i] > time[table[at] - 1]:
+                table[at] = i + 1
+        for at in range(mask + 1 if end > begin else 0):
+            if table[at] != 0:
+                out[used] = place[table[at] - 1]
+                used += 1
+                table[at] = 0
+    return out[:used].copy()
+
+
+@kernel
+def _dealt(query: Array, member: Array, when: Array, queries: Int) -> tuple[Array, Array, Array, Array]:
+    """Where the updates of each query begin, int64 (queries + 1,); and, in the order of queries, which update
+    it is, int64, its member, int32, and its time, int64, (n,) each.
+    """
+    start = np.zeros(queries + 2, np.int64)
+    for i in range(len(query)):
+        start[query[i] + 2] += 1
+    for q in range(2, queries + 2):
+        start[q] += start[q - 1]
+    place, who = np.empty(len(query), np.int64), np.empty(len(query), np.int32)
+    time = np.empty(len(query), np.int64)
+    for i in range(len(query)):
+        at = start[query[i] + 1]
+        place[at], who[at], time[at] = i, member[i], when[i]
+        start[query[i] + 1] += 1
+    return start[: queries + 1], place, who, time
+
+
+@kernel
+def _table_size(start: Array) -> Int:
+    """A power of two that is twice the number of updates of any query, at least."""
+    most = 1
+    for q in range(len(start) - 1):
+        most = max(most, start[q + 1] - start[q])
+    size = 2
+    while size < 2 * most:
+        size *= 2
+    return size
