@@ -1,7 +1,10 @@
 # stqsh: every recipe sets up what it needs. A machine with Python 3.11 or newer is enough.
 PYTHON ?= python3
+# So many tests run side by side. Engines have a Java process of up to 2 GB each; 0 runs all in one process.
+TESTERS ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -10,12 +13,15 @@ READY  := $(VENV)/.ready
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-$(READY): pyproject.toml
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "stqsh needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing stqsh and its dependencies into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
 	@echo "preparing quick starts: compiling kernels, archiving Java's classes (some minutes, once) ..."
 	@$(BIN)/python -m stqsh.engine.archive >$(VENV)/prepare.log 2>&1 \
 	  || echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"
@@ -29,13 +35,13 @@ demo: $(READY)     ## the main job on sample_data/
 shell: $(READY)    ## the shell
 	@$(BIN)/stqsh
 
-test: $(READY)     ## all tests
-	@$(BIN)/python -m pytest
+test: $(READY)     ## all tests, two at a time; TESTERS=4 says otherwise
+	@$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 hunt: $(READY)     ## the properties only, on examples not seen before
 	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py
 
-check: $(READY)    ## ruff, mypy --strict, the import borders
+check: $(INSTALLED)  ## ruff, mypy --strict, the import borders
 	@$(BIN)/ruff check stqsh tests
 	@$(BIN)/ruff format --check stqsh tests
 	@$(BIN)/mypy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -17,3 +18,14 @@ settings.load_profile(os.environ.get("STQSH_HYPOTHESIS", "quick"))
 
 # A run in the background ignores Ctrl-C, and so would the shells and engines that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A test's engine lives for seconds: what Java would spend on optimising its code never pays.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where processes share the tests (`make test`), the files that take long come first, those of the whole
+    system before those of its parts: none is left with a long one when the others are done."""
+    if hasattr(config, "workerinput"):
+        long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}
+        items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))

@@ -14,6 +14,7 @@ from support.strategies import BATCHES, SLOTS, cases, cut, cuts, slots
 from support.worked import EXAMPLES
 
 
+@share(2)
 @given(cases(), cuts, slots)
 def test_updates_are_the_oracles(case: Case, size: int | None, count: int) -> None:
     expected, stale = oracle.run(case), oracle.stale(case)
@@ -32,7 +33,7 @@ def test_examples_worked_out_by_hand(name: str, size: int | None) -> None:
     assert [(u.step, u.op, u.key, u.why) for u in updates] == expected
 
 
-@share(10, least=10)
+@share(25, least=10)
 @given(cases())
 def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
     one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))

@@ -9,6 +9,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 from support import oracle
+from support.budget import share
 from support.cases import Case, Polygon
 from support.examples import at, case, register
 from support.oracle.geometry import EARTH_M, distance, in_polygon
@@ -95,11 +96,13 @@ def test_expressions_have_three_values(expression: list[object], n: int | None, 
     assert oracle.value(expression, {"n": n}, 0) == expected
 
 
+@share(5)
 @given(cases(EVERY).filter(lambda c: c.steps < 300))
 def test_empty_steps_need_no_visit(example: Case) -> None:
     assert oracle.run(example) == oracle.run(example, every_step=True)
 
 
+@share(5)
 @given(cases(EVERY))
 def test_the_log_folds_to_the_answer(example: Case) -> None:
     state = oracle.Oracle.of(example)

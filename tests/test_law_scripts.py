@@ -54,7 +54,7 @@ def test_a_stream_that_retains_what_is_significant_prints_what_the_oracle_says(
     agree(parsed(output(script, count, records, {2})), script.lines())
 
 
-@share(5)
+@share(10)
 @given(every, slots, sizes)
 def test_output_is_the_same_to_the_byte(script: ScriptCase, count: int, records: int) -> None:
     assert output(script, count, records) == output(script, 1, 400_000)
@@ -72,7 +72,7 @@ several = st.lists(script_cases((1_000_000,), ALL), min_size=2, max_size=3)
 created = st.lists(st.sampled_from([1, 2, 3, 5, 9]), min_size=2, max_size=2)
 
 
-@share(5)
+@share(10)
 @given(st.builds(Together.of, several, created), slots, sizes)
 def test_streams_share_a_clock_and_nothing_else(together: Together, count: int, records: int) -> None:
     agree(parsed(output(together, count, records)), together.lines())

@@ -138,7 +138,7 @@ def test_neighbours_on_one_slot_are_the_oracles(case: Case, size: int | None, ag
     agree(case, 1, size, again)
 
 
-@share(6, least=8)
+@share(12, least=8)
 @given(wild_cases(frozenset({"circles"}), sheds=True, accurate=True), slots, cuts)
 def test_no_drop_takes_a_query_below_its_least_accuracy(case: Case, count: int, size: int | None) -> None:
     found = _kept_after(case, count, 1)

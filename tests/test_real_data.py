@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from support import buses
 from support.folding import fold, told
@@ -24,11 +24,6 @@ LOOKS = 20
 """At so many random moments, and after the last step, the log so far is folded and compared."""
 
 
-@pytest.fixture(scope="module")
-def fixes() -> pd.DataFrame:
-    return buses.load()
-
-
 @pytest.fixture(params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]:
     if request.param == "memory":
@@ -39,13 +34,28 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]
             yield opened
 
 
-def test_a_thousand_rectangles_and_a_hundred_that_move(session: Session, fixes: pd.DataFrame) -> None:
+@dataclass(frozen=True)
+class Truth:
+    """What is asked, and who is in which answer at some moments, by brute force."""
+
+    asked: list[buses.Query]
+    at: dict[int, dict[str, set[str]]]
+
+
+@pytest.fixture(scope="module")
+def truth() -> Truth:
+    fixes = buses.load()
     asked = buses.queries(fixes, STATIC, MOVING)
-    log = told(session, buses.STREAM + "".join(query.statement for query in asked) + "RUN;")
-    last = int(fixes["t"].max()) // 1_000_000 * 1_000_000
     draw = np.random.default_rng(5)
-    moments = sorted(int(t) // 1_000_000 * 1_000_000 for t in draw.choice(fixes["t"], LOOKS))
-    for at_us in [*moments, last]:
-        held = fold(log[log["at_us"] <= at_us])
-        expected = buses.answers(fixes, asked, at_us)
-        assert {name: keys for name, keys in expected.items() if keys} == held
+    moments = [*draw.choice(fixes["t"], LOOKS), fixes["t"].max()]
+    seconds = sorted({int(t) // 1_000_000 * 1_000_000 for t in moments})
+    found = {at_us: buses.answers(fixes, asked, at_us) for at_us in seconds}
+    return Truth(
+        asked, {at_us: {name: keys for name, keys in held.items() if keys} for at_us, held in found.items()}
+    )
+
+
+def test_a_thousand_rectangles_and_a_hundred_that_move(session: Session, truth: Truth) -> None:
+    log = told(session, buses.STREAM + "".join(query.statement for query in truth.asked) + "RUN;")
+    for at_us, held in truth.at.items():
+        assert held == fold(log[log["at_us"] <= at_us])

@@ -27,9 +27,9 @@ pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
 ]
-OBJECTS, STEPS = 50, 200
+OBJECTS, STEPS = 50, 130
 KINDS = ("worker", "engine", "worker", "jvm", "worker", "worker")
-SECONDS = 60
+SECONDS = 40
 """For so long something is killed now and then; what is left of the run is left in peace."""
 
 

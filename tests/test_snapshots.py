@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 from support.local import local_session
 
 from stqsh.errors import StqshError
@@ -116,6 +117,7 @@ def selects(draw):
     return f"SELECT {items} FROM taxis {draw(TAXI_CONDITION)} {draw(st.one_of(STILL, MOVING))} {order};"
 
 
+@share(2)
 @given(text=selects())
 def test_both_ways_of_asking_give_the_same(session, text):
     direct, by_log = ask(session, text, direct=True), ask(session, text, direct=False)

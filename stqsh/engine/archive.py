@@ -3,7 +3,7 @@
 Java spends more than half of Spark's start with loading some 20 000 classes from jars. A class data archive
 keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again; as
 its Java process ends it writes the archive, which later engines use as long as Java and Spark are the same.
-The kernels are compiled before that.
+The kernels are compiled by another process beside that.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from stqsh.session.control import ControlDb
 from stqsh.session.home import SessionHome, remove_home
 
 _PATIENCE_S = 300.0
+_COMPILE = "from stqsh.core import compile_kernels; compile_kernels()"
 
 
 def make_archive() -> Path | None:
@@ -89,14 +90,16 @@ def _end_java(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> int:
     """Compile the kernels, make the archive and say where it is."""
-    from stqsh.core import compile_kernels
-
-    compile_kernels()
+    compiling = subprocess.Popen([sys.executable, "-c", _COMPILE])
     try:
         archive = make_archive()
     except StqshError as error:
         print(error.text(), file=sys.stderr)
         return 1
+    finally:
+        code = compiling.wait()
+    if code:
+        return code
     print(archive or "this Java keeps no class archive; the engine starts without one")
     return 0
 

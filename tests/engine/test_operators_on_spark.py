@@ -75,7 +75,7 @@ class Pipeline:
 
     def run_to(self, batch: int) -> None:
         self.allow(batch)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while len(self.delivered) < batch and time.monotonic() < deadline:
             assert self.query is not None
             assert self.query.exception() is None

@@ -26,19 +26,27 @@ class FakeQuery:
 
 
 def supervised(home: Path, queries: list[FakeQuery], *, batches: list[int], jvm: bool = True) -> Supervisor:
+    """One whose queries come one after the other; a while after the first that runs, it is told to stop."""
     started = iter(queries)
-    return Supervisor(
+
+    def start() -> FakeQuery:
+        query = next(started)
+        if query.error is None:
+            threading.Timer(0.3, supervisor.stop).start()
+        return query
+
+    supervisor = Supervisor(
         home,
-        lambda: next(started),
+        start,
         batches=lambda: batches.pop(0) if len(batches) > 1 else batches[0],
         jvm_alive=lambda: jvm,
     )
+    return supervisor
 
 
 def test_a_failure_in_passing_starts_the_query_again(tmp_path: Path) -> None:
     last = FakeQuery()
     supervisor = supervised(tmp_path, [FakeQuery(ValueError("once")), last], batches=[3])
-    threading.Timer(0.6, supervisor.stop).start()
     supervisor.run()
     assert not last.isActive
     assert not (tmp_path / HOLD_FILE).exists()
@@ -54,7 +62,6 @@ def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("now and then")) for _ in range(2 * ATTEMPTS)]
     last = FakeQuery()
     supervisor = supervised(tmp_path, [*failing, last], batches=list(range(8 * ATTEMPTS)))
-    threading.Timer(3, supervisor.stop).start()
     supervisor.run()
     assert not last.isActive
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,15 +51,19 @@ class Terminal:
 
     def wait(self, pattern: str, seconds: float = 200) -> str:
         """The screen, once it shows the pattern."""
+        return self.until(lambda text: re.search(pattern, text) is not None, repr(pattern), seconds)
+
+    def until(self, holds: Callable[[str], bool], what: str, seconds: float = 200) -> str:
+        """The screen, once something holds of it, which `what` names."""
         deadline = time.monotonic() + seconds
-        while not re.search(pattern, self.text()):
-            assert time.monotonic() < deadline, f"no {pattern!r} in\n{self.text()}"
+        while not holds(self.text()):
+            assert time.monotonic() < deadline, f"no {what} in\n{self.text()}"
             try:
                 self._stream.feed(self.child.read_nonblocking(65536, timeout=0.2))
             except pexpect.TIMEOUT:
                 continue
             except pexpect.EOF:
-                assert re.search(pattern, self.text()), f"no {pattern!r} in\n{self.text()}"
+                assert holds(self.text()), f"no {what} in\n{self.text()}"
         return self.text()
 
     def settle(self, quiet: float = 0.7, most: float = 3.0) -> None:

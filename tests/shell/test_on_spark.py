@@ -103,7 +103,7 @@ def test_an_interrupted_script_ends_with_130_and_leaves_nothing(
         first = json.loads(run.stdout.readline())
         assert (first["query"], first["step"], first["op"]) == ("town", 1, "+")
         run.send_signal(signal.SIGINT)
-        _, messages = run.communicate(timeout=60)
+        _, messages = run.communicate(timeout=200)
     assert run.returncode == 130
     assert "interrupted; the script's session is stopped" in messages
     assert "Traceback" not in messages

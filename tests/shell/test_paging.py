@@ -51,7 +51,7 @@ class Screen:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display)
 
-    def wait(self, pattern: str, seconds: float = 12) -> str:
+    def wait(self, pattern: str, seconds: float = 100) -> str:
         deadline = time.monotonic() + seconds
         while not re.search(pattern, self.text()):
             assert time.monotonic() < deadline, f"no {pattern!r} in\n{self.text()}"

@@ -53,14 +53,11 @@ def test_keys_move_zoom_pick_follow_and_hide(town: Town) -> None:
     terminal.keys("\x1b[D\x1b[D\x1b[D\x1b[D")
     terminal.wait("taxis  [0-9]+ of 201 objects")
     terminal.keys("0")
-    terminal.wait("taxis  201 objects")
-    terminal.settle()
-    assert terminal.text().split("\n")[1:] == before[1:]
+    terminal.until(lambda text: text.split("\n")[1:] == before[1:], "picture as before")
     terminal.keys("n")
     terminal.wait(r"oid +(taxi-\d+|ambulance)(.|\n)*speed")
     terminal.keys("\x1b")
-    terminal.settle()
-    assert "speed" not in terminal.text()
+    terminal.until(lambda text: "speed" not in text, "picture without the record")
     terminal.keys("/taxi-042\r")
     terminal.wait(r"oid +taxi-042")
     terminal.keys("\x1bt")
@@ -90,8 +87,12 @@ def test_the_mouse_moves_zooms_and_picks(town: Town) -> None:
     terminal.keys("0/ambulance\r")
     terminal.wait(r"oid +ambulance")
     terminal.keys("\x1b")
-    terminal.settle()
-    row = next(place for place, line in enumerate(terminal.screen.display) if "@" in line and line[0] in "│├")
+
+    def rows(text: str) -> list[int]:
+        return [place for place, line in enumerate(text.split("\n")) if "@" in line and line[0] in "│├"]
+
+    text = terminal.until(lambda text: "oid " not in text and rows(text) != [], "@ without its record")
+    row = rows(text)[0]
     column = terminal.screen.display[row].index("@")
     terminal.keys(mouse(0, column + 1, row + 1) + mouse(0, column + 1, row + 1, up=True))
     terminal.wait(r"oid +(ambulance|taxi-\d+)")
@@ -124,9 +125,12 @@ def test_without_colours_and_without_utf_8_all_can_still_be_read(town: Town) -> 
     assert text.isascii() and "|" in text and "@" in text and "+----" in text
     terminal.keys("s")
     terminal.wait("slots 0 1")
-    terminal.settle()
-    drawn = "".join(line[1:-1] for line in terminal.text().split("\n")[2:21])
-    assert drawn.count("0") + drawn.count("1") > 60  # a digit for an object: its slot
+
+    def has_slots(text: str) -> bool:
+        drawn = "".join(line[1:-1] for line in text.split("\n")[2:21])
+        return drawn.count("0") + drawn.count("1") > 60  # a digit for an object: its slot
+
+    terminal.until(has_slots, "digits of slots")
     terminal.keys("q")
     terminal.wait("left the map")
     assert not COLOUR.search(b"".join(received))
@@ -135,9 +139,12 @@ def test_without_colours_and_without_utf_8_all_can_still_be_read(town: Town) -> 
 def test_colours_are_used_where_they_may_be(town: Town) -> None:
     terminal = opened(town, "posts")
     terminal.wait("A wanted")
-    terminal.settle()
-    cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
-    assert {cell.fg for cell in cells if cell.data == "A"} & {"brightgreen"}
+
+    def is_green(text: str) -> bool:
+        cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
+        return any(cell.fg == "brightgreen" for cell in cells if cell.data == "A")
+
+    terminal.until(is_green, "green A")
     terminal.keys("q")
     terminal.wait("left the map")
 
