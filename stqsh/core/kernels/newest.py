@@ -29,14 +29,14 @@ def newest(query: Array, member: Array, when: Array, queries: Int) -> Array:
         for i in range(begin, end):
             at = np.int64((np.uint64(who[i]) * _MIX) >> (np.uint64(64) - bits))
             while table[at] != 0 and who[table[at] - 1] != who[i]:
-                at = np.int64((at + 1) & mask)
+                at = (at + 1) & mask
             if table[at] == 0 or time[i] > time[table[at] - 1]:
                 table[at] = i + 1
-        for at in range(mask + 1 if end > begin else 0):
-            if table[at] != 0:
-                out[used] = place[table[at] - 1]
+        for seat in range(mask + 1 if end > begin else 0):
+            if table[seat] != 0:
+                out[used] = place[table[seat] - 1]
                 used += 1
-                table[at] = 0
+                table[seat] = 0
     return out[:used].copy()
 
 
