@@ -74,9 +74,7 @@ def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
     return manifest
 
 
-def extend(
-    spec: Mapping[str, Any], directory: Path, until_tick: int, needed_row: int = 0
-) -> dict[str, Any]:
+def extend(spec: Mapping[str, Any], directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
     """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
 
     needed_row: segments wholly before this row are deleted, which nobody will read again.
