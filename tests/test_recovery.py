@@ -24,7 +24,7 @@ from stqsh.session.running import Running
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
 ]
 OBJECTS, STEPS = 50, 130
