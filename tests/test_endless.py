@@ -1,0 +1,90 @@
+"""A stream without an end: what it leaves on disk is let go, and the answers stay, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stqsh.session.client import Session, connect
+from stqsh.session.following import Following
+from stqsh.session.process import read_engine
+from stqsh.session.results import Answer, SnapshotMark
+from stqsh.session.updates import read_base
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SCRIPT = """
+SET updates.keep = '100 kB';
+CREATE MOVING STREAM m FROM GENERATOR 'network' (objects => 3000, report_every => 1 s)
+  TICK 1 s REPORT EVERY 1 min;
+REGISTER QUERY q AS SELECT oid FROM m INSIDE (10.0, 50.0, 10.1, 50.05);
+REGISTER QUERY near AS SELECT oid FROM m NEAREST 5 TO (10.07, 50.04);
+PLAY m AT MAX;
+"""
+
+
+def execute(session: Session, text: str) -> list[object]:
+    return list(session.execute(text))
+
+
+def wait(session: Session, what: str, is_so: Callable[[], bool]) -> None:
+    """Wait for something that the engine does, starting the engine where it is gone."""
+    until = time.monotonic() + 250
+    while not is_so():
+        assert time.monotonic() < until, what
+        session.start_engine()
+        time.sleep(0.1)
+
+
+def wait_until_more_is_gone(session: Session) -> None:
+    folded, gone = read_base(session.home.updates).batch, gone_segments(session)
+    wait(session, "the log is folded", lambda: read_base(session.home.updates).batch > folded)
+    wait(session, "segments go", lambda: gone_segments(session) > gone)
+
+
+def gone_segments(session: Session) -> int:
+    (stream,) = session.streams()
+    manifest = session.home.stream(stream.id) / "manifest.json"
+    return int(json.loads(manifest.read_text())["gone_segments"]) if manifest.exists() else 0
+
+
+def members(session: Session, query: str) -> list[str]:
+    """The answer of a query as TAIL begins with it."""
+    (tail,) = execute(session, f"TAIL {query};")
+    assert isinstance(tail, Following)
+    keys: list[str] = []
+    for item in tail:
+        if isinstance(item, SnapshotMark) and item.edge == "end":
+            break
+        if not isinstance(item, SnapshotMark):
+            keys += item.table.column("key").to_pylist()
+    return sorted(keys)
+
+
+def selected(session: Session, select: str) -> list[str]:
+    (found,) = execute(session, select)
+    assert isinstance(found, Answer)
+    return sorted(found.table.column(0).to_pylist())
+
+
+def test_log_and_store_stay_small_and_the_answer_is_right_whatever_is_killed(tmp_path: Path) -> None:
+    with connect(home=tmp_path, temporary=True, autoplay=False) as session:
+        execute(session, SCRIPT)
+        for _ in range(2):
+            wait_until_more_is_gone(session)
+            engine = read_engine(session.home)
+            assert engine is not None
+            os.kill(engine.pid, signal.SIGKILL)
+        last = session.progress().batch
+        wait(session, "the engine goes on", lambda: session.progress().batch > last + 3)
+        execute(session, "PAUSE m;")
+        execute(session, "RUN 1 STEP;")
+        inside = selected(session, "SELECT oid FROM m INSIDE (10.0, 50.0, 10.1, 50.05);")
+        assert inside and members(session, "q") == inside
+        assert members(session, "near") == selected(session, "SELECT oid FROM m NEAREST 5 TO (10.07, 50.04);")
