@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numba
 from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 
-from stqsh.core.kernels import jit  # noqa: F401  (says where compiled kernels are kept)
+from stqsh.core.kernels import jit  # says where compiled kernels are kept
 
 
 def compile_kernels() -> None:
@@ -28,8 +29,15 @@ def compile_kernels() -> None:
 
 
 def _mark() -> Path | None:
-    """The file that says so for this Python, numba and processor; None where the user chose the folder."""
+    """The file that says so for these sources, numba and processor; None where the user chose the folder.
+
+    Numba keeps what it compiled by the place of its source, and compiles it anew when the source's time has
+    changed: another checkout of the same state has to be compiled as well.
+    """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None
     folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]  # set by the module jit
-    return folder / f"complete-{sys.implementation.cache_tag}-{numba.__version__}-{get_host_cpu_name()}"
+    files = sorted(Path(jit.__file__).parent.glob("*.py"))
+    sources = sha256(repr([(str(file), file.stat().st_mtime_ns) for file in files]).encode()).hexdigest()[:12]
+    versions = f"{sys.implementation.cache_tag}-{numba.__version__}-{get_host_cpu_name()}"
+    return folder / f"complete-{versions}-{sources}"
