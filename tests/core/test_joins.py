@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.core.kernels.around import regions
 from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects, move_object, places_in
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.gather import number
 from stqsh.core.kernels.joining import by_cell, join, join_in_order
-from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import cell_of, list_rects
 from stqsh.core.regions import grid as module
 from stqsh.core.regions.grid import lattice_over, rect_lists

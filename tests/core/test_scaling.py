@@ -12,8 +12,8 @@ from support.budget import share
 
 from core.slots import TICK, Slot, records, register
 from stqsh.core.clock import Timing
+from stqsh.core.kernels.around import region as rectangle_around
 from stqsh.core.kernels.distance import distance
-from stqsh.core.kernels.moving import region as rectangle_around
 from stqsh.core.matching.newcomers import Newcomers
 from stqsh.core.matching.queries import REGION, QueryTable, columns_of
 from stqsh.core.matching.scaling import scale, will_scale

@@ -34,6 +34,9 @@ compiles then; the first quarter, in which much is new, is not counted."""
 _STEPS_A_BATCH = 3
 """Steps that are there for each batch; where they go by before, fewer batches are seen."""
 
+_PARTS = ("kernel", "state", "transfer", "deliver")
+"""Where a batch's time goes, see SHOW STATUS."""
+
 _POLL_S = 0.02
 _CREATE = (
     "CREATE MOVING STREAM town (oid STRING, kind STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) KEY oid "
@@ -58,7 +61,7 @@ def measure(bench: Bench) -> list[Result]:
         "ms": "response ms",
         "p90_ms": "p90 ms",
         "batch_ms": "batch ms",
-        "kernel_ms": "of it kernels",
+        **{f"{part}_ms": f"of it {part}" for part in _PARTS},
         "updates": "updates a step",
         "steps": "steps",
         "batches": "batches",
@@ -168,7 +171,7 @@ def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
         "ms": statistics.median(response),
         "p90_ms": statistics.quantiles(response, n=10)[-1],
         "batch_ms": statistics.median(each["total_us"] / 1000 for each in times),
-        "kernel_ms": statistics.median(each["kernel_us"] / 1000 for each in times),
+        **{f"{part}_ms": statistics.median(each[f"{part}_us"] / 1000 for each in times) for part in _PARTS},
         "updates": updates / len(response),
         "steps": len(response),
         "batches": len(times),

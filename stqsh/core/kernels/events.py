@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.clock import NEVER, Timing
-from stqsh.core.kernels.jit import Array, Float, Int, kernel
+from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 
 class RowArrays(NamedTuple):
@@ -64,41 +64,84 @@ class Events(NamedTuple):
 
 
 @kernel
-def accept(rows: RowArrays, stored: StoredArrays) -> Accepted:
-    """Drop stale rows, and keep of each object's rows in a step the last that is not.
+def room_for(size: Int) -> Events:
+    """Room for so many events."""
+    return Events(
+        np.empty(size, np.int64),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.float64),
+        np.empty(size, np.float64),
+        np.empty(size, np.float64),
+        np.empty(size, np.float64),
+    )
+
+
+@kernel
+def first_of(events: Events, count: Int) -> Events:
+    """The first so many events."""
+    return Events(
+        events.step[:count],
+        events.obj[:count],
+        events.old[:count],
+        events.new[:count],
+        events.ox[:count],
+        events.oy[:count],
+        events.nx[:count],
+        events.ny[:count],
+    )
+
+
+@kernel
+def none_accepted(rows: Int, objects: Int) -> Accepted:
+    """What becomes of so many rows and objects before anything is accepted."""
+    return Accepted(
+        np.zeros(rows, np.bool_),
+        np.full(rows, -1, np.int32),
+        np.full(rows, NEVER, np.int64),
+        np.full(objects, -1, np.int32),
+        0,
+    )
+
+
+@inlined
+def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, accepted: Accepted) -> Int:
+    """Take in one row after those before it, in log order for each object; 1 if it is stale, else 0.
 
     A row is stale if its time is before that of the object's record; at equal times the later row wins.
+    version: int32 (objects,), the version of each object, moved on.
     """
-    objects, count = len(stored.known), len(rows.obj)
-    last = np.full(objects, -1, np.int32)
-    first = np.full(objects, -1, np.int32)
-    live = np.zeros(count, np.bool_)
-    old = np.full(count, -1, np.int32)
-    until = np.full(count, NEVER, np.int64)
-    stale = 0
-    for r in range(count):
-        o = rows.obj[r]
-        p = last[o]
+    o, known, stale = rows.obj[r], len(stored.known), 0
+    v = version[o]
+    p = v - known
+    if (p >= 0 and rows.ts[r] < rows.ts[p]) or (p < 0 and v >= 0 and rows.ts[r] < stored.ts[v]):
+        stale = 1
+    else:
+        accepted.old[r] = v
         if p >= 0:
-            if rows.ts[r] < rows.ts[p]:
-                stale += 1
-                continue
-            until[p] = rows.step[r]
+            accepted.until[p] = rows.step[r]
             if rows.step[p] == rows.step[r]:
-                live[p] = False
-                old[r] = old[p]
-            else:
-                old[r] = objects + p
-        else:
-            if stored.known[o]:
-                if rows.ts[r] < stored.ts[o]:
-                    stale += 1
-                    continue
-                old[r] = o
-            first[o] = r
-        live[r] = True
-        last[o] = r
-    return Accepted(live, old, until, first, stale)
+                accepted.live[p] = False
+                accepted.old[r] = accepted.old[p]
+        if accepted.first[o] < 0:
+            accepted.first[o] = r
+        accepted.live[r] = True
+        version[o] = known + r
+    return stale
+
+
+@kernel
+def accept(rows: RowArrays, stored: StoredArrays) -> Accepted:
+    """Drop stale rows, and keep of each object's rows in a step the last that is not; see `accept_row`."""
+    known = len(stored.known)
+    accepted, version, stale = none_accepted(len(rows.obj), known), np.full(known, -1, np.int32), 0
+    for o in range(known):
+        if stored.known[o]:
+            version[o] = o
+    for r in range(len(rows.obj)):
+        stale += accept_row(r, rows, stored, version, accepted)
+    return Accepted(accepted.live, accepted.old, accepted.until, accepted.first, stale)
 
 
 @kernel
@@ -144,16 +187,7 @@ def build(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Tim
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
     size = 2 * np.sum(accepted.live) + len(silent)
-    events = Events(
-        np.empty(size, np.int64),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-    )
+    events = room_for(size)
     k = np.int64(0)
     for r in range(count):
         if not accepted.live[r]:
@@ -173,16 +207,7 @@ def build(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Tim
     for o in silent:
         _put(events, k, (expiry(stored.ts[o], timing), o, o, o), (stored.x[o], stored.y[o]))
         k += 1
-    return Events(
-        events.step[:k],
-        events.obj[:k],
-        events.old[:k],
-        events.new[:k],
-        events.ox[:k],
-        events.oy[:k],
-        events.nx[:k],
-        events.ny[:k],
-    )
+    return first_of(events, k)
 
 
 @kernel

@@ -10,29 +10,21 @@ from stqsh.core.kernels.jit import Array, Int, kernel
 
 
 class Sightings(NamedTuple):
-    """Pairs, (n,) each: event int32 (its place among the events, -1: the object itself did nothing), query
-    int32, flags uint8 (WAS | IS), and step int64, obj and version int32.
+    """Pairs, (n,) each: event int32, query int32 and flags uint8 (WAS | IS).
+
+    event: its place among the events, or -1 - i for the i-th of `stqsh.core.kernels.movers.Lone`: the object
+    itself did nothing.
     """
 
     event: Array
     query: Array
     flags: Array
-    step: Array
-    obj: Array
-    version: Array
 
 
 @kernel
 def no_sightings(room: Int) -> Sightings:
     """Room for so many pairs."""
-    return Sightings(
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.uint8),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-    )
+    return Sightings(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
 
 
 @kernel
@@ -40,8 +32,7 @@ def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
     """The first `used` pairs, with room for so many."""
     out = no_sightings(room)
     out.event[:used], out.query[:used] = seen.event[:used], seen.query[:used]
-    out.flags[:used], out.step[:used] = seen.flags[:used], seen.step[:used]
-    out.obj[:used], out.version[:used] = seen.obj[:used], seen.version[:used]
+    out.flags[:used] = seen.flags[:used]
     return out
 
 

@@ -12,9 +12,20 @@ import numpy as np
 
 from stqsh.core.clock import NEVER, Timing
 from stqsh.core.kernels.cells import ObjectCells, move_object
-from stqsh.core.kernels.events import Accepted, Events, RowArrays, StoredArrays, expiry
+from stqsh.core.kernels.events import (
+    Accepted,
+    Events,
+    RowArrays,
+    StoredArrays,
+    accept_row,
+    expiry,
+    first_of,
+    room_for,
+)
+from stqsh.core.kernels.homes import lay
 from stqsh.core.kernels.jit import Array, Int, kernel
-from stqsh.core.kernels.moving import Field, Movers, end_of_step, ground_of, listed, pass_step, step_at
+from stqsh.core.kernels.movers import Field, Lone, Movers, ground_of, no_lone
+from stqsh.core.kernels.moving import end_of_step, pass_step, step_at
 from stqsh.core.kernels.sightings import Sightings, no_sightings
 from stqsh.core.kernels.stationary import IS, WAS, Lattice
 
@@ -24,15 +35,13 @@ class Plan(NamedTuple):
 
     order: int64 (rows,), rows by step, those of a step in log order. counts: int32 (versions,), in how many
     regions that stand still the place of a version is, for rows, and for those objects as stored that do
-    anything. focal: bool (objects,), who stays whoever asks. own: int32 (queries,), the object on this slot
-    that is a query's focal object, -1 for none. due_step int64 and due_version int32, (n,): when versions
-    become too old, ascending by step.
+    anything. focal: bool (objects,), who stays whoever asks. due_step int64 and due_version int32, (n,): when
+    versions become too old, ascending by step.
     """
 
     order: Array
     counts: Array
     focal: Array
-    own: Array
     due_step: Array
     due_version: Array
 
@@ -73,9 +82,10 @@ def go_through(
     """
     rows, stored, _ = source
     turns, cells, movers, field = moving
-    events = _room(2 * len(rows.obj) + len(plan.due_step) + len(stored.known))
-    lists, ground, changed = listed(movers, field), ground_of(cells), np.empty(len(movers.query), np.int32)
-    seen, used = no_sightings(np.int64(1024)), np.int64(0)
+    events = room_for(2 * len(rows.obj) + len(plan.due_step) + len(stored.known))
+    homes, ground = lay(movers, field.lattice), ground_of(cells)
+    changed, none = np.empty(len(movers.query), np.int32), np.int64(0)
+    seen, used, lone = no_sightings(np.int64(1024)), none, no_lone(np.int64(256))
     i, j, d, k, number, stale = np.int64(0), np.int64(0), np.int64(0), np.int64(0), 0, 0
     while True:
         step = min(_step_of(rows.step, plan.order, i), step_at(turns, j), _due(plan, d))
@@ -92,41 +102,14 @@ def go_through(
         k = _fade(rows, (first, d), (plan, course), step, (events, k))
         if len(movers.query):
             spans = (begin, k), (turned, j), (step, number)
-            lists, seen, used = pass_step(
-                (events, turns), spans, (lists, ground, changed), (movers, field), (seen, np.int64(0))
+            homes, (seen, used, lone, _) = pass_step(
+                (events, turns), spans, (homes, ground, changed), (movers, field), (seen, none, lone, none)
             )
-            _count(seen, used, plan.own, course)
-        k = _forget(seen, used, (plan, course, accepted), (step, begin), (events, k), (cells, field.lattice))
+            _count((seen, used, lone), events, course)
+        found = seen, used, lone
+        k = _forget(found, (plan, course, accepted), (step, begin), (events, k), (cells, field.lattice))
         number += 1
-    return _cut(events, k), stale
-
-
-@kernel
-def _room(size: Int) -> Events:
-    return Events(
-        np.empty(size, np.int64),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-        np.empty(size, np.float64),
-    )
-
-
-@kernel
-def _cut(events: Events, count: Int) -> Events:
-    return Events(
-        events.step[:count],
-        events.obj[:count],
-        events.old[:count],
-        events.new[:count],
-        events.ox[:count],
-        events.oy[:count],
-        events.nx[:count],
-        events.ny[:count],
-    )
+    return first_of(events, k), stale
 
 
 @kernel
@@ -141,30 +124,11 @@ def _due(plan: Plan, d: Int) -> Int:
 
 @kernel
 def _accept(source: Source, plan: Plan, span: Span, course: Course, accepted: Accepted) -> Int:
-    """Which of a step's rows count, as in `stqsh.core.kernels.events.accept`; how many are stale."""
+    """Which of a step's rows count; how many are stale."""
     rows, stored, _ = source
-    known, stale = len(stored.known), 0
+    stale = 0
     for at in range(span[0], span[1]):
-        r = plan.order[at]
-        o = rows.obj[r]
-        v = course.version[o]
-        accepted.old[r] = v
-        if v >= known:
-            p = v - known
-            if rows.ts[r] < rows.ts[p]:
-                stale += 1
-                continue
-            accepted.until[p] = rows.step[r]
-            if rows.step[p] == rows.step[r]:
-                accepted.live[p] = False
-                accepted.old[r] = accepted.old[p]
-        elif v >= 0 and rows.ts[r] < stored.ts[v]:
-            stale += 1
-            continue
-        if accepted.first[o] < 0:
-            accepted.first[o] = r
-        accepted.live[r] = True
-        course.version[o] = known + r
+        stale += accept_row(plan.order[at], rows, stored, course.version, accepted)
     return stale
 
 
@@ -219,20 +183,25 @@ def _fade(rows: RowArrays, span: Span, what: tuple[Plan, Course], step: Int, out
 
 
 @kernel
-def _count(seen: Sightings, used: Int, own: Array, course: Course) -> None:
-    """Add who came into regions that move, and take away who went out; a focal object is not in its own."""
+def _object_of(seen: Sightings, s: Int, lone: Lone, events: Events) -> Int:
+    """Whom a pair is about."""
+    e = seen.event[s]
+    return events.obj[e] if e >= 0 else lone.obj[-1 - e]
+
+
+@kernel
+def _count(found: tuple[Sightings, Int, Lone], events: Events, course: Course) -> None:
+    """Add who came into regions that move, and take away who went out."""
+    seen, used, lone = found
     for s in range(used):
-        o, q = seen.obj[s], seen.query[s]
-        if own[q] != o:
-            change = (seen.flags[s] & IS != 0) - (seen.flags[s] & WAS != 0)
-            course.refs[o] += change
-            course.held[q] += change
+        change = (seen.flags[s] & IS != 0) - (seen.flags[s] & WAS != 0)
+        course.refs[_object_of(seen, s, lone, events)] += change
+        course.held[seen.query[s]] += change
 
 
 @kernel
 def _forget(
-    seen: Sightings,
-    used: Int,
+    found: tuple[Sightings, Int, Lone],
     what: tuple[Plan, Course, Accepted],
     when: tuple[Int, Int],
     out: tuple[Events, Int],
@@ -242,11 +211,12 @@ def _forget(
 
     when: the step, and where its events begin.
     """
-    events, k = out
+    (seen, used, lone), (events, k) = found, out
     for e in range(when[1], k):
         k = _let_go(events.obj[e], what, when, (events, k), ground)
     for s in range(used):
-        k = _let_go(seen.obj[s], what, when, (events, k), ground)
+        o = _object_of(seen, s, lone, events)
+        k = _let_go(o, what, when, (events, k), ground)
     return k
 
 

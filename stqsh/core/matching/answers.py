@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.conditions.conditions import Conditions
+from stqsh.core.kernels.around import regions
 from stqsh.core.kernels.circles import Circles, settle_circles
 from stqsh.core.kernels.distance import circle_boxes
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.joining import join
-from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.stationary import IS, WAS, Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.queries import AREA, CIRCLE, QueryTable
 from stqsh.core.matching.scaling import factors
+from stqsh.core.objects.own import own_objects
 from stqsh.core.regions.grid import rect_lists
 from stqsh.core.texts.keyworded import keyword_pairs, keywords_of
 
@@ -89,16 +90,16 @@ class RegionContext:
     def settle(self, pairs: Pairs, events: Events) -> Pairs:
         """Leave focal objects out of their own queries' pairs, and look at shapes and conditions.
 
-        Shapes of moving regions have been looked at before.
+        Shapes of moving regions have been looked at before; see `in_shape`.
         """
         if (self.focals >= 0).any():
             others = self.focals[pairs.query] != events.obj[pairs.event]
             pairs = Pairs(*(column[others] for column in pairs))
-        return self.conditions.settle(self._in_shape(pairs, events), events)
+        return self.conditions.settle(self.in_shape(pairs, events), events)
 
-    def _in_shape(self, pairs: Pairs, events: Events) -> Pairs:
-        """Take WAS and IS away where a place lies in the box of a shape, but not in the shape."""
-        if not np.isnan(self.circles.x).all():
+    def in_shape(self, pairs: Pairs, events: Events) -> Pairs:
+        """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
+        if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=settle_circles(pairs, events, self.circles, self.planar))
         if (self.queries["shape"] == AREA).any():
             pairs = pairs._replace(flags=self._in_areas(pairs, events))
@@ -142,7 +143,7 @@ class RegionContext:
         events = Events(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
         flags = np.where(inside, np.uint8(IS), np.uint8(0))
         pairs = Pairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
-        pairs = self._in_shape(self._in_circles(pairs, events, step), events)
+        pairs = self.in_shape(self._in_circles(pairs, events, step), events)
         within: Array = pairs.flags != 0
         return within
 
@@ -181,5 +182,5 @@ def context_of(
     own = np.full(len(focal), -1, np.int32)
     moving = np.flatnonzero(focal >= 0)
     if len(moving):
-        own[moving] = batch.objects.table.keys.find(batch.focal.table.show_keys(focal[moving]))
+        own[moving] = own_objects(batch)[focal[moving]]
     return RegionContext(batch, queries, conditions, prefix, own, staying)

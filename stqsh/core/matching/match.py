@@ -53,12 +53,16 @@ def match(context: RegionContext, index: Index, lives: Lives) -> tuple[Pairs, Ev
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
         pairs = living(pairs, ordered, lives)
+    pairs = context.in_shape(pairs, ordered)
     moving, lone = moving_pairs(context, events, lives)
+    if not len(pairs.event):
+        events = joined(events, lone) if len(lone.step) else events
+        return context.conditions.settle(moving, events), events
     if len(moving.event):
         moving = moving._replace(event=renumbered(moving.event, order, len(lone.step)))
         pairs = Pairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
     events = joined(ordered, lone) if len(lone.step) else ordered
-    return context.settle(pairs, events), events
+    return context.conditions.settle(pairs, events), events
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stqsh.core.kernels.around import regions
 from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects
-from stqsh.core.kernels.distance import EARTH_M
+from stqsh.core.kernels.distance import circle_boxes
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.moving import Field, Movers, follow_movers
+from stqsh.core.kernels.movers import Field, Movers, by_focal
+from stqsh.core.kernels.moving import follow_movers
 from stqsh.core.kernels.stationary import Lattice, Lives, Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.queries import ACTIVE, CIRCLE
 from stqsh.core.objects.events import follows_objects
 from stqsh.core.objects.movement import by_step
-from stqsh.core.regions.grid import large_from, lattice_over, suitable_side
+from stqsh.core.regions.grid import lattice_over
 from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
@@ -27,8 +29,6 @@ _OBJECTS_A_CELL = 2
 _OUTGROWN = 4
 """Cells are laid anew once there are so many times as many objects."""
 _RADIX = (1 << 16) - 1
-_FARTHEST = 0.01
-"""The cosine of the latitude from which on regions are not taken to be wider."""
 
 
 def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[Pairs, Events]:
@@ -45,23 +45,21 @@ def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[
         return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
     movers = movers_of(context, at)
-    field = field_of(lattice, movers, lives, context.planar)
-    order = _by_step_and_cell(events, batch.timing.first, lattice)
-    turns = by_step(batch.focal.events, np.argsort(batch.focal.events.step, kind="stable"))
-    seen = follow_movers(by_step(events, order), turns, objects, movers, field)
-    lone = np.flatnonzero(seen.event < 0)
-    x, y = np.zeros(len(lone)), np.zeros(len(lone))  # present, wherever that is
-    version = seen.version[lone]
-    more = Events(seen.step[lone], seen.obj[lone], version, version, x, y, x, y)
-    event = order[seen.event].astype(np.int32) if len(order) else np.empty(len(seen.event), np.int32)
-    event[lone] = len(events.step) + np.arange(len(lone))
-    return Pairs(event, seen.query, seen.flags), more
+    field = Field(lattice, lives, context.planar)
+    order = by_step_and_cell(events, batch.timing.first, lattice)
+    turns = batch.focal.events
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
+    seen, lone = follow_movers(by_step(events, order), turns, objects, movers, field)
+    place = np.zeros(len(lone.obj))  # present, wherever that is
+    more = Events(lone.step, lone.obj, lone.version, lone.version, place, place, place, place)
+    numbers = np.concatenate([order, len(events.step) + np.arange(len(lone.obj))[::-1]]).astype(np.int32)
+    return Pairs(numbers[seen.event], seen.query, seen.flags), more
 
 
-def _by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
+def by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
     """The order of events by step and, within it, by the cell that an object leaves or else enters.
 
-    Neighbours then find each other's lists and seats in the caches. Sorting by 16 bits takes linear time;
+    Neighbours then find each other's cells and seats in the caches. Sorting by 16 bits takes linear time;
     where more steps than that are told apart, cells play no part.
     """
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
@@ -80,48 +78,27 @@ def _by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
 
 def movers_of(context: RegionContext, at: Array) -> Movers:
     """The moving queries at these positions, as they are before the batch."""
-    queries, before = context.queries, context.batch.timing.first - 1
-    focal = queries["focal"][at]
-    places = context.centres(at, np.full(len(at), before))
-    now = np.column_stack([context.boxes(at, before), *places])
-    start = np.searchsorted(np.sort(focal), np.arange(len(context.batch.focal.table) + 1))
+    queries, focals = context.queries, context.batch.focal
+    focal, radius = queries["focal"][at], queries["radius"][at]
+    reach, rounds = queries["c"][at], queries["shape"][at] == CIRCLE
+    _, xs, ys = focals.at(context.batch.timing.first - 1)
+    x, y, sides = xs[focal], ys[focal], (queries["a"][at], queries["b"][at])
+    now = np.column_stack([regions(x, y, sides, reach, context.planar), x, y])
+    now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], context.planar)
+    start, member = by_focal(focal, len(focals.table))
     return Movers(
         query=at,
-        xdist=queries["a"][at],
-        ydist=queries["b"][at],
-        reach=queries["c"][at],
-        radius=np.where(queries["shape"][at] == CIRCLE, queries["radius"][at], -1.0),
+        own=context.focals[at],
+        xdist=sides[0],
+        ydist=sides[1],
+        reach=reach,
+        radius=np.where(rounds, radius, -1.0),
         checked=(queries["template"][at] >= 0) | context.staying,
         now=now,
         past=now.copy(),
-        start=start.astype(np.int32),
-        member=np.argsort(focal, kind="stable").astype(np.int32),
+        start=start,
+        member=member,
     )
-
-
-def field_of(lattice: Lattice, movers: Movers, lives: Lives, planar: bool) -> Field:
-    """Where movers and objects meet; lattice: that of the objects' cells."""
-    coarse = _coarse(lattice, movers, planar)
-    return Field(lattice, coarse, large_from(coarse.side), lives, planar)
-
-
-def _coarse(lattice: Lattice, movers: Movers, planar: bool) -> Lattice:
-    """A grid over the same ground for the lists of regions, which are made anew in each batch: as fine as the
-    regions are large, where that of the objects is as fine as there are many. Half as fine as suits regions
-    that stand still: lists that are longer by a third are made in a third of the time.
-    """
-    rounds, margin = movers.radius >= 0, np.fmax(movers.reach, 0)
-    wide, high = (
-        np.where(rounds, 2 * movers.radius, sides + 2 * margin) for sides in (movers.xdist, movers.ydist)
-    )
-    x, y = lattice.x0 + lattice.side / lattice.per_x, lattice.y0 + lattice.side / lattice.per_y
-    if not planar:
-        wide, high = np.degrees(wide / EARTH_M), np.degrees(high / EARTH_M)
-        wide /= max(np.cos(np.radians((lattice.y0 + y) / 2)), _FARTHEST)
-    none = np.zeros(len(wide))
-    bounds = [lattice.x0, lattice.y0, x, y]
-    side = -(-suitable_side(np.column_stack([none, none, wide, high]), bounds) // 2)
-    return lattice_over(none[:0], none[:0], side, bounds)
 
 
 class CellStore:

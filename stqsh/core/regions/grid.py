@@ -127,8 +127,3 @@ def _entries(wide: Array, high: Array, side: int) -> float:
     """About how many entries the lists of a grid would have."""
     cells = (wide * side + 1) * (high * side + 1)
     return float(np.sum(np.minimum(cells, _MOST_CELLS)))
-
-
-def large_from(side: int) -> int:
-    """A moving rectangle that touches more cells than this is kept apart."""
-    return max(16, side * side // 16)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from stqsh.core.kernels.around import region as rectangle_around
 from stqsh.core.kernels.distance import circle_box, distances
-from stqsh.core.kernels.moving import region as rectangle_around
 from stqsh.core.slot.state import SlotState
 
 if TYPE_CHECKING:

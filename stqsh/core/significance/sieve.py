@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stqsh.core.kernels.around import regions
 from stqsh.core.kernels.distance import circle_boxes
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.moving import regions
 from stqsh.core.kernels.sieve import mark_cells, near_some, sift
 from stqsh.core.kernels.stationary import Lattice, Lists
 from stqsh.core.matching.queries import ACTIVE, CIRCLE

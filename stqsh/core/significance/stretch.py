@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.clock import NEVER
-from stqsh.core.kernels.events import Accepted, Events, places_at
+from stqsh.core.kernels.events import Events, none_accepted, places_at
+from stqsh.core.kernels.movers import Field
 from stqsh.core.kernels.stationary import Lattice, Lives
 from stqsh.core.kernels.stretch import Course, Plan, go_through
 from stqsh.core.kinds.protocol import StreamBatch
-from stqsh.core.matching.movers import CellStore, field_of, lay_cells, movers_of
+from stqsh.core.matching.movers import CellStore, by_step_and_cell, lay_cells, movers_of
 from stqsh.core.matching.queries import ACTIVE, QueryTable
 from stqsh.core.objects.movement import Movement, by_step, silent_from
 from stqsh.core.pieces import Piece, between, single_steps
@@ -126,7 +127,7 @@ def follow_stretch(batch: StreamBatch, interest: Interest) -> Array:
         out=np.full(objects.versions, NEVER),
     )
     before = course.version.copy(), ~np.isnan(x)
-    accepted = _nothing_accepted(len(objects.rows), len(x))
+    accepted = none_accepted(len(objects.rows), len(x))
     source = (*objects.sources, batch.timing)
     events, stale = go_through(source, plan, course, accepted, _moving(interest, arrivals.events))
     objects.went(accepted._replace(stale=int(stale)), events, course.out)
@@ -192,19 +193,8 @@ def _plan(interest: Interest, arrivals: Arrivals, counts: Array) -> Plan:
         order=np.argsort(rows.step, kind="stable"),
         counts=counts.astype(np.int32),
         focal=interest.focals(),
-        own=interest.context.focals,
         due_step=ends[due],
         due_version=versions[due],
-    )
-
-
-def _nothing_accepted(rows: int, objects: int) -> Accepted:
-    return Accepted(
-        live=np.zeros(rows, np.bool_),
-        old=np.full(rows, -1, np.int32),
-        until=np.full(rows, NEVER, np.int64),
-        first=np.full(objects, -1, np.int32),
-        stale=0,
     )
 
 
@@ -221,9 +211,8 @@ def _moving(interest: Interest, arrivals: Events) -> Any:
         cells = lay_cells(SlotState.fresh(0), interest.prefix, lattice, (np.empty(0), np.empty(0)))
     lives = Lives(np.full(len(queries), batch.timing.first - 1), queries["until"])
     turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
-    turns = by_step(turns, np.argsort(turns.step, kind="stable"))
-    movers = movers_of(interest.context, at)
-    return turns, cells, movers, field_of(lattice, movers, lives, bool(batch.spec["planar"]))
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
+    return turns, cells, movers_of(interest.context, at), Field(lattice, lives, bool(batch.spec["planar"]))
 
 
 def _counted(versions: Array, present: Array, size: int) -> Array:
