@@ -52,6 +52,8 @@ class Delivered:
 class Deliver:
     """The function that Spark calls with each batch, one at a time, before the batch is committed.
 
+    `retention`: told what each batch adds to the update log.
+
     `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
     that only come by name. `run`: has Spark do the batch, and gives its chunks.
     """
@@ -69,7 +71,7 @@ class Deliver:
     ) -> None:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
         self.run = collected
-        self._retention = Retention(home, lambda: size_bytes(session_settings(control).text("updates.keep")))
+        self.retention = Retention(home, lambda: size_bytes(session_settings(control).text("updates.keep")))
         self._oversight = Oversight(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
@@ -87,16 +89,12 @@ class Deliver:
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered)
-        self._retention.delivered(number, logged)
+        self.retention.delivered(number, logged)
         if self.spool is not None:
             self.spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
-
-    def stop(self) -> None:
-        """End what goes on beside the batches."""
-        self._retention.stop()
 
     def _record(self, progress: Progress, delivered: Delivered) -> None:
         """Write progress and effects; no SET gets between the settings and the order that follows."""

@@ -133,11 +133,12 @@ class Engine:
         threading.Thread(
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
+        deliver.retention.start()
         try:
             supervisor.run()
         finally:
             preparer.stop()
-            deliver.stop()
+            deliver.retention.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""

@@ -26,6 +26,7 @@ from stqsh.engine.tasks import Head, Task, cut_into_tasks, is_small
 from stqsh.session.control import ControlDb
 from stqsh.session.delivery import read_progress, stream_statuses
 from stqsh.session.records import LogRow, Spec
+from stqsh.session.room import is_full
 
 #: What a batch takes at the most unless the profile says otherwise; a single tick is never cut.
 MAX_RECORDS = 2_000_000
@@ -210,7 +211,12 @@ class Planner:
         return origin_us + int((taken.step - origin_step - 1) * taken.tick_us / play.pace)
 
     def _take(self, offset: Offset, feeds: list[Feed], until: int) -> Offset | None:
-        """Take the steps after `offset` to `until`, or as many as make a batch; None: none is there yet."""
+        """Take the steps after `offset` to `until`, or as many as make a batch.
+
+        None: there is none yet, or no room on the disk.
+        """
+        if is_full(self.home):
+            return None
         room = self._room()
         last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room))
         step = offset.step_of(last)

@@ -21,6 +21,7 @@ from stqsh.session.control import ControlDb, last_seq
 from stqsh.session.delivery import read_progress, set_stream_status, stream_statuses
 from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress, StreamRow, StreamStatus, TableRow
+from stqsh.session.room import is_full
 from stqsh.sources.prepare import extend, prepare
 from stqsh.sources.tables import prepare_table
 
@@ -81,7 +82,7 @@ class Preparer:
 
     def extend_endless(self) -> None:
         """Make the streams that have no end as far ahead of the clock as the last batch asks for."""
-        if not self._endless:
+        if not self._endless or is_full(self._home.path):
             return
         progress = read_progress(self._control)
         if progress.batch != self._last.batch:

@@ -12,6 +12,9 @@ _INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
 _WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
 _MOST = 300
 
+_NO_ROOM = (
+    "there is no room left on the session's disk, in shared memory or for temporary files (stqsh doctor)"
+)
 #: What is to be said instead of words of Spark's that tell a user nothing.
 _PLAINLY = (
     (
@@ -23,6 +26,8 @@ _PLAINLY = (
         "a Python worker did not come up in time; other programs may keep the machine busy",
     ),
     ("OutOfMemoryError", "Java ran out of memory; SET engine.memory = '4g', or more, gives it more"),
+    ("No space left on device", _NO_ROOM),
+    ("database or disk is full", _NO_ROOM),
     (
         "Python worker exited unexpectedly",
         "a Python worker was killed; the machine may have run out of memory",

@@ -13,6 +13,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,56 +25,68 @@ from stqsh.session.control import ControlDb
 from stqsh.session.folding import fold_log
 from stqsh.session.home import SessionHome
 from stqsh.session.leases import all_read, read_by_all
+from stqsh.session.room import is_full
 from stqsh.session.updates import base_bytes, log_sizes, read_base
 
 log = logging.getLogger("stqsh.engine")
 
 #: So many batches are folded however small they are: who reads the log from its beginning opens each file.
 MOST_BATCHES = 20_000
-#: The setting, the base's size and a reader that holds the log are looked at no more often than this.
 _LOOK_EVERY_S = 5.0
 _NICE = 10
 
 
 class Retention:
-    """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes."""
+    """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes.
+
+    Where the disk is full, half of what there is goes.
+    """
 
     def __init__(self, home: SessionHome, keep: Callable[[], int]) -> None:
         self._home, self._keep = home, keep
         self._sizes = deque(log_sizes(home.updates))
         self._bytes = sum(size for _, size in self._sizes)
         self._folding: subprocess.Popen[bytes] | None = None
-        self._looked = float("-inf")
+        self._lock, self._stopped = threading.Lock(), threading.Event()
 
-    def delivered(self, batch: int, size: int) -> None:
-        """Note that a batch took so many bytes of the log, and begin to fold where it is time to."""
-        if size and (not self._sizes or self._sizes[-1][0] < batch):
-            self._sizes.append((batch, size))
-            self._bytes += size
-        now = time.monotonic()
-        if now - self._looked >= _LOOK_EVERY_S and not self._is_folding():
-            self._looked = now
-            self._look()
+    def start(self) -> None:
+        """Begin to look after the log."""
+        threading.Thread(target=self._run, name="retention", daemon=True).start()
 
     def stop(self) -> None:
-        """End a process that folds: the log stays as it is."""
+        """Look no further, and end a process that folds: the log stays as it is."""
+        self._stopped.set()
         if self._folding is not None:
             self._folding.terminate()
             self._folding.wait()
 
-    def _is_folding(self) -> bool:
-        return self._folding is not None and self._folding.poll() is None
+    def delivered(self, batch: int, size: int) -> None:
+        """Note that a batch took so many bytes of the log."""
+        with self._lock:
+            if size and (not self._sizes or self._sizes[-1][0] < batch):
+                self._sizes.append((batch, size))
+                self._bytes += size
 
-    def _look(self) -> None:
-        base = read_base(self._home.updates)
-        while self._sizes and self._sizes[0][0] <= base.batch:
-            self._bytes -= self._sizes.popleft()[1]
-        keep = max(self._keep(), 2 * base_bytes(self._home.updates, base))
-        if self._bytes <= keep and len(self._sizes) <= MOST_BATCHES:
+    def look(self) -> None:
+        """Begin to fold where it is time to, unless that is under way."""
+        if self._folding is not None and self._folding.poll() is None:
             return
-        up_to = read_by_all(self._home, self._older_half(keep))
-        if up_to > base.batch:
+        base = read_base(self._home.updates)
+        keep = max(self._keep(), 2 * base_bytes(self._home.updates, base))
+        if is_full(self._home.path):
+            keep = min(keep, self._bytes - 1)
+        with self._lock:
+            while self._sizes and self._sizes[0][0] <= base.batch:
+                self._bytes -= self._sizes.popleft()[1]
+            if self._bytes <= keep and len(self._sizes) <= MOST_BATCHES:
+                return
+            last = self._older_half(keep)
+        if (up_to := read_by_all(self._home, last)) > base.batch:
             self._folding = _start(self._home, up_to)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_EVERY_S):
+            self.look()
 
     def _older_half(self, keep: int) -> int:
         """Give the last batch that goes: half of what is kept, and of the batches, come after it."""

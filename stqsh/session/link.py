@@ -14,11 +14,14 @@ from stqsh.session.delivery import read_progress, stream_statuses
 from stqsh.session.home import SessionHome
 from stqsh.session.process import EngineInfo, check_alive, ensure_engine
 from stqsh.session.records import Progress
+from stqsh.session.room import DiskFullError, is_full
 
 if TYPE_CHECKING:
     from stqsh.session.projection import Lookups
 
 POLL_S = 0.02
+_FULL_S = 5.0
+"""So long a disk may be full before who waits is told: files come and go."""
 LOOK_EVERY_S = 0.5
 """How often a client that waits looks after the engine's process and the streams' preparation."""
 
@@ -36,6 +39,7 @@ class Link:
     _lookups: Lookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)
+    _had_room: float = field(default_factory=time.monotonic, init=False)
 
     def __post_init__(self) -> None:
         self.book = NameBook(self.db)
@@ -66,8 +70,10 @@ class Link:
     def watch(self) -> Iterator[Progress]:
         """The engine's progress every `POLL_S`, without end.
 
-        Raises `EngineDead` where the engine has died and `SourceError` where a stream cannot be read.
+        Raises `EngineDead` where the engine has died, `SourceError` where a stream cannot be read and
+        `DiskFullError` where all stands still since there is no room on the disk.
         """
+        self._had_room = time.monotonic()
         while True:
             self._look()
             yield self.progress()
@@ -90,8 +96,15 @@ class Link:
         if now - self._looked >= LOOK_EVERY_S:
             self._looked = now
             self.check_streams()
+            self._check_room(now)
             if self._started:
                 self._check_engine()
+
+    def _check_room(self, now: float) -> None:
+        if not is_full(self.home.path):
+            self._had_room = now
+        elif now - self._had_room > _FULL_S:
+            raise DiskFullError(self.home.path)
 
     def _check_engine(self) -> None:
         try:

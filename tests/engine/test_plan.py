@@ -453,6 +453,18 @@ def test_an_endless_stream_is_taken_as_far_as_it_is_made(world: World) -> None:
     assert world.batch() is None
 
 
+def test_no_step_is_taken_while_the_disk_is_full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.stream([(1, "a"), (2, "a")])
+    world.log("run", mode="end")
+    with monkeypatch.context() as patch:
+        patch.setattr("stqsh.engine.plan.is_full", lambda home: True)
+        obeyed = world.batch()
+        assert obeyed is not None and clock(obeyed)["last_step"] == 0
+        assert world.batch() is None
+    batch = world.batch()
+    assert batch is not None and clock(batch)["last_step"] == 2
+
+
 def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

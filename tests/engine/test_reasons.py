@@ -36,8 +36,8 @@ Logical Plan:
         ("plain words", "plain words"),
         ("", "RuntimeError"),
         ("first words\nlast words", "first words"),
-        (SPARK.format(lost="java.io.IOException: No space left on device", cause=""),
-         "IOException: No space left on device"),
+        (SPARK.format(lost="java.io.IOException: the lake has no water", cause=""),
+         "IOException: the lake has no water"),
         (SPARK.format(lost="org.apache.spark.SparkException: odd",
                       cause="Caused by: java.lang.IllegalStateException: the lake is dry"),
          "IllegalStateException: the lake is dry"),
@@ -54,6 +54,7 @@ def test_the_reason_is_the_line_that_matters(text: str, expected: str) -> None:
     [
         ("org.apache.spark.SparkException: Python worker failed to connect back.", "did not come up in time"),
         ("java.lang.OutOfMemoryError: Java heap space", "SET engine.memory"),
+        ("java.io.IOException: No space left on device", "no room left on the session's disk"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "was killed"),
     ],
 )

@@ -14,6 +14,7 @@ from stqsh.session.leases import all_read
 from stqsh.session.process import ensure_engine, stop_engine
 from stqsh.session.records import StreamStatus
 from stqsh.session.results import SnapshotMark
+from stqsh.session.room import DiskFullError
 from stqsh.session.running import Running
 from stqsh.session.updates import LogCutError
 
@@ -201,3 +202,18 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
     link.wake()
     assert len(starts) == 2
     stop_engine(link.home)
+
+
+def test_who_waits_is_told_that_the_disk_is_full_once_it_has_been_for_a_while(link, query, monkeypatch):
+    monkeypatch.setattr("stqsh.session.link._FULL_S", 0.05)
+    monkeypatch.setattr("stqsh.session.link.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("stqsh.session.link.is_full", lambda home: True)
+    looks = link.watch()
+    next(looks)
+    with pytest.raises(DiskFullError, match=r"only .* free on the disk of .*, 256 MB have to be"):
+        while True:
+            next(looks)
+    monkeypatch.setattr("stqsh.session.link.is_full", lambda home: False)
+    looks = link.watch()
+    for _ in range(10):
+        next(looks)

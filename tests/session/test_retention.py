@@ -11,11 +11,6 @@ from stqsh.session.updates import Base, UpdateLog, log_sizes, read_base, write_b
 from tests.session.logs import batch_table, part
 
 
-@pytest.fixture(autouse=True)
-def eager(monkeypatch):
-    monkeypatch.setattr(retention, "_LOOK_EVERY_S", 0.0)
-
-
 @pytest.fixture
 def kept(link):
     """A retention of 20 batches' bytes; a call delivers the next batch, in which an object comes or goes."""
@@ -27,6 +22,7 @@ def kept(link):
         for _ in range(times):
             number = next(numbers)
             keeper.delivered(number, _deliver(link, number))
+            keeper.look()
         return number
 
     deliver.keeper = keeper
@@ -69,7 +65,7 @@ def test_it_goes_on_as_the_log_grows_and_after_a_restart(link, stream, kept):
     second = folded(link, first).batch
     kept.keeper.stop()
     keeper = Retention(link.home, lambda: 1)
-    keeper.delivered(0, 0)
+    keeper.look()
     assert folded(link, second).batch > second
     keeper.stop()
 
@@ -90,3 +86,20 @@ def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch)
     monkeypatch.setattr(retention, "MOST_BATCHES", 10)
     kept(times=12)
     assert folded(link).batch >= 5
+
+
+def test_where_the_disk_is_full_half_of_it_goes_though_it_is_small(link, stream, kept, monkeypatch):
+    kept(times=10)
+    assert read_base(link.home.updates) == Base()
+    monkeypatch.setattr(retention, "is_full", lambda home: True)
+    kept.keeper.look()
+    assert 2 <= folded(link).batch <= 8
+
+
+def test_by_itself_it_looks_now_and_then(link, stream, kept, monkeypatch):
+    monkeypatch.setattr(retention, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(retention, "MOST_BATCHES", 4)
+    for number in range(100, 110):
+        kept.keeper.delivered(number, _deliver(link, number))
+    kept.keeper.start()
+    assert folded(link).batch > 100

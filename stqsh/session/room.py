@@ -1,0 +1,38 @@
+"""Room on the disk: an engine takes no more records while little is left, so that it never has to fall over.
+
+What it needs then is little: the control log, a sign of life, a smaller update log in the place of a larger
+one. Records wait where they are, as they do behind any lag.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stqsh.errors import StqshError
+from stqsh.sizes import size_text
+
+RESERVE = 256 << 20
+"""Bytes that stay free: more than a large batch writes."""
+
+
+class DiskFullError(StqshError):
+    """The disk of a session's home has so little room that its streams stand still."""
+
+    def __init__(self, home: Path) -> None:
+        free, needed = size_text(free_bytes(home)), size_text(RESERVE)
+        super().__init__(
+            f"only {free} are free on the disk of {home}, {needed} have to be",
+            hint="the streams stand still meanwhile and go on by themselves once there is room",
+        )
+
+
+def free_bytes(home: Path) -> int:
+    """The bytes that are free on the disk of a home."""
+    found = os.statvfs(home)
+    return found.f_bavail * found.f_frsize
+
+
+def is_full(home: Path) -> bool:
+    """Whether less than `RESERVE` is free on the disk of a home."""
+    return free_bytes(home) < RESERVE
