@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from stqsh.errors import StqshError
-from stqsh.profile import Profile, cores, load_profile
+from stqsh.profile import Profile, load_profile
 from stqsh.session.home import SHM, SHM_FREE_BYTES, open_home, sessions_root
+from stqsh.settings import cores
 
 State = Literal["ok", "note", "bad"]
 GB = 1 << 30

@@ -15,39 +15,18 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import ProfileError
-from stqsh.sizes import size_bytes
+from stqsh.settings import KEYS, Key, Setting
 
 if TYPE_CHECKING:
     import yaml
 
-Setting = str | int | float | bool | None
 DEFAULT_PROFILE = "local"
-FORMATS = ("auto", "jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
-SCHEMES = ("auto", "dark", "light", "none")
-SHEDDING = ("off", "object", "query")
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One known setting: its name, what it means, how its text is read, its default, what to offer."""
-
-    name: str
-    help: str
-    read: Callable[[str], Setting]
-    default: Callable[[], Setting]
-    choices: tuple[str, ...] = ()
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that overrides this setting."""
-        return "STQSH_" + self.name.upper().replace(".", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,152 +83,6 @@ class Profile(Mapping[str, Value]):
         """The value of a yes/no setting."""
         return bool(self.values_[key].value)
 
-
-def cores() -> int:
-    """The processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("some text")
-    return text
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d[\d_]*", text) or int(text) < 1:
-        raise ValueError("a whole number of at least 1")
-    return int(text)
-
-
-def _flag(text: str) -> bool:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if text.lower() not in words:
-        raise ValueError("true or false")
-    return words[text.lower()]
-
-
-def _memory(text: str) -> str:
-    if not re.fullmatch(r"\d+[kmgtKMGT]", text):
-        raise ValueError("a size such as 512m or 2g")
-    return text.lower()
-
-
-def _size(text: str) -> str:
-    size_bytes(text)
-    return text
-
-
-def _share(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or float(text) > 1:
-        raise ValueError("a number from 0 to 1")
-    return float(text)
-
-
-def _budget(text: str) -> str | int:
-    if re.fullmatch(r"\d[\d_]*", text) and int(text) > 0:
-        return int(text)
-    try:
-        size_bytes(text)
-    except ValueError:
-        raise ValueError("a number of objects of at least 1, or a size such as '64 MB'") from None
-    return text
-
-
-def driver_memory() -> str:
-    """A quarter of the machine's memory, from 1g to 4g."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{min(4, max(1, total >> 32))}g"
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"one of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-KEYS: tuple[Key, ...] = (
-    Key("spark.master", "where Spark runs", _text, lambda: f"local[{cores()},4]"),
-    Key("spark.executor.memory", "memory of each of a cluster's executors", _memory, lambda: None),
-    Key("spark.executor.cores", "cores of each of a cluster's executors", _count, lambda: None),
-    Key("engine.slots", "parts that the objects are dealt to, a multiple of the cores", _count, cores),
-    Key("engine.memory", "memory of Spark's driver", _memory, driver_memory),
-    Key(
-        "engine.max_records_per_batch",
-        "most records that one batch takes in; how many it does follows what batches cost",
-        _count,
-        lambda: 2_000_000,
-    ),
-    Key(
-        "engine.spool_bytes",
-        "payloads of so many bytes go through files, not through Spark, where all runs on one machine",
-        _count,
-        lambda: 16_384,
-    ),
-    Key(
-        "updates.keep",
-        "so much of the update log is kept update by update; older ones as the answers that they made",
-        _size,
-        lambda: "1 GB",
-        ("'1 GB'", "'10 GB'"),
-    ),
-    Key("shell.autoplay", "streams made in the shell play at once", _flag, lambda: True, ("true", "false")),
-    Key(
-        "shell.format",
-        "how results are shown; auto: tables on a terminal, else jsonl",
-        _one_of(FORMATS),
-        lambda: "auto",
-        FORMATS,
-    ),
-    Key(
-        "shell.scheme",
-        "the prompt's colours: for a dark or a light terminal, or none",
-        _one_of(SCHEMES),
-        lambda: "auto",
-        SCHEMES,
-    ),
-    Key(
-        "shedding",
-        "what goes over the budget: objects few queries want, or parts of queries",
-        _one_of(SHEDDING),
-        lambda: "off",
-        SHEDDING,
-    ),
-    Key(
-        "shedding.budget",
-        "most that streams that RETAIN SIGNIFICANT may hold: objects, or a size",
-        _budget,
-        lambda: None,
-        ("100000", "'64 MB'"),
-    ),
-    Key(
-        "shedding.keep",
-        "the share of the budget to which shedding brings the load down",
-        _share,
-        lambda: 0.9,
-        ("0.9", "0.8", "0.5"),
-    ),
-    Key(
-        "cache.factor",
-        "how much of the cache area around regions that move or grow is kept, 0 to 1",
-        _share,
-        lambda: 1.0,
-        ("1", "0.5", "0.25", "0"),
-    ),
-    Key("session.home_root", "the folder of the session homes", _text, lambda: None),
-    Key(
-        "session.script",
-        "a script that the shell runs first in a new session; beside the profile that names it",
-        _text,
-        lambda: None,
-    ),
-)
-"""Every setting there is: the only place that names them all."""
 
 _BY_NAME = {key.name: key for key in KEYS}
 

@@ -6,7 +6,8 @@ import pytest
 
 from stqsh.errors import ProfileError
 from stqsh.lang.parse import parse
-from stqsh.profile import FORMATS, KEYS, cores, load_profile, profile_folders
+from stqsh.profile import load_profile, profile_folders
+from stqsh.settings import FORMATS, KEYS, cores
 
 
 def profile(tmp_path: Path, text: str, environ: dict[str, str] | None = None):

@@ -11,7 +11,8 @@ from typing import Any
 
 import stqsh
 from stqsh.errors import StqshError
-from stqsh.profile import cores, load_profile
+from stqsh.profile import load_profile
+from stqsh.settings import cores
 
 _PACKAGES = ("pyspark", "numba", "numpy", "pyarrow", "pandas", "shapely")
 _BUSY = 0.5

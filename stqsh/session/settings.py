@@ -6,8 +6,9 @@ import difflib
 from dataclasses import replace
 
 from stqsh.errors import StqshError
-from stqsh.profile import KEYS, Profile, Setting, Value, load_profile
+from stqsh.profile import Profile, Value, load_profile
 from stqsh.session.control import ControlDb, get_meta, read_settings, set_meta
+from stqsh.settings import KEYS, Setting
 
 _PROFILE = "profile"
 

@@ -171,7 +171,7 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
     from stqsh.lang.manual import ALL
     from stqsh.lang.types import TYPES
-    from stqsh.profile import KEYS
+    from stqsh.settings import KEYS
     from stqsh.shell.output import FORMATS
 
     return {
@@ -217,7 +217,7 @@ def _statement_help(keyword: str, cursor: Cursor) -> str:
 
 def setting_values(cursor: Cursor) -> list[Word]:
     """The values that the setting before a `=` may have, the one that holds by default first."""
-    from stqsh.profile import KEYS
+    from stqsh.settings import KEYS
 
     name = "".join(cursor.words[1:-1])
     return [(value, f"for {name}") for key in KEYS if key.name == name for value in key.choices]

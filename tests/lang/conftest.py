@@ -6,7 +6,7 @@ import pytest
 
 from stqsh.lang.bind import Catalogue, bind
 from stqsh.lang.parse import parse
-from stqsh.profile import KEYS
+from stqsh.settings import KEYS
 
 TAXIS = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, seen TIMESTAMP,
     status STRING, speed DOUBLE, n BIGINT, small INT, level FLOAT, active BOOLEAN)

@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 
-from stqsh.profile import KEYS, SCHEMES, Key
+from stqsh.settings import KEYS, SCHEMES, Key
 from stqsh.shell.backstage import Glance
 from stqsh.shell.prompt import toolbar
 from stqsh.shell.scheme import STYLES, scheme_name

@@ -14,7 +14,7 @@ from stqsh.lang.errors import BindFault, near
 from stqsh.lang.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.printing.values import constant
 from stqsh.lang.source import Span
-from stqsh.profile import KEYS
+from stqsh.settings import KEYS
 
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
