@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from stqsh.engine.offset import stands_still
 from stqsh.engine.schema import SPARK_SCHEMA, TIMING
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from stqsh.engine.plan import Planner
     from stqsh.engine.spool import Spool
     from stqsh.engine.tasks import Task
+    from stqsh.session.control import ControlDb
 
 #: A file of this name in the home holds further batches back: the engine is stopping.
 HOLD_FILE = "hold"
@@ -85,10 +87,11 @@ class StqshReader(DataSourceStreamReader):
         self._home, self._numbers, self._boot = home, numbers, boot
         self._hold = home / HOLD_FILE
         self._planner: Planner | None = None
+        self._control: ControlDb | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A worker reads tasks and needs no planner."""
-        return {**self.__dict__, "_planner": None}
+        return {**self.__dict__, "_planner": None, "_control": None}
 
     @property
     def planner(self) -> Planner:
@@ -98,6 +101,15 @@ class StqshReader(DataSourceStreamReader):
         if self._planner is None:
             self._planner = Planner(self._home, *self._numbers)
         return self._planner
+
+    @property
+    def control(self) -> ControlDb:
+        """The control log of this process."""
+        from stqsh.session.control import ControlDb
+
+        if self._control is None:
+            self._control = ControlDb(self._home)
+        return self._control
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before anything has happened."""
@@ -109,13 +121,24 @@ class StqshReader(DataSourceStreamReader):
             return {**start, "boot": self._boot}
         before, until = without_boot(start), time.monotonic() + PATIENCE_S
         while not self._hold.exists():
+            seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
                 return {**after, "boot": self._boot}
-            if time.monotonic() >= until:
+            if not self._await(seen if stands_still(before) else None, until):
                 break
-            time.sleep(LOOK_S)
         return start
+
+    def _await(self, seen: int | None, until: float) -> bool:
+        """Wait until it is worth another look; False: there is nothing to do for a while.
+
+        seen: the log's version, where nothing but the log can bring what is looked for.
+        """
+        while time.monotonic() < until and not self._hold.exists():
+            time.sleep(LOOK_S)
+            if seen is None or self.control.version() != seen:
+                return True
+        return False
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""

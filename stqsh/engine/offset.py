@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -82,3 +83,8 @@ class Offset:
         if self.base_tick is None:
             raise ValueError("the clock has not started: there is no step yet")
         return tick - self.base_tick + 1
+
+
+def stands_still(offset: Mapping[str, Any]) -> bool:
+    """Say of an offset's JSON whether no RUN is under way and no stream plays: only the log brings more."""
+    return not offset["run"] and not (offset["play"] and offset["play"]["streams"])

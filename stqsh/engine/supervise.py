@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,8 @@ log = logging.getLogger("stqsh.engine")
 #: So many failures in a row without a batch in between are taken for more than bad luck.
 ATTEMPTS = 4
 _POLL_S = 0.1
+#: The query is asked at one in so many looks only: a call into Java costs both sides more than all else here.
+_LOOKS = 4
 _STOP_PATIENCE_S = 15.0
 _DEATH_S = 2.0
 JVM_DIED = "Spark's Java process died"
@@ -102,10 +105,12 @@ class Supervisor:
 
     def _watch(self, query: Query) -> None:
         """Wait until the query ends by itself or a stop is asked for."""
-        while not self._stopping.wait(_POLL_S):
+        for look in count():
+            if self._stopping.wait(_POLL_S):
+                return
             if not self._jvm_alive():
                 raise JvmDied(JVM_DIED)
-            if not query.isActive:
+            if look % _LOOKS == 0 and not query.isActive:
                 return
 
     def _jvm_stays(self) -> bool:

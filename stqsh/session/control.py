@@ -108,6 +108,10 @@ class ControlDb:
         with self._told():
             return self.connection().execute(sql, values).fetchall()
 
+    def version(self) -> int:
+        """A number that changes when another connection changes the file; quicker to ask than any row."""
+        return int(self.query("PRAGMA data_version")[0][0])
+
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """One IMMEDIATE transaction: all of the body or none of it; an inner one joins the outer."""

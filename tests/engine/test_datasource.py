@@ -1,0 +1,186 @@
+"""The data source between two batches: it rests where there is nothing to do, and misses nothing that comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from stqsh.engine import datasource
+from stqsh.engine.datasource import HOLD_FILE, LOOK_S, PATIENCE_S, StqshReader, without_boot
+from stqsh.engine.offset import stands_still
+from stqsh.session.delivery import set_stream_status
+from stqsh.session.records import StreamStatus
+from tests.engine.test_plan import SECOND, World
+
+BOOT = "now"
+ROWS = [(tick, "a") for tick in range(5, 25)]
+
+
+class Resting:
+    """A reader by a made-up clock, asked as Spark asks it; `comes` is done once in its sleep."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.now = world, 1000.0
+        self.comes: Callable[[], object] | None = None
+        self.reader = StqshReader(world.home, (1, 100, 1 << 20), BOOT)
+        self.at: dict[str, Any] = {**self.reader.initialOffset(), "boot": BOOT}
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time_ns(self) -> int:
+        return round(self.now * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.comes:
+            event, self.comes = self.comes, None
+            event()
+
+    def ask(self) -> bool:
+        """Whether there is another batch."""
+        before = self.at
+        self.at = self.reader.latestOffset(before, cast("Any", None))
+        return self.at != before
+
+    def until_rest(self) -> None:
+        while self.ask():
+            pass
+
+    def looks(self, monkeypatch: pytest.MonkeyPatch) -> int:
+        """How often the planner is asked in the answer to one question."""
+        counter, planner = count(), self.reader.planner
+        with monkeypatch.context() as patch:
+            latest = planner.latest
+            patch.setattr(planner, "latest", lambda *given: (next(counter), latest(*given))[1])
+            assert not self.ask()
+        return next(counter)
+
+
+@pytest.fixture
+def resting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resting:
+    resting = Resting(World(tmp_path))
+    monkeypatch.setattr(datasource, "time", resting)
+    return resting
+
+
+def test_where_nothing_runs_the_planner_looks_once_in_a_while(
+    resting: Resting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting.world.stream(ROWS)
+    resting.world.log("run", mode="steps", n=3)
+    resting.until_rest()
+    before = resting.now
+    assert stands_still(without_boot(resting.at))
+    assert resting.looks(monkeypatch) == 1
+    assert resting.now == pytest.approx(before + PATIENCE_S, abs=LOOK_S)
+
+
+@pytest.mark.parametrize("pace", ["max", 1])
+def test_where_a_stream_plays_the_planner_looks_all_the_time(
+    resting: Resting, monkeypatch: pytest.MonkeyPatch, pace: Any
+) -> None:
+    resting.world.log("play", id=resting.world.stream(ROWS, complete=False), pace=pace)
+    resting.until_rest()
+    assert not stands_still(without_boot(resting.at))
+    assert resting.looks(monkeypatch) > 5
+
+
+def a_run(world: World, stream: int) -> None:
+    world.log("run", mode="steps", n=1)
+
+
+def a_play(world: World, stream: int) -> None:
+    world.log("play", id=stream, pace=1)
+
+
+def a_table(world: World, stream: int) -> None:
+    world.log("create_area", name="r", rows=[["a", {"type": "rect"}]])
+
+
+def a_snapshot(world: World, stream: int) -> None:
+    world.log("ask", spec={"region": {"type": "all"}})
+
+
+@pytest.mark.parametrize("comes", [a_run, a_play, a_table, a_snapshot])
+@pytest.mark.parametrize("played", [False, True])
+def test_what_the_log_brings_is_seen_at_the_next_look(
+    resting: Resting, comes: Callable[[World, int], None], played: bool
+) -> None:
+    world = resting.world
+    stream = world.stream(ROWS)
+    if played:
+        world.log("play", id=stream, pace=1)
+        resting.until_rest()
+        world.log("pause", id=stream)
+    resting.until_rest()
+    resting.comes = lambda: comes(world, stream)
+    before = resting.now
+    assert resting.ask()
+    assert resting.now == pytest.approx(before + LOOK_S)
+
+
+def test_a_run_that_waits_for_its_stream_is_taken_up_when_the_stream_is_ready(resting: Resting) -> None:
+    world = resting.world
+    stream = world.log("create_stream", tick_us=SECOND, name="s", columns=[], key="oid")
+    world.log("run", mode="end")
+    resting.until_rest()
+
+    def is_ready() -> None:
+        world.store(stream, ROWS)
+        set_stream_status(world.db, StreamStatus(stream, "ready", rows=len(ROWS)))
+
+    resting.comes = is_ready
+    before = resting.now
+    assert resting.ask()
+    assert resting.now == pytest.approx(before + LOOK_S)
+    resting.until_rest()
+    assert resting.at["step"] == len(ROWS)
+
+
+def test_a_stream_that_is_ready_without_a_word_in_the_log_is_seen_when_spark_asks_again(
+    resting: Resting,
+) -> None:
+    stream = resting.world.log("create_stream", tick_us=SECOND, name="s", columns=[], key="oid")
+    resting.world.log("run", mode="end")
+    resting.until_rest()
+    resting.world.store(stream, ROWS)
+    assert resting.ask()
+
+
+def test_the_wall_clock_brings_a_step_that_is_due(resting: Resting) -> None:
+    resting.world.log("play", id=resting.world.stream(ROWS), pace=1)
+    resting.until_rest()
+    begun, step = resting.now, resting.at["step"]
+    while not resting.ask():
+        assert resting.now < begun + 2
+    assert resting.at["step"] == step + 1
+
+
+def test_a_run_goes_on_once_there_is_room_on_the_disk(
+    resting: Resting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting.world.stream(ROWS)
+    with monkeypatch.context() as patch:
+        patch.setattr("stqsh.engine.plan.is_full", lambda home: True)
+        resting.world.log("run", mode="steps", n=3)
+        resting.until_rest()
+    resting.until_rest()
+    assert resting.at["step"] == 3
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_engine_that_is_to_stop_is_not_waited_for(resting: Resting, runs: bool) -> None:
+    resting.world.stream(ROWS)
+    resting.until_rest()
+    resting.comes = (resting.world.home / HOLD_FILE).touch
+    if runs:
+        (resting.world.home / HOLD_FILE).touch()
+        resting.world.log("run", mode="end")
+    before = resting.now
+    assert not resting.ask()
+    assert resting.now <= before + LOOK_S
