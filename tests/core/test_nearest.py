@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -96,6 +97,27 @@ def test_a_growing_population_is_taken_in_within_a_batch(
     monkeypatch.setattr(pieces, "_SMALL", 4)
     records = [(s, at(f"k{i}", i % 31, i // 31, s)) for s in range(1, 9) for i in range(2**s)]
     check(case(9, [(1, nearest(7, 3, HERE)), (1, nearest(8, 40, HERE))], records), slots, size)
+
+
+@pytest.mark.parametrize("size", CUTS)
+@pytest.mark.parametrize("among", [{}, {"condition": ["cmp", "<", ["col", "n"], ["lit", 5, "BIGINT"]]}])
+def test_many_that_move_at_once_on_a_lattice_are_ranked_as_they_are_one_by_one(
+    size: int | None, among: dict[str, Any]
+) -> None:
+    draw = random.Random(8)
+    records = [
+        (step, at(f"k{one}", *_on_lattice(draw), step, draw.randint(0, 5)))
+        for step in range(1, 10)
+        for one in draw.sample(range(150), 150 if step == 1 else 40)
+    ]
+    places = [HERE, {"x": 2.0, "y": 1.0}, {"focal": "k7"}]
+    asked = [(1, nearest(7 + i, k, place, **among)) for i, (k, place) in enumerate(product([40, 90], places))]
+    assert check(case(10, asked, records), 1, size) > 500
+
+
+def _on_lattice(draw: random.Random) -> tuple[float | None, float | None]:
+    """One of few places, so that many are as far away; now and then none."""
+    return (None, None) if draw.random() < 0.05 else (draw.randint(-4, 4), draw.randint(-3, 3))
 
 
 @pytest.mark.parametrize("slots", [1, 3])
