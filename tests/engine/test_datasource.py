@@ -1,4 +1,4 @@
-"""The data source between two batches: it rests where there is nothing to do, and misses nothing that comes."""
+"""The data source between two batches: it rests where it has nothing to do, and misses nothing that comes."""
 
 from __future__ import annotations
 
