@@ -2,7 +2,8 @@
 
 One session: objects that have all reported, and range queries. The engine gets SIGKILL between two batches.
 Once its arena is left to it, as after a crash of the engine; once the arena is taken away as well, as after a
-crash of the machine, so that the slots' snapshots and logs have to be read.
+crash of the machine, so that the slots' snapshots and logs have to be read. A slot has two states to open,
+Evaluate's and Aggregate's, and opens them in the first batch of the new engine.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from stqsh.bench.workload import CREATE, Motion
 from stqsh.session.client import Session
 from stqsh.session.process import read_engine
 from stqsh.session.procfs import exists
+from stqsh.session.records import Progress
 
 COLUMNS = {
     "what": "arena",
@@ -31,12 +33,13 @@ COLUMNS = {
     "queries": "queries",
     "ready_s": "until ready s",
     "step_s": "until a step is taken s",
-    "rebuilt": "slots rebuilt",
+    "rebuilt": "states rebuilt",
 }
 KEY = ("what", "objects", "queries")
 FIGURES: dict[str, Better] = {"ready_s": LESS, "step_s": LESS}
 
 _PER_TICK = 100_000
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,10 @@ def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) ->
     _kill(session)
     if not keep_arena:
         shutil.rmtree(session.home.arena(), ignore_errors=True)
-    begun = time.perf_counter()
+    before, begun = session.progress().batch, time.perf_counter()
     session.start_engine()
     ready_s = time.perf_counter() - begun
-    batches = run(session, 1)
+    batches = [_batch_after(session, before), *run(session, 1)]
     return {
         "what": what,
         "objects": options.objects,
@@ -87,11 +90,20 @@ def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) ->
     }
 
 
+def _batch_after(session: Session, number: int) -> Progress:
+    """Wait for a batch that comes after another one; give its progress."""
+    return next(progress for progress in session.link.watch() if progress.batch > number)
+
+
 def _kill(session: Session) -> None:
-    """Kill the engine and wait until it is gone."""
+    """Kill the engine, once its last batch is committed and will not be repeated; wait until it is gone."""
     engine = read_engine(session.home)
     if engine is None:
         raise RuntimeError("there is no engine to kill")
+    commit = session.home.checkpoint / "commits" / str(session.progress().batch)
+    deadline = time.monotonic() + _PATIENCE_S
+    while not commit.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
     os.kill(engine.pid, signal.SIGKILL)
     while exists(engine.pid):
         time.sleep(0.01)
