@@ -38,7 +38,7 @@ class Oversight:
         in_force = self._take(streams, clock)
         sums = {name: sum(int(told[name]) for _, told in streams) for name in _SUMS}
         return {
-            **{name: getattr(in_force, name) for name in ("factor", "k", "cache", "area")},
+            **{name: getattr(in_force, name) for name in ("factor", "k", "part", "cache", "area")},
             **sums,
             "approximate": max(int(told["approximate"]) for _, told in streams),
             "least": min(float(told["least"]) for _, told in streams),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 
 from stqsh.session.memory import MemorySettings, Order, allowed
 from stqsh.session.records import Spec
@@ -20,8 +21,8 @@ LEAST_AREA = 0.1
 """Less of a region is no answer any more, and would take long to grow back."""
 LEAST_GROWTH, MOST_GROWTH = 0.001, 1.25
 """A region's area grows by so much at a time: in all at the least, and by this factor at the most."""
-PATIENCE = 3
-"""So many times every object has to report before a smaller k is tried."""
+_NOTABLE = 0.02
+"""Of the objects with one more or one less reference so many are worth another order."""
 _DIGITS, _LITTLE = 4, 1e-6
 
 
@@ -30,8 +31,9 @@ class Load:
     """What significant streams hold after a step, over all slots.
 
     `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
-    no query has locked, by their reference counts. `report_steps`: so many steps after the step in which
-    something may come back, it has reported. `least`: the least accuracy of a query.
+    no query has locked, by their reference counts; `dropped`: the same of `shadow`. `report_steps`: so many
+    steps after the step in which something may come back, it has reported. `least`: the least accuracy of a
+    query.
     """
 
     objects: int = 0
@@ -41,6 +43,14 @@ class Load:
     report_steps: int = 1
     shadow: int = 0
     least: float = 1.0
+    dropped: tuple[int, ...] = ()
+
+    @property
+    def by_references(self) -> tuple[int, ...]:
+        """S of all objects that are not locked, whether they are held or have been dropped."""
+        if not self.dropped:
+            return self.histogram
+        return tuple(map(sum, zip(self.histogram, self.dropped, strict=True)))
 
     def held(self, settings: MemorySettings) -> int:
         """What counts against the budget: objects, or bytes."""
@@ -54,21 +64,26 @@ class Load:
 def load_of(told: Iterable[Spec], step: int, report_steps: int) -> Load:
     """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
     streams = list(told)
-    histogram = tuple(sum(counts) for counts in zip(*(one["histogram"] for one in streams), strict=True))
+    histogram, dropped = (
+        tuple(sum(counts) for counts in zip(*(one[name] for one in streams), strict=True))
+        for name in ("histogram", "dropped")
+    )
     objects, size, shadow = (
         sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
     )
     least = min((float(one["least"]) for one in streams), default=1.0)
-    return Load(objects, size, histogram, step, max(1, report_steps), shadow, least)
+    return Load(objects, size, histogram, step, max(1, report_steps), shadow, least, dropped)
 
 
 def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
     """The order that is to hold after `load` was seen while `now` stood; `now` itself where nothing changes.
 
     Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
-    load to the target (SOLE section 6.4), and lets everything back in once all of it fits the target; query
-    shedding first shrinks caches, then regions, and lets them grow back, step by step, below the target
-    (section 6.3).
+    load to the target (SOLE section 6.4). SOLE stops dropping there; but who was dropped would come back with
+    its next report, so k stays, and of those that k - 1 want only the part goes that has to. S is kept of the
+    dropped objects, too: so what has to go, and what may come back, is known without trying. Everything comes
+    back once all of it fits the target. Query shedding first shrinks caches, then regions, and lets them grow
+    back, step by step, below the target (section 6.3).
     """
     order = allowed(settings, now)
     if settings.sheds:
@@ -78,36 +93,38 @@ def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
 
 
 def _shed_objects(settings: MemorySettings, load: Load, now: Order) -> Order:
+    """Drop more while more is held than the target, once it was over the budget; or less, if that will do."""
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if now.k == 1 and held <= budget:
         return now
-    if held <= target:
-        return _released(settings, load, now)
+    if load.wanted(settings) <= target:
+        return replace(now, k=1, part=1.0)
     # Bytes are taken to shrink with the objects; what is wrong about that, the next batch puts right.
-    least = least_k(load.histogram, load.objects * (held - target) / held)
-    return replace(now, k=least if held > budget else max(least, now.k))
+    excess = load.objects * (1 - target / max(1, held)) + load.shadow
+    k, part = least_k(load.by_references, excess)
+    more = (k - 1 + part) - (now.k - 1 + now.part)
+    is_due = load.step - now.step >= load.report_steps
+    if now.k == 1 or (held > target and more > _NOTABLE) or (held <= target and more < -_NOTABLE and is_due):
+        return replace(now, k=k, part=part)
+    if held > budget and is_due and now.part < 1 and load.histogram[now.k - 2]:
+        # Of these keys fewer than one should think belong to the part.
+        return replace(now, part=min(1.0, round(now.part + _NOTABLE, _DIGITS)))
+    return now
 
 
-def _released(settings: MemorySettings, load: Load, now: Order) -> Order:
-    """Let objects back in where the load is gone; try a smaller k where more were dropped than had to be.
+def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
+    """The least k such that at least `excess` objects are wanted by fewer than k queries; and of those that
+    k - 1 want the share that is enough (SOLE section 6.4 drops them all).
 
-    With k = 1 all that were dropped come back as they report: while they are too many, that would only bring
-    the load back, to be shed anew. How many a smaller k > 1 brings back, only trying tells.
-    """
-    if load.wanted(settings) <= (settings.target or 0.0):
-        return replace(now, k=1)
-    is_due = load.step - now.step >= PATIENCE * load.report_steps
-    return replace(now, k=now.k - 1) if is_due and now.k > 2 else now
-
-
-def least_k(histogram: Sequence[int], excess: float) -> int:
-    """The least k such that at least `excess` objects are wanted by fewer than k queries.
-
-    Where there are not so many, the least that drops all there are; 1 drops none.
+    Where there are not so many, the least that drops all there are; k = 1 drops none.
     """
     fewer = list(accumulate(histogram[:-1], initial=0))  # by k - 1: how many are wanted by fewer than k
-    enough = [number for number, count in enumerate(fewer, start=1) if count >= min(excess, fewer[-1])]
-    return enough[0]
+    wanted = min(excess, fewer[-1])
+    k = next(number for number, count in enumerate(fewer, start=1) if count >= wanted)
+    if k == 1:
+        return 1, 1.0
+    part = (wanted - fewer[k - 2]) / histogram[k - 2]
+    return k, min(1.0, ceil(part * 10**_DIGITS - _LITTLE) / 10**_DIGITS)
 
 
 def _shed_queries(settings: MemorySettings, load: Load, now: Order) -> Order:

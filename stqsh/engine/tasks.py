@@ -39,7 +39,7 @@ PART_COMMANDS, PART_SEEDS, PART_RECORDS = 1 << 20, 1 << 21, 1 << 22
 _PARTS_OF_SLICE = 1 << 16
 
 #: What a command "memory" says to a significant stream.
-_MEMORY = ("factor", "k", "cache", "area")
+_MEMORY = ("factor", "k", "cache", "area", "part")
 _DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
@@ -192,7 +192,7 @@ def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[C
         return commands
     told_to_all = any(row.kind == "memory" for row in rows)
     new = {row.spec["id"] for row in rows if row.kind == "create_stream"}
-    order = {"op": "memory", **{name: head.memory[name] for name in _MEMORY}}
+    order = {"op": "memory", **{name: head.memory[name] for name in _MEMORY if name in head.memory}}
     for stream_id, stream in task.streams.items():
         if stream.get("retain") == "significant" and (told_to_all or stream_id in new):
             commands[stream_id] = [order, *commands.get(stream_id, [])]

@@ -11,6 +11,7 @@ from stqsh.session.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.session.catalogue import live_queries, live_streams
 from stqsh.session.link import Link
 from stqsh.session.memory import MemorySettings, Order, is_significant, memory_settings, standing_order
+from stqsh.session.process import is_alive, read_engine
 from stqsh.session.records import QueryRow, Spec
 from stqsh.session.results import Rows
 from stqsh.session.settings import session_settings
@@ -34,7 +35,7 @@ def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
         (slot["slot"], list(slot["memory"].values())) for slot in stats.get("slots", []) if slot.get("memory")
     ]
     told = [one for _, streams in slots for one in streams]
-    queries = _by_query(link) if slots else {}
+    queries = _by_query(link, memory, told) if slots else {}
     items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots else {})
     items |= ({"histogram": _histogram(told) or "all are locked"} if told else {}) | queries
     if not any(is_significant(stream) for stream in live_streams(link.db)):
@@ -43,7 +44,7 @@ def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
     if slots:
         rows = [_slot_row(slot, streams) for slot, streams in slots]
         whole = _slot_row("all", told)[: SLOT_COLUMNS.index("locked")]
-        over_slots = [queries[name] for name in SLOT_COLUMNS[len(whole) :]]
+        over_slots = [queries.get(name) for name in SLOT_COLUMNS[len(whole) :]]
         yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
 
 
@@ -54,23 +55,31 @@ def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
         size = size_text if wished.in_bytes else math.floor
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
     scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
-    return found | {name: value for name, value in scales.items() if value is not None}
+    found |= {name: value for name, value in scales.items() if value is not None}
+    if memory.get("part", 1.0) < 1:  # of those with more references none is dropped, of the others all
+        found[f"dropped of count {memory['k'] - 1}"] = f"{100 * memory['part']:.0f} %"
+    return found
 
 
 def _coming(standing: Order, memory: Spec) -> dict[str, Any]:
     """What slots are told with the next batch, where that is something else than they know."""
-    orders = {name: getattr(standing, name) for name in ("k", "factor", "cache", "area")}
+    orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
     new = [f"{name} {value:g}" for name, value in orders.items() if memory.get(name, value) != value]
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
-def _by_query(link: Link) -> dict[str, Any]:
-    """Of the active queries over significant streams: how many, locked, approximate, and how accurate."""
+def _by_query(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+    """Of the active queries over significant streams: how many, locked, approximate, and how accurate.
+
+    Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
+    """
     streams = {stream.id for stream in live_streams(link.db) if is_significant(stream)}
     active = [query for query in live_queries(link.db) if query.state == "active"]
     active = [query for query in active if query.stream_id in streams]
     found = accuracies(link, active, tallied=True).values()
     tallies = [one.tally for one in found if one.tally is not None]
+    if active and not tallies:
+        return {"queries": len(active)} | _last_known(link, memory, told)
     values = [one.value for one in found if one.value is not None]
     known = bool(values) and len(values) == len(found)
     return {
@@ -79,6 +88,18 @@ def _by_query(link: Link) -> dict[str, Any]:
         "approximate": sum(value < 1 for value in values) if known else None,
         "mean accuracy": rounded(math.fsum(values) / len(values)) if known else None,
         "least accuracy": rounded(min(values)) if known else None,
+    }
+
+
+def _last_known(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+    """What the slots said of their queries with their last batch: at least so many are locked."""
+    progress, engine = link.progress(), read_engine(link.home)
+    state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
+    return {
+        "locked": max(int(one["locked"]) for one in told),
+        "approximate": memory.get("approximate"),
+        "least accuracy": rounded(float(memory.get("least", 1.0))),
+        "as of": f"step {progress.step}: the slots cannot be looked at, the engine {state}",
     }
 
 

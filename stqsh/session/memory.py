@@ -49,8 +49,9 @@ class Order:
     """What slots are told about their memory; see `stqsh.core.significance`.
 
     `factor`: of all cache areas. `k`: objects that fewer queries want are dropped as they report. `cache`,
-    `area`: the shares of cache distance and of regions' areas that are left. `step`: after which step it was
-    decided; an order is the same order at whatever step it was given.
+    `area`: the shares of cache distance and of regions' areas that are left. `part`: the share that goes of
+    the objects that k - 1 queries want. `step`: after which step it was decided; an order is the same order
+    at whatever step it was given.
     """
 
     factor: float = 1.0
@@ -58,6 +59,7 @@ class Order:
     cache: float = 1.0
     area: float = 1.0
     step: int = 0
+    part: float = 1.0
 
     def same_as(self, other: Order) -> bool:
         """Whether both say the same."""
@@ -90,6 +92,7 @@ def allowed(settings: MemorySettings, order: Order) -> Order:
         order,
         factor=settings.factor,
         k=order.k if by_object else 1,
+        part=order.part if by_object else 1.0,
         cache=order.cache if by_query else 1.0,
         area=order.area if by_query else 1.0,
     )

@@ -142,12 +142,12 @@ class Progress:
     last row of the control log that is taken in, `run_done` the sequence number of the last RUN that is
     done, `ended` whether every replayed stream is at its end, `wall_us` when it was written. `stats` is
     JSON that the engine fills as it can; SHOW knows "records" (of the batch), "records_total",
-    "records_per_s", "updates", "stale", "lag_s" (since the last step was due, None without a pace),
-    "due_us" (when that was, by the wall clock), "backlog" (records that are due and not taken), "room" (how
-    many records a batch takes of a backlog), "time" {part of a batch: µs} and "slots"
-    [{"slot", "records", "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us",
-    "decode_us", "memory"}], and, while a stream keeps significant objects only, "memory" {"factor", "k",
-    "cache", "area" (the order in force), "objects", "shadow", "bytes", "approximate", "least", "settling"}.
+    "records_per_s", "updates", "stale", "lag_s" (since the last step was due, None without a pace), "due_us"
+    (when that was, by the wall clock), "backlog" (records that are due and not taken), "room" (how many
+    records a batch takes of a backlog), "time" {part of a batch: µs} and "slots" [{"slot", "records",
+    "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us", "decode_us", "memory"}], and,
+    while a stream keeps significant objects only, "memory" {"factor", "k", "part", "cache", "area" (the order
+    in force), "objects", "shadow", "bytes", "approximate", "least", "settling"}.
     """
 
     batch: int = -1

@@ -30,8 +30,8 @@ def keeping(**changes):
     return Slot(retain="significant", report_every_us=REPORT_S * 1_000_000, max_speed=0.1, **changes)
 
 
-def memory(k=1, *, factor=1.0, cache=1.0, area=1.0):
-    return {"op": "memory", "factor": factor, "k": k, "cache": cache, "area": area}
+def memory(k=1, *, factor=1.0, cache=1.0, area=1.0, part=1.0):
+    return {"op": "memory", "factor": factor, "k": k, "cache": cache, "area": area, "part": part}
 
 
 def asks(id_, region=ONE, least=0.0, **more):
@@ -75,6 +75,24 @@ def test_who_reports_and_has_one_reference_is_dropped():
     assert tally(slot) == {7: (2, 1, 2 / 3), 8: (1, 1, 1 / 2)}
 
 
+def test_of_those_that_one_query_less_wants_a_part_goes_always_the_same_ones():
+    slot, names = keeping(), [f"o{i}" for i in range(100)]
+    everybody = dict.fromkeys(names, (1, 1))
+    slot.batch(1, 1, rows(1, **everybody), [asks(7, ONE)])
+    some = {key for _, _, _, key, _ in slot.updates(2, 2, rows(2, **everybody), [memory(2, part=0.3)])}
+    assert 20 <= len(some) <= 40
+    assert slot.updates(3, 3, rows(3, **everybody)) == []
+    more = {key for _, _, _, key, _ in slot.updates(4, 4, rows(4, **everybody), [memory(2, part=0.6)])}
+    assert 20 <= len(more) <= 40
+    assert kept(slot) == set(names) - some - more
+    back = slot.updates(5, 5, rows(5, **everybody), [memory(3, part=0.6)])
+    assert {(op, why) for _, _, op, _, why in back} == {("-", "shed")}
+    assert kept(slot) == set()
+    back = slot.updates(6, 6, rows(6, **everybody), [memory(2, part=0.3)])
+    assert kept(slot) == set(names) - some
+    assert {op for _, _, op, _, _ in back} == {"+"}
+
+
 def test_memory_figures_tell_of_the_shadow_and_of_s():
     slot = keeping()
     came = rows(1, a=(1, 1), b=(5, 1), c=(9, 1), d=(2, 2))
@@ -83,6 +101,19 @@ def test_memory_figures_tell_of_the_shadow_and_of_s():
     after = stats(slot.batch(2, 2, rows(2, a=(1, 2), b=(5, 2)), [memory(2)]))["memory"]["1"]
     assert (after["objects"], after["shadow"], after["histogram"][:3]) == (3, 1, [2, 1, 0])
     assert (after["k"], after["approximate"], after["least"]) == (2, 1, 2 / 3)
+    assert after["dropped"] == [1] + [0] * 63
+    later = stats(slot.batch(3, 3, rows(3, z=(20, 1)), [asks(9, ONE)]))["memory"]["1"]
+    assert later["dropped"] == [0, 1] + [0] * 62  # whoever is dropped is still asked for
+
+
+def test_what_an_earlier_version_had_dropped_without_counting_is_counted():
+    slot = keeping()
+    slot.batch(1, 1, rows(1, a=(1, 1), b=(5, 1)), [asks(7), asks(8, TWO)])
+    slot.batch(2, 2, rows(2, a=(1, 2)), [memory(2)])
+    slot.state.release("s1/shadow/refs")
+    del slot.state.header["memory"]["1"]["part"]
+    after = stats(slot.batch(3, 3, rows(3, b=(5, 2))))["memory"]["1"]
+    assert (after["shadow"], after["dropped"][:2], after["part"]) == (1, [1, 0], 1.0)
 
 
 def test_what_a_locked_query_holds_stays_and_does_not_count_in_s():

@@ -20,9 +20,9 @@ from support.budget import share
 
 from core.slots import TICK, Slot, records, register, stats, updates
 from stqsh.core.chunks import pack_json
+from stqsh.core.kernels.around import extended
+from stqsh.core.kernels.around import region as rectangle_around
 from stqsh.core.kernels.distance import distance
-from stqsh.core.kernels.moving import extended
-from stqsh.core.kernels.moving import region as rectangle_around
 from stqsh.core.objects.table import ObjectTable
 from stqsh.core.significance.reach import reach
 from stqsh.core.significance.table import InterestTable
@@ -126,7 +126,9 @@ def test_focal_objects_stay_and_count_for_others_only():
         "focal": 2,
         "shadow": 0,
         "k": 1,
+        "part": 1.0,
         "histogram": [1] + [0] * 63,
+        "dropped": [0] * 64,
         "locked": 0,
         "approximate": 0,
         "least": 1.0,
@@ -224,7 +226,8 @@ def test_keys_are_found_again_when_rows_have_closed_ranks(text):
 def test_dropping_the_stream_takes_what_was_asked_of_its_memory_along():
     slot = Slot(**SIGNIFICANT)
     play(slot, 1, 1, [(1, "p", 0.5, 0.5, 1)], [memory(factor=0.5), register(7)])
-    assert slot.state.header["memory"] == {"1": {"factor": 0.5, "k": 1, "cache": 1.0, "area": 1.0}}
+    told = {"factor": 0.5, "k": 1, "cache": 1.0, "area": 1.0, "part": 1.0}
+    assert slot.state.header["memory"] == {"1": told}
     told = updates(play(slot, 2, 2, (), [{"op": "drop_stream"}]))
     assert told == [(2, 7, "-", "p", "dropped")]
     assert slot.state.header["memory"] == {}

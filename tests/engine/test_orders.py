@@ -45,7 +45,8 @@ class Engine:
     ) -> None:
         told = {
             "objects": objects // 2, "bytes": 100 * objects, "shadow": shadow // 2,
-            "histogram": [objects // 2] + [0] * 63, "approximate": 1, "least": 0.75,
+            "histogram": [objects // 2] + [0] * 63, "dropped": [shadow // 2] + [0] * 63,
+            "approximate": 1, "least": 0.75,
         }  # fmt: skip
         stats = [
             chunk("stats", pack_json({"slot": slot, "memory": {str(self.stream): told}}), slot)
@@ -72,9 +73,9 @@ def test_an_order_is_given_once_and_again_only_when_it_changes(tmp_path: Path) -
     assert engine.orders() == []
     engine.batch(120)
     engine.batch(110)
-    assert engine.orders() == [Order(k=2, step=6)]
+    assert engine.orders() == [Order(k=2, part=0.5834, step=6)]
     engine.batch(50, step=9)
-    assert engine.orders() == [Order(k=2, step=6), Order(k=1, step=9)]
+    assert engine.orders() == [Order(k=2, part=0.5834, step=6), Order(k=1, step=9)]
 
 
 def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
     engine.batch(120, seq=seq, again=True)
     engine.deliver = Deliver(engine.home, engine.control)  # as after kill -9
     engine.batch(120, seq=seq, again=True)
-    assert engine.orders() == [Order(k=2, step=6)]
+    assert engine.orders() == [Order(k=2, part=0.5834, step=6)]
 
 
 def test_a_restart_knows_what_stands(tmp_path: Path) -> None:
@@ -150,11 +151,11 @@ def step(world: World) -> list[Chunk] | None:
 
 def test_the_last_order_reaches_significant_streams_only_and_before_their_new_queries(world: World) -> None:
     first, other = create(world), create(world, name="t", retain="all")
-    for order in (Order(k=2), Order(0.5, 3, step=4)):
+    for order in (Order(k=2), Order(0.5, 3, step=4, part=0.25)):
         append_order(world.db, order)
     world.query(first)
     world.query(other)
-    said = {"op": "memory", "factor": 0.5, "k": 3, "cache": 1.0, "area": 1.0}
+    said = {"op": "memory", "factor": 0.5, "k": 3, "cache": 1.0, "area": 1.0, "part": 0.25}
     chunks = step(world)
     assert [command["op"] for command in told(chunks, first)] == ["memory", "register"]
     assert told(chunks, first)[0] == said

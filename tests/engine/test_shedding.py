@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ SCATTERED = (300, 200, 100, *[0] * 60, 400)
 """S of 1000 objects: 300 that one query wants, 200 that two want, …, 400 that very many want."""
 
 
-def load(objects: int, histogram: tuple[int, ...] = SCATTERED, **more: int) -> Load:
+def load(objects: int, histogram: tuple[int, ...] = SCATTERED, **more: Any) -> Load:
     return Load(objects, histogram=histogram, **more)
 
 
@@ -28,42 +29,69 @@ def test_nothing_is_shed_up_to_the_budget() -> None:
         assert decide(settings, load(1000), order) is order
 
 
-def test_beyond_the_budget_the_least_k_that_reaches_the_target_is_chosen() -> None:
-    assert decide(OBJECT, load(1001, step=7), Order()) == Order(k=2, step=7)
-    assert decide(OBJECT, load(1200), Order()).k == 2
-    assert decide(OBJECT, load(1201), Order()).k == 3
-    assert decide(OBJECT, load(1450), Order()).k == 4
+def test_beyond_the_budget_as_many_go_as_have_to_the_least_wanted_first() -> None:
+    assert decide(OBJECT, load(1001, step=7), Order()) == Order(k=2, part=0.3367, step=7)
+    assert decide(OBJECT, load(1200), Order()) == Order(k=2)
+    assert decide(OBJECT, load(1300), Order()) == Order(k=3, part=0.5)
+    assert decide(OBJECT, load(1450), Order()) == Order(k=4, part=0.5)
+
+
+def test_the_least_excess_counts_while_nothing_is_shed() -> None:
+    assert decide(replace(OBJECT, keep=1), load(1001), Order()) == Order(k=2, part=0.0034)
+
+
+def test_where_all_have_one_count_only_what_has_to_go_goes() -> None:
+    order = decide(OBJECT, load(10_000, (10_000, *[0] * 63)), Order())
+    assert order == Order(k=2, part=0.91)
+    later = load(5450, (5450, *[0] * 63), shadow=4550, dropped=(4550, *[0] * 63))
+    assert decide(OBJECT, later, order) is order
 
 
 def test_objects_are_dropped_until_the_target_is_reached_and_stay_away_while_they_are_too_many() -> None:
-    dropping = Order(k=3)
-    assert decide(OBJECT, load(950, (0, 300, *SCATTERED[2:])), dropping) is dropping
-    assert decide(OBJECT, load(901, (0, 1, *SCATTERED[2:])), dropping) is dropping
-    assert decide(OBJECT, load(900, shadow=1, report_steps=9), dropping) is dropping
-    assert decide(OBJECT, load(600, shadow=301, report_steps=9), dropping) is dropping
+    dropping = Order(k=2, part=0.5)
+    for gone in (0, 50, 100, 149):
+        kept = (300 - gone, *SCATTERED[1:])
+        held = load(1050 - gone, kept, shadow=gone, dropped=(gone, *[0] * 63), report_steps=9)
+        assert decide(OBJECT, held, dropping) is dropping
+    done = load(900, (150, *SCATTERED[1:]), shadow=150, dropped=(150, *[0] * 63), step=99)
+    assert decide(OBJECT, done, dropping) is dropping
 
 
 def test_once_all_that_was_dropped_fits_the_target_it_comes_back() -> None:
-    assert decide(OBJECT, load(600, shadow=300, step=8), Order(k=3)) == Order(k=1, step=8)
+    assert decide(OBJECT, load(600, shadow=300, step=8), Order(k=3, part=0.5)) == Order(k=1, step=8)
     size = replace(OBJECT, budget=10_000, in_bytes=True)
     assert decide(size, Load(600, 6000, SCATTERED, shadow=300), Order(k=3)).k == 1
     assert decide(size, Load(600, 6000, SCATTERED, shadow=301, report_steps=9), Order(k=3)).k == 3
 
 
-def test_where_more_was_dropped_than_had_to_be_a_smaller_k_is_tried_in_time() -> None:
-    few = load(100, shadow=2000, report_steps=5)
-    order = Order(k=4, step=10)
-    assert decide(OBJECT, replace(few, step=24), order) is order
-    assert decide(OBJECT, replace(few, step=25), order) == Order(k=3, step=25)
-    assert decide(OBJECT, replace(few, step=99), Order(k=2)).k == 2
+def test_what_need_not_have_gone_may_come_back_once_all_have_reported() -> None:
+    few = load(700, (0, 100, 200, *[0] * 60, 400), shadow=300, dropped=(300, *[0] * 63), report_steps=5)
+    order = Order(k=2, step=10)
+    assert decide(OBJECT, replace(few, step=14), order) is order
+    assert decide(OBJECT, replace(few, step=15), order) == Order(k=2, part=0.3334, step=15)
 
 
-def test_k_rises_on_the_way_to_the_target_where_locked_queries_hold_too_much() -> None:
-    assert decide(OBJECT, load(950, (10, 10, 100, *[0] * 61)), Order(k=2)).k == 4
+def test_more_goes_on_the_way_to_the_target_where_locked_queries_hold_too_much() -> None:
+    assert decide(OBJECT, load(950, (10, 10, 100, *[0] * 61)), Order(k=2)) == Order(k=4, part=0.3)
+
+
+def test_where_chance_leaves_more_than_the_budget_a_little_more_goes_with_each_report() -> None:
+    order = Order(k=2, part=0.5, step=1)
+    held = load(1001, (302, *SCATTERED[1:]), shadow=100, dropped=(100, *[0] * 63), report_steps=5, step=5)
+    assert decide(OBJECT, held, order) is order
+    assert decide(OBJECT, replace(held, step=6), order) == Order(k=2, part=0.52, step=6)
+    assert decide(OBJECT, replace(held, step=6), replace(order, part=1.0)).part == 1
+
+
+def test_orders_do_not_follow_every_little_change() -> None:
+    order = Order(k=2, part=0.5, step=1)
+    for more in (-4, 4):
+        held = load(1050 + more, (300 + more, *SCATTERED[1:]), report_steps=5, step=3)
+        assert decide(OBJECT, held, order) is order
 
 
 def test_where_all_that_may_go_is_too_little_all_of_it_goes() -> None:
-    assert decide(OBJECT, load(2000, (5, 0, 3, *[0] * 61)), Order()).k == 4
+    assert decide(OBJECT, load(2000, (5, 0, 3, *[0] * 61)), Order()) == Order(k=4)
     assert decide(OBJECT, load(2000, (0,) * 64), Order()).k == 1
     assert decide(OBJECT, load(2000, (0,) * 63 + (2000,)), Order()).k == 1
 
@@ -136,9 +164,10 @@ def test_the_cache_factor_follows_the_settings_in_every_mode() -> None:
 def test_the_load_is_that_of_all_slots_and_streams() -> None:
     told = [
         {"objects": n, "bytes": 10 * n, "histogram": [n] * 64, "shadow": 2 * n, "least": n / 4}
+        | {"dropped": [n, *[0] * 63]}
         for n in (1, 2, 3)
     ]
-    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1, 12, 0.25)
+    assert load_of(told, 8, 0) == Load(6, 60, (6,) * 64, 8, 1, 12, 0.25, (6, *[0] * 63))
 
 
 loads = st.builds(
@@ -149,6 +178,7 @@ loads = st.builds(
     step=st.integers(0, 1000),
     report_steps=st.integers(1, 50),
     shadow=st.integers(0, 3000),
+    dropped=st.just(()) | st.lists(st.integers(0, 500), min_size=64, max_size=64).map(tuple),
 )
 shares = st.floats(0, 1).map(lambda value: round(value, 4))
 orders = st.builds(
@@ -158,6 +188,7 @@ orders = st.builds(
     shares,
     shares.map(lambda value: max(LEAST_AREA, value)),
     st.integers(0, 1000),
+    shares.map(lambda value: max(0.0001, value)),
 )
 wishes = st.builds(
     MemorySettings,
@@ -176,12 +207,13 @@ def test_an_order_is_always_one_that_slots_can_follow(
 ) -> None:
     order = decide(settings, held, now)
     assert 1 <= order.k <= 64
+    assert 0 < order.part <= 1
     assert 0 <= order.cache <= 1
     assert LEAST_AREA <= order.area <= 1
     assert order.factor == settings.factor
     assert (order is now) == order.same_as(now)
     if settings.mode != "object":
-        assert order.k == 1
+        assert (order.k, order.part) == (1, 1)
     if settings.mode != "query":
         assert (order.cache, order.area) == (1, 1)
 
@@ -198,7 +230,11 @@ def test_decided_again_on_the_same_load_nothing_changes_for_objects(
 @share(1)
 @given(st.lists(st.integers(0, 9), min_size=64, max_size=64), st.floats(0, 800))
 def test_the_least_k_drops_enough_and_no_smaller_one_does(histogram: list[int], excess: float) -> None:
-    k = least_k(histogram, excess)
+    k, part = least_k(histogram, excess)
     wanted = min(excess, sum(histogram[:63]))
-    assert sum(histogram[: k - 1]) >= wanted
-    assert k == 1 or sum(histogram[: k - 2]) < wanted
+    if k == 1:
+        assert (part, wanted) == (1, 0)
+        return
+    below, edge = sum(histogram[: k - 2]), histogram[k - 2]
+    assert below < wanted <= below + part * edge + 1e-9
+    assert below + part * edge <= wanted + 0.0001 * edge + 1e-9

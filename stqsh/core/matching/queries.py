@@ -124,8 +124,8 @@ class Commands:
 
     registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
     resumed: ids of queries that were there before, in the state in which they were. memory: what load
-    shedding and caches are to do from the batch's first step on, before queries come: factor, k, cache and
-    area; None: as before.
+    shedding and caches are to do from the batch's first step on, before queries come: what a `Memory` of
+    `stqsh.core.significance.settings` has; None: as before.
     """
 
     registered: Newcomers
@@ -187,7 +187,7 @@ class _Digest:
         if op == "drop_stream":
             self.stream_dropped = True
         elif op == "memory":
-            self.memory = {name: command[name] for name in ("factor", "k", "cache", "area")}
+            self.memory = {name: value for name, value in command.items() if name != "op"}
         elif op == "register":
             self.new[command["query"]["id"]] = command["query"]
         else:

@@ -21,7 +21,7 @@ T P's record is at most R old: T - s <= R. After any step u of s .. T the record
 old, and that of T is not from after T. So the times of the two are at most (T - u) + R <= 2 R apart, and 3 t
 more leave room for how steps round the times of u, s and T. Hence F after u is within D = V (2 R + 3 t) of F
 after T, and P, which stays where it is, within the region that is extended by D around F after u: for a
-circle by the triangle inequality, for rectangles see `stqsh.core.kernels.moving.extended`. So P has been kept
+circle by the triangle inequality, for rectangles see `stqsh.core.kernels.around.extended`. So P has been kept
 from s on, in each step. P's own movement plays no part, for s is the step of the record that counts at T; D
 covers it all the same, which bounds what conditions and neighbours need.
 
@@ -29,6 +29,11 @@ That holds while F is connected: when it comes back after a gap, its queries are
 is kept and have everybody within REPORT EVERY. To spare them that, all would have to be kept that F may come
 upon: within D of where it was, and V farther with each second of the gap, for queries that have no answer
 meanwhile, whether F comes back or not. SOLE's queries are where their focal objects are, so nobody is.
+
+What SOLE leaves open. Its k is a whole number: where most objects are wanted by one query, k = 2 would drop
+them all for the sake of a few, so SOLE stops dropping once the load is at its target. Whoever was dropped by
+then would come back with the next report, and others go for them. Here k stays, and of the objects with k - 1
+references only a part is dropped, by their keys' hashes: always the same ones, as many as have to go.
 
 What no query can be promised. Shedding drops nobody from whom a query would fall under its minimum
 accuracy. But of what it still holds any part may go in the next step, by silence, an empty location or by

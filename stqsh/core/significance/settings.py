@@ -20,14 +20,16 @@ class Memory:
     """What a command "memory" asks of a stream.
 
     factor: the share of the cache distance that is used, 0 .. 1 (SOLE section 4.5). k: objects that fewer
-    queries are interested in are dropped when they report (section 6.4). cache, area: the share of the cache
-    distance, and of regions' areas, that query load shedding leaves (section 6.3).
+    queries are interested in are dropped when they report (section 6.4). part: of the objects that k - 1
+    queries are interested in only this share is dropped, always the same ones, see `spared`. cache, area: the
+    share of the cache distance, and of regions' areas, that query load shedding leaves (section 6.3).
     """
 
     factor: float = 1.0
     k: int = 1
     cache: float = 1.0
     area: float = 1.0
+    part: float = 1.0
 
 
 def memory_of(state: SlotState, stream: int) -> Memory:
@@ -36,8 +38,8 @@ def memory_of(state: SlotState, stream: int) -> Memory:
 
 
 def remember(state: SlotState, stream: int, command: Spec) -> Memory:
-    """Take a command in: its factor, k, cache and area are in the slot's header, "memory", from here on."""
-    memory = Memory(**{name: command[name] for name in ("factor", "k", "cache", "area")})
+    """Take a command in: what it says is in the slot's header, "memory", from here on."""
+    memory = Memory(**command)
     state.header.setdefault("memory", {})[str(stream)] = asdict(memory)
     return memory
 

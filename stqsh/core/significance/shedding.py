@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stqsh.core.kernels.gather import gather
+from stqsh.core.kernels.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.shedding import Standing, shed_objects
 from stqsh.core.kernels.telling import SHED
@@ -26,11 +28,13 @@ Array = npt.NDArray[Any]
 def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memory) -> Verdict:
     """Drop objects that reported in the last step, if fewer than k queries are interested in them.
 
-    Those go that no locked query is interested in, one after the other, so that no drop takes a query under
-    its least accuracy; focal objects stay. Who is dropped is in the shadow table until it reports again and
-    is judged anew, or until nothing was heard of it for REPORT EVERY, or no query would ask for it. Those in
-    the shadow table are judged first: else another would go in the place of one that comes back, and both
-    would be told, with each report again. While k is 1 nobody is dropped, and who reports is back.
+    Of those that k - 1 queries are interested in only a part goes, see `spared`: where most objects have the
+    same count, SOLE's k alone would drop far more than has to go. Those go that no locked query is interested
+    in, one after the other, so that no drop takes a query under its least accuracy; focal objects stay. Who
+    is dropped is in the shadow table until it reports again and is judged anew, or until nothing was heard of
+    it for REPORT EVERY, or no query would ask for it. Those in the shadow table are judged first: else
+    another would go in the place of one that comes back, and both would be told, with each report again.
+    While k is 1 nobody is dropped, and who reports is back.
 
     Returns:
         The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
@@ -43,16 +47,30 @@ def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memor
     back = _count_shadow(batch, interest, shadow, reported)
     weak = (interest.refs[reported] > 0) & (interest.refs[reported] < memory.k)
     weak &= verdict.kept[reported] & ~verdict.focal[reported]
+    if memory.part < 1:
+        edge = np.flatnonzero(weak & (interest.refs[reported] == memory.k - 1))
+        weak[edge] = ~spared(batch.objects.table.show_keys(reported[edge]), memory.part)
     candidates = reported[weak]
     if not len(candidates):
         return verdict
     dropped = candidates[_judge(interest, candidates, back[weak])]
+    refs = interest.refs[dropped]
     for name in ("refs", "near"):
         batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
-    _note(batch, shadow, dropped)
+    _note(batch, shadow, dropped, refs)
     why = verdict.why.copy()
     why[dropped] = SHED
     return replace(verdict, why=why)
+
+
+def spared(keys: pa.Array[Any], part: float) -> Array:
+    """Which objects stay of those that k - 1 queries are interested in, if a share `part` of them is to go.
+
+    By the lower half of the key's hash (the upper one says which slot it is on), so that it is the same ones
+    whenever they report: whoever was dropped stays away, and none goes in its place. bool (n,).
+    """
+    stays: Array = (hash_keys(keys) & np.uint64(0xFFFFFFFF)) >= np.uint64(part * 2**32)
+    return stays
 
 
 def _reported(batch: StreamBatch) -> Array:
@@ -78,13 +96,13 @@ def _judge(interest: Interest, candidates: Array, back: Array) -> Array:
     return dropped
 
 
-def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array) -> None:
-    """Put objects into the shadow table as they are after the last step."""
+def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array, refs: Array) -> None:
+    """Put objects into the shadow table as they are after the last step. refs: what they were counted."""
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
     times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
     ends = silent_from(times, batch.timing)
-    shadow.add(movement.table.show_keys(dropped), places.x[dropped], places.y[dropped], ends)
+    shadow.add(movement.table.show_keys(dropped), (places.x[dropped], places.y[dropped], ends, refs))
 
 
 def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, reported: Array) -> Array:
@@ -99,7 +117,8 @@ def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, r
     shadow.keep(stay)
     query, row = _interested(batch, interest, shadow)
     interest.queries["shed"][:] = np.bincount(query, minlength=len(interest.queries))
-    shadow.keep(np.bincount(row, minlength=len(shadow)) > 0)
+    shadow.count(np.bincount(row, minlength=len(shadow)))
+    shadow.keep(shadow["refs"] > 0)
     return back
 
 

@@ -10,15 +10,12 @@ import numpy.typing as npt
 
 from stqsh.core.kernels.shedding import Standing, locked_queries
 from stqsh.core.significance.settings import memory_of
-from stqsh.core.significance.shadow import shadow_size
+from stqsh.core.significance.shadow import MOST, shadow_refs, shadow_size
 from stqsh.core.significance.table import FOCAL, LOCKED, InterestTable
 from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
-
-_LAST = 64
-"""Where S ends: objects with so many references or more are counted together."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +92,23 @@ def locked(queries: InterestTable, at: Array) -> Array:
 def figures(state: SlotState, spec: Spec) -> Spec:
     """The stream's entry in Evaluate's stats "memory"; `s{id}/interest/histogram` becomes what it says of S.
 
-    objects: kept; focal: of them focal objects of active queries; shadow: objects in the shadow table; k;
-    histogram: [S[1], …, S[63], S[64] and more], kept objects that are not locked by their reference counts
-    (SOLE section 6.4); locked: queries that are; approximate: queries with an accuracy below 1; least: the
-    least accuracy; bytes: of the stream's arrays in use.
+    objects: kept; focal: of them focal objects of active queries; shadow: objects in the shadow table; k and
+    part; histogram: [S[1], …, S[63], S[64] and more], kept objects that are not locked by their reference
+    counts (SOLE section 6.4); dropped: the same of those in the shadow table; locked: queries that are;
+    approximate: queries with an accuracy below 1; least: the least accuracy; bytes: of the stream's arrays in
+    use.
     """
     prefix = f"s{spec['id']}"
     names = [name for name in state.header["lengths"] if name.startswith(f"{prefix}/")]
-    nothing = {"objects": 0, "focal": 0, "shadow": 0, "histogram": [0] * _LAST, "locked": 0, "approximate": 0}
-    out = nothing | {"least": 1.0, "k": memory_of(state, spec["id"]).k}
+    nothing = dict.fromkeys(("objects", "focal", "shadow", "locked", "approximate"), 0)
+    memory, none = memory_of(state, spec["id"]), [0] * MOST
+    out: Spec = nothing | {
+        "histogram": none,
+        "dropped": none,
+        "least": 1.0,
+        "k": memory.k,
+        "part": memory.part,
+    }
     out["bytes"] = sum(state.array(name).nbytes for name in names)
     if not has_interest(state, spec["id"]):
         return out
@@ -118,6 +123,7 @@ def figures(state: SlotState, spec: Spec) -> Spec:
         "focal": int(np.count_nonzero(objects["known"] & (objects["role"] & FOCAL != 0))),
         "shadow": shadow_size(state, spec["id"]),
         "histogram": s.tolist(),
+        "dropped": histogram(refs := shadow_refs(state, spec["id"]), refs > 0).tolist(),
         "locked": int(np.count_nonzero(locked(queries, at))),
         "approximate": int(np.count_nonzero(accuracy < 1)),
         "least": float(accuracy.min(initial=1.0)),
@@ -129,5 +135,5 @@ def histogram(refs: Array, free: Array) -> Array:
 
     refs: int32 (n,); free: bool (n,), which objects count: those that are kept and not locked.
     """
-    counts = np.bincount(np.minimum(refs[free], _LAST), minlength=_LAST + 1)
+    counts = np.bincount(np.minimum(refs[free], MOST), minlength=MOST + 1)
     return counts[1:].astype(np.int64)

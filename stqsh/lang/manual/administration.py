@@ -34,7 +34,8 @@ log).""",
         "SHOW LOAD",
         _CHEAP,
         """bytes: those of the streams' arrays. shadow: objects that were dropped and still report. target: to
-which the load is brought down once it is over the budget. k: objects that fewer queries want are dropped.
+which the load is brought down once it is over the budget. k: objects that fewer queries want are dropped,
+of those with k - 1 only as many as have to go.
 histogram: how many objects one query wants, how many two, and so on. locked: queries that may lose no more.
 factor: cache.factor. cache, area: which share shedding leaves of cache areas and of regions. approximate,
 mean and least accuracy: of the active queries' answers. \\watch shows it again and again.""",

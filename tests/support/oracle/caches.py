@@ -13,12 +13,15 @@ MICROS = 1_000_000
 
 
 class Memory(NamedTuple):
-    """What a stream's memory is told: the cache's factor, least references, shares of cache and area."""
+    """What a stream's memory is told: the cache's factor, least references, shares of cache and area, and of
+    the objects with one reference less than the least the share that goes.
+    """
 
     factor: float = 1.0
     k: int = 1
     cache: float = 1.0
     area: float = 1.0
+    part: float = 1.0
 
 
 FULL = Memory()

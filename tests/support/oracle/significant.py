@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from stqsh.core.kernels.hashing import hash_keys
 from support.cases import Case, Command, Row, Spec, by_step
 from support.oracle.caches import FULL, Caches, Memory, Past, least
 from support.oracle.fold import Live, Oracle, Update, in_log_order, world_of
@@ -50,7 +53,7 @@ class Significant(Oracle):
         """Take a step's commands, then its records, then decide what stays; what must be told."""
         for command in commands:
             if command["op"] == "memory":
-                self.memory = Memory(*(command[name] for name in Memory._fields))
+                self.memory = Memory(**{name: value for name, value in command.items() if name != "op"})
         before, self.fresh, self.lost = replace(self, stored=dict(self.stored)), set(), {}
         out = [u for command in commands for u in self._command_after(n, command, before)]
         self._follow(commands)
@@ -124,8 +127,7 @@ class Significant(Oracle):
 
     def _shed(self, n: int) -> None:
         """Drop accessed objects with too few references, where no query is locked (SOLE 6.4, 6.5)."""
-        weak = {name for name in self.fresh if 0 < len(self.refs[name]) < self.memory.k}
-        weak -= self.focal_names(n)
+        weak = {name for name in self.fresh if self._is_weak(name)} - self.focal_names(n)
         seen = set() if self.seen is None else self.seen.get(n, set())
         for name in sorted(weak - seen):
             if not self._is_held_fast(name, n):
@@ -135,6 +137,12 @@ class Significant(Oracle):
         for name in weak & seen:
             if not self._is_held_fast(name, n):
                 raise AssertionError(f"step {n}: {name!r} was not shed, though no query is locked")
+
+    def _is_weak(self, name: Any) -> bool:
+        """Whether an object has too few references; of those that lack one, a part of all keys has."""
+        count, k = len(self.refs[name]), self.memory.k
+        low = int(hash_keys(pa.array([name]))[0]) % 2**32
+        return 0 < count < k - 1 or (0 < count == k - 1 and low < self.memory.part * 2**32)
 
     def _is_held_fast(self, name: Any, n: int) -> bool:
         queries = tallies(self, n, self.home(name))

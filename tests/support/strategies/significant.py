@@ -41,6 +41,7 @@ def memories(draw: st.DrawFn, sheds: bool) -> Command:
         return out | {"k": 1, "cache": 1.0, "area": 1.0}
     return out | {
         "k": draw(st.sampled_from([1, 1, 2, 2, 3, 9])),
+        "part": draw(st.sampled_from([1.0, 1.0, 0.75, 0.5, 0.25])),
         "cache": draw(st.sampled_from([0.0, 0.5, 1.0, 1.0])),
         "area": draw(st.sampled_from([0.0625, 0.25, 0.5625, 1.0, 1.0])),
     }
