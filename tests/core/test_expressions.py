@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.core.chunks import columns_schema
-from stqsh.core.conditions.expressions import columns_read, compute, evaluate, like_regex
+from stqsh.core.conditions.expressions import columns_read, compute, evaluate
+from stqsh.core.conditions.functions import like_regex
 from stqsh.core.conditions.reference import Resolver
 from stqsh.core.conditions.templates import parameter, split
 from stqsh.core.slot.state import SlotState

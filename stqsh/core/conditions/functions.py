@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -129,3 +130,28 @@ def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
     if python is float or pa.types.is_floating(values.type):
         return pc.add(values.cast(pa.float64(), safe=False), 0.0)
     return values
+
+
+def like(values: Value, pattern: str) -> Value:
+    """LIKE for each of some strings."""
+    return pc.match_substring_regex(values, like_regex(pattern))
+
+
+def like_regex(pattern: str) -> str:
+    """The regular expression of a LIKE pattern: % any text, _ one character, \\ takes the next as it is."""
+    out, escaped = [], False
+    for character in pattern:
+        if not escaped and character == "\\":
+            escaped = True
+            continue
+        wild = {"%": ".*", "_": "."}.get(character) if not escaped else None
+        out.append(wild or _quoted(character))
+        escaped = False
+    if escaped:
+        out.append(_quoted("\\"))
+    return rf"(?s)\A(?:{''.join(out)})\z"
+
+
+def _quoted(character: str) -> str:
+    """A character that stands for itself in RE2."""
+    return re.escape(character) if character.isascii() else character

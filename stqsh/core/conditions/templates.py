@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from stqsh.core.conditions.expressions import Expr, columns_read, parts
+from stqsh.core.conditions.expressions import columns_read, parts
+from stqsh.core.conditions.rules import Expr
 
 _KINDS = {"INT": "BIGINT", "TIMESTAMP": "BIGINT", "FLOAT": "DOUBLE"}
 

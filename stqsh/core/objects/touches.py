@@ -10,7 +10,8 @@ import numpy.typing as npt
 import orjson
 
 from stqsh.core.conditions.conditions import Conditions
-from stqsh.core.conditions.expressions import Expr, columns_read, compute
+from stqsh.core.conditions.expressions import columns_read, compute
+from stqsh.core.conditions.rules import Expr
 from stqsh.core.kernels.events import Events, places_at
 from stqsh.core.kernels.flips import flips, spans, within_reach
 from stqsh.core.kernels.jit import frozen

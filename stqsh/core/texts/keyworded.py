@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.conditions.expressions import Expr
+from stqsh.core.conditions.rules import Expr
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.stationary import Pairs
 from stqsh.core.slot.columns import pick
