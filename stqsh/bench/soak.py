@@ -2,8 +2,8 @@
 
 A generator without an end plays as fast as may be against range queries, and from time to time everything
 that a session holds is measured; memory is the proportional share (PSS) of the engine's processes. The first
-third is warm-up; `growth` is the mean of the last third over that of the second. Memory and open files are to
-stay flat; the replay store and the update log grow with what was taken in and sent.
+third is warm-up; `growth` is the mean of the last third over that of the second. All is to stay flat: the
+update log is folded beyond `updates.keep`, and the replay store lets go what nobody will read again.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.core.slot.state import FORMAT
 from stqsh.engine.heart import Heart, running_alone
 from stqsh.engine.settings import EngineSettings
 from stqsh.engine.supervise import JvmDied, QueryFailed, Supervisor
@@ -204,24 +205,32 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
     slots = get_meta(control, "slots")
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
-        set_meta(control, "state", settings.state)
+        set_meta(control, "state", state_mark(settings))
         return settings
     check_state(get_meta(control, "state"), settings)
     return settings.with_slots(int(slots))
 
 
-def check_state(state: str | None, settings: EngineSettings) -> None:
-    """Raise `StqshError` where a session's state lies elsewhere; None: nobody has written down where."""
-    if state == settings.state:
+def state_mark(settings: EngineSettings) -> str:
+    """Give what is noted of a session's state: where it lies, and of which format it is."""
+    return f"{settings.state}/{FORMAT}"
+
+
+def check_state(mark: str | None, settings: EngineSettings) -> None:
+    """Raise `StqshError` where a session's state lies elsewhere or is of another format; None: from before
+    anybody wrote that down.
+    """
+    if mark == state_mark(settings):
         return
-    if state is None:
-        reason = "was begun by an earlier version of stqsh"
-        hint = "go on with that version; or DUMP what the session defines, for a new one"
-    else:
-        reason = "has run on a cluster" if settings.local else "has run on one machine"
-        hint = "start it with the spark.master that it had; or DUMP what it defines, for a new session"
+    if (mark or "").partition("/")[2] != str(FORMAT):
+        raise StqshError(
+            "this session was begun by another version of stqsh: its state cannot be read",
+            hint="go on with that version; or DUMP what the session defines, for a new one",
+        )
+    where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(
-        f"this session {reason}: its state cannot go on with spark.master = {settings.master}", hint=hint
+        f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",
+        hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
     )
 
 

@@ -72,6 +72,24 @@ def test_regions_of_all_sizes_are_found_cell_by_cell_as_in_any_order():
     assert len(found) == len(pairs.event) == len(there.event)
 
 
+def test_who_stays_in_a_cell_is_looked_at_only_with_regions_that_end_there():
+    draw = np.random.default_rng(5)
+    old = draw.random((2000, 2))
+    events = events_of(np.hstack([old, old + draw.normal(0, 0.002, (2000, 2))]))
+    corners, side = draw.random((2000, 2)) * 0.7, draw.uniform(0.2, 0.3, (2000, 1))
+    rects, tag = np.hstack([corners, corners + side]), np.arange(2000, dtype=np.int32) * 2
+    tag[::9] += 1
+    lattice, lists = rect_lists(rects, tag)
+    partly, all_of_it = np.sum(lists.whole - lists.start[:-1]), np.sum(lists.start[1:] - lists.whole)
+    assert 2 * all_of_it > partly
+    was, now = (inside(rects, *place[:, :, None]) for place in (np.array(events[4:6]), np.array(events[6:8])))
+    event, query = np.nonzero((was != now) | (was & now & (tag & 1 == 1)))
+    pairs = join(events, lattice, lists)
+    found = {*zip(pairs.event.tolist(), pairs.query.tolist(), strict=True)}
+    assert found == {*zip(event.tolist(), query.tolist(), strict=True)}
+    assert len(found) == len(pairs.event)
+
+
 def test_where_all_regions_are_alike_those_elsewhere_are_not_asked_about_them():
     rect = np.tile([0.5, 0.5, 0.5001, 0.5001], (1000, 1))
     lattice, lists = rect_lists(rect, np.arange(1000, dtype=np.int32) * 2, [0.0, 0.0, 1.0, 1.0])

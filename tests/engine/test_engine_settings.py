@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.core.slot.state import FORMAT
 from stqsh.engine.main import engine_settings
 from stqsh.engine.settings import EngineSettings
 from stqsh.errors import StqshError
@@ -24,7 +25,15 @@ def test_the_number_of_slots_is_that_of_the_first_start(
     assert engine_settings(home, control) == first
 
 
-@pytest.mark.parametrize(("state", "told"), [("spark", "has run on a cluster"), (None, "an earlier version")])
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        (f"spark/{FORMAT}", "has run on a cluster"),
+        (f"files/{FORMAT - 1}", "another version"),
+        ("files", "another version"),
+        (None, "another version"),
+    ],
+)
 def test_state_that_lies_elsewhere_is_told_at_the_start(tmp_path: Path, state: str | None, told: str) -> None:
     home, control = SessionHome(tmp_path), ControlDb(tmp_path)
     set_meta(control, "slots", "2")

@@ -92,7 +92,7 @@ def lay(movers: Movers, lattice: Lattice) -> Homes:
                 rects[corner, k] = movers.now[m, corner]
             tag[k] = 2 * m + (movers.checked[m] or movers.radius[m] >= 0)
             seat[m] = k
-    lists = Lists(start, rects, tag)
+    lists = Lists(start, start[1:], rects, tag)  # no cell is known to lie in a region as a whole
     return Homes(side, first, reach, lists, seat, np.empty(count, np.int32), np.zeros(2, np.int64))
 
 

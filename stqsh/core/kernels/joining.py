@@ -65,25 +65,26 @@ def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
 
 @inlined
 def _scan(
-    lists: tuple[Array, Array, Array],
-    cell: Int,
+    lists: tuple[Array, Array],
+    span: tuple[Int, Int],
     where: tuple[Float, Float, Float, Float],
     takes: tuple[Flag, Flag],
     out: tuple[Array, Array, Array, Array],
     so_far: tuple[Int, Int],
 ) -> Int:
-    """Append the pairs that one cell's list makes with an event; how many pairs there are then.
+    """Append the pairs that some entries make with an event; how many pairs there are then.
 
-    lists: the fields of `Lists`, as arrays: to take them out of a tuple in a loop costs. takes: whether those
-    count that had the object, and those that get it. out: the fields of `Pairs` with enough room, and uint8,
-    room for the flags of one list. so_far: how many pairs there are, and which event it is.
+    lists: rects and tag of `Lists`, as arrays: to take them out of a tuple in a loop costs. span: from which
+    entry up to which. takes: whether those count that had the object, and those that get it. out: the fields
+    of `Pairs` with enough room, and uint8, room for the flags of one list. so_far: how many pairs there are,
+    and which event it is.
 
     The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
     second one does not branch. Indices are unsigned, which spares numba a look at their sign.
     """
-    (start, rects, tags), (events, queries, flags, found) = lists, out
+    (rects, tags), (events, queries, flags, found) = lists, out
     (ox, oy, nx, ny), (used, event) = where, so_far
-    begin, end = np.uint64(start[cell]), np.uint64(start[cell + 1])
+    begin, end = np.uint64(span[0]), np.uint64(span[1])
     for k in range(begin, end):
         x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
         was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
@@ -129,30 +130,29 @@ def _join_grid(
     out: tuple[Pairs, Array],
 ) -> tuple[Int, Int]:
     """Append the pairs of one grid, from an event on for as long as there is room: where it ends, and how
-    many pairs there are.
+    many pairs there are. Whoever stays in a cell stays in the rectangles that hold all of it.
 
     span: the first event, and how many pairs there are. grid: with the number of its first cell. out: as in
     `_scan`.
     """
     (begin, used), (lattice, first), (pairs, found) = span, grid, out
-    start, rects, tags = lists.start, lists.rects, lists.tag
-    event, query, flags = pairs.event, pairs.query, pairs.flags
+    start, whole, lists_ = lists.start[first:], lists.whole[first:], (lists.rects, lists.tag)
+    out_ = pairs.event, pairs.query, pairs.flags, found
     for i in range(begin, len(events.ox)):
         where = events.ox[i], events.oy[i], events.nx[i], events.ny[i]
         left, entered = _home(where[0], where[1], lattice), _home(where[2], where[3], lattice)
-        same = left == entered
-        had = start[first + left + 1] - start[first + left] if left >= 0 else np.int32(0)
-        gets = start[first + entered + 1] - start[first + entered] if entered >= 0 else np.int32(0)
-        if used + had + gets >= len(event):
+        had = (start[left], start[left + 1]) if left >= 0 else (np.int32(0), np.int32(0))
+        gets = (start[entered], start[entered + 1]) if entered >= 0 else (np.int32(0), np.int32(0))
+        if used + had[1] - had[0] + gets[1] - gets[0] >= len(pairs.event):
             return i, used
-        lists_, out_ = (start, rects, tags), (event, query, flags, found)
+        if left == entered and left >= 0:
+            used = _scan(lists_, (had[0], whole[left]), where, (True, True), out_, (used, i))
+            continue
         # Of two lists, that of the place left brings who had the object, the other who gets it new.
-        if had and same:
-            used = _scan(lists_, first + left, where, (True, True), out_, (used, i))
-        elif had:
-            used = _scan(lists_, first + left, where, (True, False), out_, (used, i))
-        if gets and not same:
-            used = _scan(lists_, first + entered, where, (False, True), out_, (used, i))
+        if had[1] > had[0]:
+            used = _scan(lists_, had, where, (True, False), out_, (used, i))
+        if gets[1] > gets[0]:
+            used = _scan(lists_, gets, where, (False, True), out_, (used, i))
     return len(events.ox), used
 
 

@@ -27,7 +27,9 @@ def _in_some(lattice: Lattice, lists: Lists, x: Float, y: Float) -> Flag:
     for times in range(grids_above(lattice)):
         grid = coarser(lattice, times)
         cell = first + cell_of(x, y, grid)
-        for k in range(lists.start[cell], lists.start[cell + 1]):
+        if lists.whole[cell] < lists.start[cell + 1]:
+            return True
+        for k in range(lists.start[cell], lists.whole[cell]):
             if within(x, y, lists.rects[0, k], lists.rects[1, k], lists.rects[2, k], lists.rects[3, k]):
                 return True
         first += grid.side * grid.side

@@ -33,11 +33,13 @@ class Lists(NamedTuple):
     """The lists of the cells of a grid and of the coarser ones above it, see `coarser`.
 
     start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid come
-    after those of the finer one. rects: float64 (4, entries): x1, y1, x2, y2. tag: int32 (entries,): twice
-    the query's position, plus 1 where a condition has to be looked at too.
+    after those of the finer one. whole: int32 (cells,): from here on a cell's entries are rectangles that
+    hold all of it, with no condition. rects: float64 (4, entries): x1, y1, x2, y2. tag: int32 (entries,):
+    twice the query's position, plus 1 where a condition has to be looked at too.
     """
 
     start: Array
+    whole: Array
     rects: Array
     tag: Array
 
@@ -124,36 +126,58 @@ def _cells_above(lattice: Lattice) -> Int:
 
 
 @kernel
+def _holds(cover: tuple[Int, Int, Int, Int], column: Int, row: Int) -> Flag:
+    """Whether a rectangle with this cover holds all of a cell: `band` is monotone, so where a cell is not in
+    a band of one of its sides.
+    """
+    c1, c2, r1, r2 = cover
+    return (c1 < column) & (column < c2) & (r1 < row) & (row < r2)
+
+
+@kernel
+def _counted(rects: Array, tag: Array, lattice: Lattice, large: int) -> tuple[Array, Array]:
+    """How many entries each cell gets, by whether they count as `whole`; int32 (cells,) each."""
+    partly, wholly = np.zeros(_cells_above(lattice), np.int32), np.zeros(_cells_above(lattice), np.int32)
+    for q in range(len(rects)):
+        if np.isnan(rects[q, 0]):
+            continue
+        first, grid, (c1, c2, r1, r2) = _home_of(rects[q], lattice, large)
+        for row in range(r1, r2 + 1):
+            for column in range(c1, c2 + 1):
+                cell = first + row * grid.side + column
+                if _holds((c1, c2, r1, r2), column, row) and tag[q] & 1 == 0:
+                    wholly[cell] += 1
+                else:
+                    partly[cell] += 1
+    return partly, wholly
+
+
+@kernel
 def list_rects(rects: Array, tag: Array, lattice: Lattice, large: int) -> Lists:
     """Put rectangles into the lists of the cells they touch.
 
     rects: float64 (n, 4); one with NaN is nowhere. tag: int32 (n,). large: more cells than this, and a
     rectangle goes to a coarser grid.
     """
-    cells = _cells_above(lattice)
-    start = np.zeros(cells + 1, np.int32)
-    out_rects, out_tag = np.empty((4, 0), np.float64), np.empty(0, np.int32)
-    for fill in range(2):
-        for q in range(len(rects)):
-            if np.isnan(rects[q, 0]):
-                continue
-            first, grid, (c1, c2, r1, r2) = _home_of(rects[q], lattice, large)
-            for row in range(r1, r2 + 1):
-                for cell in range(first + row * grid.side + c1, first + row * grid.side + c2 + 1):
-                    if fill:
-                        start[cell] -= 1
-                        k = start[cell]
-                        for corner in range(4):
-                            out_rects[corner, k] = rects[q, corner]
-                        out_tag[k] = tag[q]
-                    else:
-                        start[cell] += 1
-        if not fill:
-            # From counts to the end of each list; filling backwards leaves the begin of each.
-            for cell in range(1, cells + 1):
-                start[cell] += start[cell - 1]
-            out_rects, out_tag = np.empty((4, start[cells]), np.float64), np.empty(start[cells], np.int32)
-    return Lists(start, out_rects, out_tag)
+    partly, wholly = _counted(rects, tag, lattice, large)
+    ends = np.cumsum(partly + wholly).astype(np.int32)
+    entries = ends[-1]
+    # Each part is filled backwards, so what says where it ends says where it begins in the end.
+    start, whole = np.append(ends - wholly, entries).astype(np.int32), ends
+    out_rects, out_tag = np.empty((4, entries), np.float64), np.empty(entries, np.int32)
+    for q in range(len(rects)):
+        if np.isnan(rects[q, 0]):
+            continue
+        first, grid, (c1, c2, r1, r2) = _home_of(rects[q], lattice, large)
+        for row in range(r1, r2 + 1):
+            for column in range(c1, c2 + 1):
+                cell = first + row * grid.side + column
+                part = whole if _holds((c1, c2, r1, r2), column, row) and tag[q] & 1 == 0 else start
+                part[cell] -= 1
+                for corner in range(4):
+                    out_rects[corner, part[cell]] = rects[q, corner]
+                out_tag[part[cell]] = tag[q]
+    return Lists(start, whole, out_rects, out_tag)
 
 
 @kernel

@@ -20,8 +20,13 @@ MAX_SIDE = 512
 MAX_ENTRIES = 1 << 24
 """Entries in a grid's lists at most, 36 bytes each; a coarser grid is chosen to stay below."""
 
-_CELLS_A_RECT = 2.5
-"""Cells that a usual rectangle is wide: short lists, but few of them."""
+_FEWEST_CELLS, _MOST_CELLS = 2.5, 7.0
+"""Cells that a usual rectangle is wide: few of them where lists are short anyway, and the more of a list's
+rectangles hold the whole cell the more cells there are, so that who stays in the cell needs no look at them,
+"""
+
+_LONG, _ENTRIES = 50, 1 << 21
+"""where a place lies in so many rectangles, and as long as the lists have no more entries than this."""
 
 _AROUND = 3
 """So many columns and rows of cells lie around where rectangles are."""
@@ -29,7 +34,7 @@ _AROUND = 3
 _TINY = 1e-9
 """Grids are at least so wide and high."""
 
-_MOST_CELLS = 81
+_LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
 
@@ -56,7 +61,7 @@ def _spread(values: Array) -> tuple[float, float]:
 class RectGrid:
     """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
 
-    lattice float64 (5,); start, corners (the rects, flat) and tag as in `Lists`.
+    lattice float64 (5,); start, whole, corners (the rects, flat) and tag as in `Lists`.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
@@ -67,6 +72,7 @@ class RectGrid:
         lattice, lists = rect_lists(rects, tag, bounds)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
+        self._state.replace(f"{self._prefix}/whole", lists.whole)
         self._state.replace(f"{self._prefix}/corners", lists.rects.reshape(-1))
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
@@ -82,10 +88,10 @@ class RectGrid:
     def lists(self) -> tuple[Lattice, Lists]:
         """The grid for `join`, after a `fill`."""
         x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
-        start, rects, tag = (
-            self._state.array(f"{self._prefix}/{name}") for name in ("start", "corners", "tag")
+        start, whole, rects, tag = (
+            self._state.array(f"{self._prefix}/{name}") for name in ("start", "whole", "corners", "tag")
         )
-        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, rects.reshape(4, -1), tag)
+        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, whole, rects.reshape(4, -1), tag)
 
 
 def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[Lattice, Lists]:
@@ -102,7 +108,7 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
     around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
     within = [x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y]
     lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
-    return lattice, list_rects(rects, tag, lattice, _MOST_CELLS)
+    return lattice, list_rects(rects, tag, lattice, _LARGE)
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:
@@ -116,7 +122,10 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
     wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
     high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)
     usual = float(np.median(wide) * np.median(high)) ** 0.5
-    by_size = _CELLS_A_RECT / max(usual, _CELLS_A_RECT / MAX_SIDE)
+    cells = _FEWEST_CELLS
+    if float(np.sum(wide * high)) > _LONG:
+        cells = min(max(cells, (_ENTRIES / len(rects)) ** 0.5 - 1), _MOST_CELLS)
+    by_size = cells / max(usual, cells / MAX_SIDE)
     side = int(min(max(1.0, by_size), 4 * len(rects) ** 0.5, MAX_SIDE))
     while side > 1 and _entries(wide, high, side) > MAX_ENTRIES:
         side //= 2
@@ -126,4 +135,4 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
 def _entries(wide: Array, high: Array, side: int) -> float:
     """About how many entries the lists of a grid would have."""
     cells = (wide * side + 1) * (high * side + 1)
-    return float(np.sum(np.minimum(cells, _MOST_CELLS)))
+    return float(np.sum(np.minimum(cells, _LARGE)))
