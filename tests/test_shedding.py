@@ -255,7 +255,10 @@ def test_where_no_state_can_be_read_nothing_is_made_up(
             row = load(opened)
             assert row["as of"].startswith("step 12: the slots cannot be looked at")
             assert "mean accuracy" not in row
-            assert {row["inside"] for row in table(opened, "SHOW CACHE")} == {None}
+            rows, [note] = tables(opened, "SHOW CACHE")
+            assert {row["inside"] for row in rows} == {None}
+            assert note["query"] == "all"
+            assert note["note"].startswith("the slots cannot be looked at")
 
 
 def test_a_script_of_the_session_carries_settings_and_retention(tmp_path: Path) -> None:

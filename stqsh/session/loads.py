@@ -93,14 +93,21 @@ def _by_query(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
 
 def _last_known(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
     """What the slots said of their queries with their last batch: at least so many are locked."""
-    progress, engine = link.progress(), read_engine(link.home)
-    state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
     return {
         "locked": max(int(one["locked"]) for one in told),
         "approximate": memory.get("approximate"),
         "least accuracy": rounded(float(memory.get("least", 1.0))),
-        "as of": f"step {progress.step}: the slots cannot be looked at, the engine {state}",
+        "as of": f"step {link.progress().step}: {_unseen(link)}",
     }
+
+
+def _unseen(link: Link) -> str:
+    """Why the slots' own figures are not there."""
+    engine = read_engine(link.home)
+    state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
+    if state == "is ready" and link.progress().step == 0:
+        return "nothing has come yet"
+    return f"the slots cannot be looked at, the engine {state}"
 
 
 def _slot_row(slot: int | str, told: Sequence[Spec]) -> tuple[Any, ...]:
@@ -139,6 +146,8 @@ def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
     rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
     yield Rows("cache", CACHE_COLUMNS, rows)
     notes = tuple((query.name, BY_SLOTS) for query in queries if found[query.id].by_slots)
+    if queries and all(found[query.id].tally is None for query in queries):
+        notes = (("all", _unseen(link)), *notes)
     if notes:
         yield Rows("notes", ("query", "note"), notes)
 

@@ -39,7 +39,7 @@ _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 
 def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
-    """SHOW STATUS: the session, its engine, the clock and the load, an item a row."""
+    """SHOW STATUS: the session, its engine, the clock and the load, an item a row; of what there is."""
     progress, engine = link.progress(), read_engine(link.home)
     alive = is_alive(engine)
     items: list[tuple[str, Any]] = [
@@ -51,13 +51,19 @@ def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
         ("clock", iso(progress.at_us())),
         ("streams", _activity(link, progress)),
         ("answers", summary(link).text()),
-        ("shedding", shedding_text(progress.stats.get("memory")) or None),
+        ("shedding", shedding_text(progress.stats.get("memory")) or _at_rest(link, profile)),
         *_load(progress.stats),
         ("dead letters", sum(status.dead for status in _statuses(link))),
         ("duplicates", sum(status.duplicates for status in _statuses(link))),
         ("settings", profile.name),
     ]
-    yield Rows("status", ("item", "value"), tuple(items))
+    yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
+
+
+def _at_rest(link: Link, profile: Profile) -> str:
+    """What load shedding is set to while nothing is shed."""
+    mode = session_settings(link.db, profile).text("shedding")
+    return mode if mode == "off" else f"{mode}, nothing dropped"
 
 
 def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:

@@ -58,12 +58,13 @@ def test_objects_are_shed_through_a_kill_and_all_come_back(opened: Session) -> N
     shed = batches(opened, 3)
     assert {(query, why) for query, why, _ in shed} == {("everyone", "shed")}
     row = load(opened)
-    assert row["objects"] <= row["target"] == 72
+    assert row["target"] == 72
+    assert 66 <= row["objects"] <= 80  # a part of the keys is not exactly a part of the objects
     assert row["objects"] + row["shadow"] == 100
     assert status(opened)["answers"].startswith("1 of 4 approximate, least accuracy 0.")
     assert status(opened)["shedding"] == f"object, k 2, {row['shadow']} % dropped"
     given = orders(opened)
-    assert [order.k for order in given] == [2]
+    assert {order.k for order in given} == {2}
 
     kill(opened)
     assert batches(opened, 1) == []

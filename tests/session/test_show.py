@@ -28,6 +28,7 @@ def test_every_subject_answers_on_an_empty_session(link):
 def test_status_tells_clock_load_and_what_goes_on(link, deliver, query):
     (before,) = SUBJECTS["STATUS"](link, PROFILE)
     assert items(before)["engine"] == "not started" and items(before)["streams"] == "standing still"
+    assert items(before)["shedding"] == "off" and "lag" not in items(before)
     run = append(link.db, "run", "RUN;", {"mode": "end"})
     set_stream_status(link.db, StreamStatus(query.stream_id, "ready", 10, 2))
     stats = {"records_total": 12, "records_per_s": 7, "time": {"source_us": 1500, "kernel_us": 20_000}}
