@@ -9,6 +9,7 @@ import pytest
 import shapely
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.budget import share
 
 from core.slots import Slot, register
 from stqsh.core.chunks import pack
@@ -70,6 +71,7 @@ def asked(slot, region, condition):
 
 
 @pytest.mark.parametrize("planar", [True, False])
+@share(2)
 @given(data=st.data())
 def test_regions_conditions_and_snapshots_hold_the_same_places(planar, data):
     rings = data.draw(st.lists(polygons(), min_size=1, max_size=3))

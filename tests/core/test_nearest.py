@@ -8,9 +8,10 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import memory, oracle
+from support.budget import share
 from support.cases import Case, Command
 from support.crowds import crowd
 from support.examples import SECOND, at, case, register
@@ -79,7 +80,7 @@ def test_a_crowd_has_its_neighbours(slots: int, size: int | None, events: bool) 
     assert check(as_events(asked) if events else asked, slots, size, frozenset({3})) > 500
 
 
-@settings(max_examples=settings().max_examples // 4)
+@share(8)
 @given(st.integers(0, 1 << 30), st.sampled_from([1, 2, 4]), st.sampled_from(CUTS), st.booleans())
 def test_small_crowds_have_their_neighbours(seed: int, slots: int, size: int | None, planar: bool) -> None:
     moving = crowd(seed, objects=40, queries=12, steps=12, planar=planar)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 
 from stqsh.core.kernels.postings import Centres, asked_distances, asked_within, list_lengths, post
 from stqsh.core.slot.pool import pool_of
@@ -34,6 +35,7 @@ def satisfied(words, every, text):
     return set(words) <= set(text) if every else bool(set(words) & set(text))
 
 
+@share(3)
 @given(st.lists(posts, max_size=25), st.lists(asking, min_size=1, max_size=8))
 def test_places_with_terms_are_those_of_brute_force(some, queries):
     state = SlotState.fresh(0)

@@ -413,7 +413,7 @@ def test_counts_are_true_and_answers_are_those_over_what_is_kept(story):
         assert s == [free[i] for i in range(1, 65)]
 
 
-@share(2)
+@share(4)
 @given(stories(), st.sets(st.integers(1, 8)))
 def test_neither_cuts_nor_restarts_change_what_is_told(story, cuts):
     steps, _ = story

@@ -403,7 +403,7 @@ def test_references_are_those_of_brute_force(seed, size, planar):
         assert len(held) == len(brute.queries)
 
 
-@share(4)
+@share(10)
 @given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
 def test_cuts_never_show(seed, planar, near):
     changes = SIGNIFICANT | {"planar": planar, "max_speed": 0.1 if planar else 100.0}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 
 from stqsh.core.chunks import pack, unpack
 from stqsh.session.folding import fold_log
@@ -84,6 +85,7 @@ def read(folder: Path, query: int, step: int, up_to: int):
     return None if answer is None else answer.to_pylist()
 
 
+@share(5)
 @given(st.integers(0, 1 << 32), st.integers(1, 6), st.data())
 def test_answers_are_the_same_however_often_the_log_is_folded(tmp_path_factory, seed, batches, data) -> None:
     folder: Path = tmp_path_factory.mktemp("log")
