@@ -13,8 +13,10 @@ from stqsh.errors import NotSupported, StqshError
 from stqsh.lang import ast
 from stqsh.lang.bind import bind
 from stqsh.lang.binding.options import BUILT_IN_KINDS
+from stqsh.lang.errors import BindFault, locating
 from stqsh.lang.expressions import Name
 from stqsh.lang.printer import to_sql
+from stqsh.lang.source import NOWHERE, Span
 from stqsh.session import changes
 from stqsh.session.accuracy import accuracies
 from stqsh.session.areas import create_region, create_regions
@@ -88,18 +90,21 @@ def subscribe(desk: Desk, statement: ast.Subscribe) -> Iterator[Outcome]:
 def run(desk: Desk, statement: ast.Run) -> Iterator[Outcome]:
     """RUN in all its forms."""
     bound = bind(statement, desk.view)
-    yield start_run(desk, _text(statement), bound.spec)
+    with locating(statement.piece):
+        running = start_run(desk, _text(statement), bound.spec, statement.span)
+    yield running
 
 
-def start_run(desk: Desk, text: str, spec: dict[str, Any]) -> Running:
-    """Log a RUN. Raises `StqshError` where it would never end, or nothing can run."""
+def start_run(desk: Desk, text: str, spec: dict[str, Any], span: Span = NOWHERE) -> Running:
+    """Log a RUN. Raises `BindFault` where it would never end, or nothing can run."""
     streams = live_streams(desk.link.db)
     if not streams:
-        raise StqshError("there is no stream to run", hint="make one with CREATE MOVING STREAM")
+        raise BindFault("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
     endless = [stream.name for stream in streams if desk.is_endless(stream)]
     if spec["mode"] == "end" and endless:
-        raise StqshError(
+        raise BindFault(
             f"RUN would never end: stream {endless[0]} is endless",
+            span,
             hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
     row = append(desk.link.db, "run", text, spec)

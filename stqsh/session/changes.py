@@ -27,6 +27,10 @@ _STATE_AFTER: dict[QueryChange, QueryState] = {
 }
 
 
+class InUseError(StqshError):
+    """What cannot be dropped while something else needs it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A query to register: its statement, its bound spec, and the process of a SUBSCRIBE."""
@@ -100,7 +104,7 @@ def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
         _check_unused(f"{area.word} {area.name}", queries_over_area(db, area.id))
         made = areas_made_from(db, area.id)
         if made:  # a script that makes them anew would not find it
-            raise StqshError(f"region {made[0]} is made from {area.name}", hint="drop it first")
+            raise InUseError(f"region {made[0]} is made from {area.name}", hint="drop it first")
         row = append(db, "drop_area", text, {"id": area.id, "name": area.name})
         connection.execute("UPDATE areas SET dropped_seq = ? WHERE id = ?", (row.seq, area.id))
     return row
@@ -171,7 +175,7 @@ def _check_unused(what: str, queries: list[str]) -> None:
     if queries:
         names = ", ".join(queries[:5]) + (", …" if len(queries) > 5 else "")
         many = "1 query" if len(queries) == 1 else f"{len(queries)} queries"
-        raise StqshError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
+        raise InUseError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
 
 
 def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from stqsh.errors import StqshError
 from stqsh.lang import ast
 from stqsh.lang.bind import bind
+from stqsh.lang.errors import BindFault
 from stqsh.lang.printer import to_sql
 from stqsh.session import changes
 from stqsh.session.catalogue import find_area, find_query, find_stream, find_table
@@ -29,7 +30,11 @@ def drop(desk: Desk, statement: ast.Drop) -> Iterator[Outcome]:
         found = find(db, name)
         if found is None:
             raise StqshError(f"there is no {word} {name}", hint="another shell has just dropped it")
-        change(db, f"{to_sql(statement)};", found)
+        try:
+            change(db, f"{to_sql(statement)};", found)
+        except changes.InUseError as error:
+            span, piece = statement.name.span, statement.piece
+            raise BindFault(error.message, span, hint=error.hint, piece=piece) from error
     desk.link.wake()
     yield Message(f"{word} {name} dropped")
 

@@ -153,7 +153,7 @@ class Following:
         asked = self.options.from_step
         if asked is None:
             return start.step + 1
-        if asked <= folded and self.on_notice is not None:
+        if 0 < folded >= asked and self.on_notice is not None:
             self.on_notice(
                 f"{self.query.name}: updates up to step {folded} are kept as the answer that they made, "
                 "no longer one by one"

@@ -242,6 +242,7 @@ def test_an_endless_stream_needs_a_bound(session, glob):
     with pytest.raises(StqshError, match="stream taxis is endless") as caught:
         run(session, "RUN;")
     assert "RUN FOR" in caught.value.hint
+    assert (caught.value.exit_code, str(caught.value).splitlines()[1:3]) == (2, ["  RUN;", "  ^^^"])
     run(session, "RUN 1 STEPS;")
 
 

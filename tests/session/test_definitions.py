@@ -191,8 +191,10 @@ def test_what_queries_need_is_not_dropped(session: Session, folder: Path) -> Non
         ("DROP REGION wide;", "region wide has 2 queries: words, teams"),
         ("DROP STREAM posts;", "stream posts has 3 queries: words, west, teams"),
     ):
-        with pytest.raises(StqshError, match=message):
+        with pytest.raises(BindFault, match=message) as caught:
             do(session, folder, statement)
+        name = statement.rstrip(";").rpartition(" ")[-1]
+        assert str(caught.value).splitlines()[2].endswith("^" * len(name))
     do(session, folder, "".join(f"DROP QUERY {name};" for name in ("words", "west", "cars", "teams")))
     with pytest.raises(StqshError, match="region near is made from zones"):
         do(session, folder, "DROP REGIONS zones;")

@@ -46,7 +46,10 @@ def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
 def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)), effects=BatchEffects([query.id]))
-    assert shown(Following(query, TailOptions(from_step=first), link)) == [(1, "+", "a"), (2, "-", "a")]
+    told = []
+    tail = Following(query, TailOptions(from_step=first), link, on_notice=told.append)
+    assert shown(tail) == [(1, "+", "a"), (2, "-", "a")]
+    assert told == []  # nothing is folded
 
 
 def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):

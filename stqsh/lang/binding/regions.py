@@ -24,6 +24,7 @@ from stqsh.lang.expressions import (
     Rectangle,
     Region,
 )
+from stqsh.lang.printing.values import identifier, quoted
 from stqsh.lang.source import Span
 from stqsh.lang.units import EXAMPLES, UNITS, metres
 
@@ -33,6 +34,7 @@ MEASURED = frozenset({"circle", "moving_circle", "nearest"})
 _POLE = 90.0
 _FEWEST_CORNERS = 3
 _MOST_NEIGHBOURS = 2**31 - 1
+_SOME = 3
 
 
 def moves(region: Region) -> bool:
@@ -57,7 +59,8 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
 def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
     """`NEAREST k TO place` over a stream. Raises `BindFault`."""
     if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
-        raise BindFault(f"{nearest.k} nearest: there must be 1 or more", nearest.span)
+        wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
+        raise BindFault(f"{nearest.k} nearest: there must be {wanted}", nearest.span)
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
@@ -88,6 +91,12 @@ def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
 def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
     area = area_named(Name(region.name, span=region.span), catalogue)
     found = {"type": "area", "area": area["id"], "name": area["name"]}
+    if region.member is None and area["set"]:
+        raise BindFault(
+            f"{area['name']} is a set of regions, and a query asks about one of them",
+            region.span,
+            expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
+        )
     if region.member is None:
         return {**found, "member": None}
     if not area["set"]:
@@ -100,6 +109,11 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
             near=near(member, area["members"]),
         )
     return {**found, "member": member}
+
+
+def _member(area: str, member: str) -> str:
+    """A member of a set of regions as one writes it."""
+    return f"{identifier(area)}[{quoted(member)}]"
 
 
 def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> Spec:

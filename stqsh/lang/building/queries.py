@@ -71,7 +71,7 @@ def knn_clause(parts: Parts) -> Clause:
     """`KNN (k, x, y)` or `KNN ('M', k, id)`."""
     first, second, third = parts
     if first.kind == "STRING":
-        check_letter(first)
+        check_letter(first, "KNN", "KNN ('M', k, id)")
         return Clause("nearest", nearest(_count(second), third), "KNN", first.span)
     place = Place(coordinate(second), coordinate(third), cover(first.span, third.span))
     return Clause("nearest", nearest(_count(first), place), "KNN", first.span)

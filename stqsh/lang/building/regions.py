@@ -139,14 +139,10 @@ def key(value: Literal) -> Literal:
     return value
 
 
-def check_letter(letter: Literal) -> None:
-    """The 'M' of the notations that move."""
+def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, xdist, ydist)") -> None:
+    """The 'M' of the notations that move; `what` it begins and its `form` are for who writes another."""
     if letter.value not in ("M", "m"):
-        raise SyntaxFault(
-            f"'{letter.value}' begins no region",
-            letter.span,
-            expected=("'M', as in ('M', id, xdist, ydist)",),
-        )
+        raise SyntaxFault(f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",))
 
 
 def _count(given: list[Literal | Quantity]) -> str:
