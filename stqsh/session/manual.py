@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
@@ -26,12 +27,15 @@ def help_text(topic: str = "", width: int = 100) -> str:
 
 
 def _found(wanted: str) -> list[Entry]:
-    """The entries of that name, else those that begin with it or have it as a word."""
-    from stqsh.lang.manual import ALL
+    """The entries of that name, else that begin with it or have it as a word, else in whose syntax it is."""
+    from stqsh.lang.manual import ALL, PARTS
 
-    found = [one for one in ALL if one.name == wanted] or [
-        one for one in ALL if one.name.startswith(wanted) or wanted in one.name.split()
-    ]
+    found = (
+        [one for one in ALL if one.name == wanted]
+        or [one for one in ALL if one.name.startswith(wanted) or wanted in one.name.split()]
+        or [one for one in PARTS if _is_written(wanted, one)]
+        or [one for one in ALL if _is_written(wanted, one)]
+    )
     if not found:
         from stqsh.lang.errors import near
 
@@ -40,6 +44,11 @@ def _found(wanted: str) -> list[Entry]:
             f"there is no statement {wanted}", hint=f"maybe you meant {close}" if close else "HELP;"
         )
     return found
+
+
+def _is_written(words: str, entry: Entry) -> bool:
+    """Whether an entry's syntax has these keywords, one after the other."""
+    return f" {words} " in f" {' '.join(re.findall('[A-Z]{2,}', entry.syntax))} "
 
 
 def _page(entry: Entry, width: int) -> str:
