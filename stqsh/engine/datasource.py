@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HOLD_FILE = "hold"
 #: Where there is nothing to do, Spark is told so only after a while, and meanwhile one looks again each time
 #: that the second figure has passed: to ask costs Spark's side ten times as much as to look.
-PATIENCE_S, LOOK_S = 0.2, 0.02
+PATIENCE_S, LOOK_S = 1.0, 0.02
 
 
 class StqshSource(DataSource):

@@ -80,27 +80,43 @@ class Preparer:
             elif known.state == "endless" and stream.id not in self._endless:
                 self._extend(stream, 0)
 
-    def extend_endless(self) -> None:
-        """Make the streams that have no end as far ahead of the clock as the last batch asks for."""
-        if not self._endless or is_full(self._home.path):
-            return
+    def extend_endless(self) -> bool:
+        """Make the streams that have no end as far ahead of the clock as the last batch asks for.
+
+        Gives whether they are: there may be no room on the disk, or only a part be made so far.
+        """
+        if not self._endless:
+            return True
+        if is_full(self._home.path):
+            return False
         progress = read_progress(self._control)
         if progress.batch != self._last.batch:
             self._before, self._last = self._last, progress
-        for stream, manifest in list(self._endless.values()):
-            until = wanted_tick(progress, stream.id, manifest)
-            if until is not None:
-                self._extend(stream, until)
+        wanted = [
+            (stream, until)
+            for stream, manifest in self._endless.values()
+            if (until := wanted_tick(progress, stream.id, manifest)) is not None
+        ]
+        for stream, until in wanted:
+            self._extend(stream, until)
+        return not wanted
 
     def _run(self) -> None:
+        seen, is_settled = -1, False
         while not self._stopped.is_set():
-            seq = last_seq(self._control)
-            if seq != self._seen:
-                self._seen = seq
-                self.prepare_new()
-                self._forget_dropped()
-            self.extend_endless()
+            # What there is to do comes by control.db, and its version is quicker to ask than what is in it.
+            version = self._control.version()
+            if version != seen or not is_settled:
+                seen, is_settled = version, self._look()
             self._stopped.wait(_POLL_S)
+
+    def _look(self) -> bool:
+        seq = last_seq(self._control)
+        if seq != self._seen:
+            self._seen = seq
+            self.prepare_new()
+            self._forget_dropped()
+        return self.extend_endless()
 
     def _note(self, made: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
         """Prepare one stream or table and note its status; a failure is noted, and never the engine's."""

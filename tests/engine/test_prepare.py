@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from stqsh.engine.prepare import Preparer, wanted_tick
 from stqsh.errors import SourceError
 from stqsh.session.control import ControlDb
-from stqsh.session.delivery import stream_statuses
+from stqsh.session.delivery import record_progress, stream_statuses
 from stqsh.session.home import SessionHome
 from stqsh.session.records import Progress
 
@@ -66,3 +68,46 @@ def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expect
 def test_a_stream_with_much_in_store_is_not_extended() -> None:
     progress = Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200})
     assert wanted_tick(progress, 3, MANIFEST | {"rows": 5_000_000}) is None
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_again(
+    control: ControlDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with control.transaction() as connection:
+        connection.execute("DELETE FROM streams WHERE id > 1")
+    made, looks, full = [0], [0], [False]
+
+    def extend(spec: dict[str, Any], directory: Path, until_tick: int, needed: int) -> dict[str, Any]:
+        made.append(until_tick)
+        return MANIFEST | {"complete": False, "last_tick": until_tick}
+
+    def is_full(home: Path) -> bool:
+        looks[0] += 1
+        return full[0]
+
+    monkeypatch.setattr("stqsh.engine.prepare.extend", extend)
+    monkeypatch.setattr("stqsh.engine.prepare.is_full", is_full)
+    monkeypatch.setattr("stqsh.engine.prepare._POLL_S", 0.001)
+    first = MANIFEST | {"complete": False}
+    preparer = Preparer(SessionHome(tmp_path), control, None, lambda *given, **more: first)
+    preparer.start()
+    try:
+        until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")
+        record_progress(control, Progress(1, 300, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        until(lambda: made[-1] == 520)
+        full[0] = True
+        record_progress(control, Progress(2, 700, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        seen = looks[0]
+        until(lambda: looks[0] > seen + 3)
+        assert made[-1] == 520
+        full[0] = False
+        until(lambda: made[-1] == 920)
+    finally:
+        preparer.stop()
