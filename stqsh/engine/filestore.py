@@ -115,25 +115,15 @@ def _states(folder: Path) -> list[_State]:
         content = (folder / _HEAD).read_bytes()
     except FileNotFoundError:
         return []
-    return [_from_json(folder, *state) for state in orjson.loads(content)]
+    return [_from_json(*state) for state in orjson.loads(content)]
 
 
 def _as_json(state: _State) -> list[object]:
     return [state.batch, state.snapshot, astuple(state.meta), list(state.rows.items())]
 
 
-def _from_json(
-    folder: Path, batch: int, snapshot: int, meta: list[Any], rows: list[tuple[int, int]] | None = None
-) -> _State:
-    """A state of a head; one that an earlier stqsh wrote does not say which rows its logs name."""
-    kept = Meta(*meta)
-    if rows is not None:
-        return _State(batch, snapshot, kept, dict(rows))
-    named: dict[int, int] = {}
-    for version in range(snapshot + 1, kept.version + 1):
-        chunks = unpack_chunks((folder / f"log.{version}").read_bytes())
-        named = _least(named, first_rows(chunks))
-    return _State(batch, snapshot, kept, named)
+def _from_json(batch: int, snapshot: int, meta: list[Any], rows: list[tuple[int, int]]) -> _State:
+    return _State(batch, snapshot, Meta(*meta), dict(rows))
 
 
 def _least(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
-
 from stqsh.core.chunks import Chunk
 from stqsh.engine.filestore import FileStore, rows_named
 from stqsh.engine.persist import Meta
@@ -53,16 +51,3 @@ def test_the_slot_that_is_farthest_behind_counts(tmp_path: Path) -> None:
     for number, start in enumerate((30, 20, 25)):
         batch(tmp_path / f"evaluate-{number}", 0, named(3, start))
     assert rows_named(tmp_path) == {3: 20}
-
-
-def test_the_head_of_an_earlier_version_is_read_with_what_its_logs_name(tmp_path: Path) -> None:
-    slot = tmp_path / "evaluate-0"
-    batch(slot, 0, named(3, 50))
-    batch(slot, 1, named(3, 40))
-    told = orjson.loads((slot / "head").read_bytes())
-    (slot / "head").write_bytes(orjson.dumps([state[:3] for state in told]))
-    assert rows_named(tmp_path) == {3: 40}
-    batch(slot, 2, snapshot=True)
-    batch(slot, 3, named(3, 90))
-    batch(slot, 4, named(3, 95))
-    assert rows_named(tmp_path) == {3: 90}
