@@ -1,25 +1,53 @@
-"""The first law through Spark: many cases as streams of one session, for each number of slots."""
+"""The first law through Spark: cases that ask for all there is, as streams of one session."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from support.kinds import covering, kinds
 from support.local import local_session
 from support.running import Together, agree, parsed, run_script
-from support.strategies import EVERY, SLOTS, sampled, script_cases
+from support.scripts import ScriptCase
+from support.strategies import EVERY, sampled, script_cases
 
 from stqsh.session.client import connect
 
-CASES = 6
-MAX_RECORDS = {1: 400_000, 2: 7, 4: 1, 7: 400_000}
-SPOOL_BYTES = {1: 16_384, 2: 1, 4: 16_384, 7: 1}
+MAX_RECORDS = {1: 400_000, 4: 2, 7: 20}
+SPOOL_BYTES = {1: 16_384, 4: 16_384, 7: 1}
+FEATURES = [
+    {"circles", "polygons", "joins", "expressions"},
+    {"circles", "nearest", "dwell"},
+    {"circles", "polygons", "nearest", "events", "text"},
+    {"polygons", "joins", "dwell", "events", "text"},
+    EVERY,
+]
+PLACES = ("rect", "circle", "polygon", "area", "nearest")
+FOLLOWING = ("moving_rect around", "moving_circle around", "nearest around")
+MORE = ("words", "join", "dwell")
+WANTED = {f"register moving {kind}" for kind in (*PLACES, *FOLLOWING, *MORE, "for")}
+WANTED |= {f"register event {kind}" for kind in (*PLACES, *MORE)}
+WANTED |= {
+    f"select {stream} {kind}" for stream in ("moving", "event") for kind in ("nearest", "key", "count")
+}
+WANTED |= {"pause", "resume", "drop", "moving by time", "moving by arrival", "event by time"}
+
+
+def every_kind() -> list[ScriptCase]:
+    """Few cases with all kinds of queries, snapshots and commands; the same ones each time."""
+    drawn: list[ScriptCase] = []
+    for seed in range(2, 12):
+        for features in FEATURES:
+            drawn += sampled(script_cases((1_000_000,), frozenset(features | {"snapshots"})), 6, seed)
+        if set().union(*map(kinds, drawn)) >= WANTED:
+            break
+    return covering(drawn, WANTED)
 
 
 @pytest.fixture(scope="module")
 def together() -> Together:
     """The same cases of all kinds for all engines."""
-    return Together.of(sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=2))
+    return Together.of(every_kind())
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +63,13 @@ def test_the_reference_is_what_the_oracle_says(together: Together, reference: by
     agree(parsed(reference), together.lines())
 
 
+def test_the_cases_ask_for_all_there_is(together: Together) -> None:
+    assert set().union(*map(kinds, together.scripts)) >= WANTED
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("slots", SLOTS)
+@pytest.mark.parametrize("slots", MAX_RECORDS)
 def test_spark_prints_the_same_bytes_on_any_number_of_slots(
     slots: int, together: Together, reference: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

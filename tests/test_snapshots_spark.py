@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,23 @@ ASKED = [
 ]
 
 
+SECONDS = 300
+TICKS = (
+    "CREATE MOVING STREAM ticks (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, s BIGINT) "
+    "KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/ticks.csv' PLANAR; RUN 1 STEPS;"
+)
+
+
+def write_ticks(folder: Path) -> None:
+    """Each object reports once a second which second it is, so an answer of one step has one second.
+
+    The last second is the one before the first of `write_files`.
+    """
+    times = [(s, f"2008-02-02T14:{55 + s // 60:02d}:{s % 60:02d}Z") for s in range(SECONDS)]
+    lines = [f"o{i},1,1,{time},{s}" for s, time in times for i in range(20)]
+    (folder / "ticks.csv").write_text("\n".join(["oid,x,y,ts,s", *lines, ""]))
+
+
 def asked(session: Session, *, direct: bool) -> list[Answer]:
     return [ask(session, text, direct=direct) for text in ASKED]
 
@@ -32,43 +50,50 @@ def tables(answers: list[Answer]) -> list[list[dict[str, object]]]:
     return [answer.table.to_pylist() for answer in answers]
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    write_files(folder)
+    write_ticks(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def playing(files: Path) -> Iterator[Session]:
+    """A session whose engine both tests use, one after the other; its first stream is played to its end."""
+    with connect(home=files / "sessions", temporary=True, autoplay=False) as session:
+        list(session.execute(TICKS.format(folder=files)))
+        yield session
+
+
 @pytest.mark.spark
-def test_answers_are_those_of_the_engine_without_spark(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    script = CREATE.format(folder=tmp_path) + "RUN FOR 50 s;"
-    with local_session(tmp_path) as session:
-        list(session.execute(script))
+def test_while_steps_are_taken_every_answer_is_of_one_of_them(playing: Session) -> None:
+    list(playing.execute("PLAY ticks AT 60x;"))
+    steps = []
+    while not steps or steps[-1] < SECONDS:
+        for direct in (True, False):
+            answer = ask(playing, "SELECT oid, s FROM ticks;", direct=direct)
+            assert answer.table["s"].to_pylist() == [answer.step - 1] * 20
+            steps.append(answer.step)
+    assert steps == sorted(steps)
+    assert len(set(steps)) > 2
+    assert execute(playing, "SELECT COUNT(*) FROM ticks;")[0].step == SECONDS
+
+
+@pytest.mark.spark
+def test_answers_are_those_of_the_engine_without_spark(playing: Session, files: Path) -> None:
+    list(playing.execute("PAUSE ticks; RUN;"))
+    script = CREATE.format(folder=files) + "RUN FOR 50 s;"
+    with local_session(files) as session:
+        list(session.execute(TICKS.format(folder=files) + "RUN;" + script))
         expected = tables(asked(session, direct=False))
-    with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        list(session.execute(script))
-        direct = asked(session, direct=True)
-        assert tables(direct) == expected
-        assert {answer.step for answer in direct} == {50}
-        assert tables(asked(session, direct=False)) == expected
-        stop_engine(session.home)
-        assert tables(asked(session, direct=True)) == expected
-        shutil.rmtree(session.home.arena())
-        assert tables(asked(session, direct=True)) == expected
-
-
-@pytest.mark.spark
-def test_while_steps_are_taken_every_answer_is_of_one_of_them(tmp_path: Path) -> None:
-    """Each object reports once a second which second it is, so an answer of one step has one second."""
-    lines = [f"o{i},1,1,2008-02-02T15:{s // 60:02d}:{s % 60:02d}Z,{s}" for s in range(300) for i in range(20)]
-    (tmp_path / "ticks.csv").write_text("\n".join(["oid,x,y,ts,s", *lines, ""]))
-    create = (
-        "CREATE MOVING STREAM ticks (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, s BIGINT) "
-        f"KEY oid LOCATION (x, y) TIME ts FROM FILE '{tmp_path}/ticks.csv' PLANAR; "
-        "RUN 1 STEPS; PLAY ticks AT 60x;"
-    )
-    with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        list(session.execute(create))
-        steps = []
-        while not steps or steps[-1] < 300:
-            for direct in (True, False):
-                answer = ask(session, "SELECT oid, s FROM ticks;", direct=direct)
-                assert answer.table["s"].to_pylist() == [answer.step - 1] * 20
-                steps.append(answer.step)
-        assert steps == sorted(steps)
-        assert len(set(steps)) > 2
-        assert execute(session, "SELECT COUNT(*) FROM ticks;")[0].step == 300
+    assert all(expected)
+    list(playing.execute(script))
+    direct = asked(playing, direct=True)
+    assert tables(direct) == expected
+    assert {answer.step for answer in direct} == {SECONDS + 50}
+    assert tables(asked(playing, direct=False)) == expected
+    stop_engine(playing.home)
+    assert tables(asked(playing, direct=True)) == expected
+    shutil.rmtree(playing.home.arena())
+    assert tables(asked(playing, direct=True)) == expected

@@ -18,10 +18,10 @@ from support.cases import Area, Case, Clock, Table
 from support.scripts import Line, ScriptCase, printed, write_script
 
 
-def run_script(session: Session, text: str, file: Path | None = None) -> bytes:
-    """Execute a script as `stqsh run` does; what comes out as jsonl."""
+def run_script(session: Session, text: str, file: Path | None = None, form: str = "jsonl") -> bytes:
+    """Execute a script as `stqsh run` does; what comes out in that format."""
     out, number = io.BytesIO(), [1]
-    writer = open_writer("jsonl", Target(out))
+    writer = open_writer(form, Target(out))
 
     def follow(run: Running | None) -> None:
         for updates in session.updates(until=run) if run else ():
