@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.local import local_session
 
 import stqsh
 from stqsh.errors import StqshError
@@ -46,14 +47,18 @@ def test_a_word_finds_every_statement_that_has_it_and_a_slip_is_understood() -> 
         help_text("registre")
 
 
+def test_a_word_of_the_syntax_finds_where_it_is_written() -> None:
+    assert help_text("knn") == help_text("nearest")
+    assert "CREATE MOVING STREAM" in help_text("retain") and "TAIL" in help_text("from start")
+
+
 def test_what_is_carried_out_has_a_page() -> None:
     assert {*ACTIONS} <= {type(parse(entry.example)[0]) for entry in ALL}
 
 
-@pytest.mark.spark
 def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    with stqsh.connect(home=tmp_path, temporary=True, autoplay=False) as session:
+    with local_session(tmp_path) as session:
         for entry in filter(is_built, IN_ORDER):
             outcomes = list(session.execute(f"{entry.example};"))
             assert outcomes, entry.name

@@ -50,12 +50,21 @@ def test_each_lesson_shows_what_it_speaks_of(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
-@pytest.mark.spark
+#: The tutorial at a terminal, as `stqsh tutorial` has it but for Spark.
+AT_A_TERMINAL = """
+import sys
+from pathlib import Path
+from support.local import local_session
+from stqsh.shell.tutorial import Tutorial, sample_folder
+with local_session(Path(sys.argv[1])) as session:
+    Tutorial(session, str(sample_folder() / "tutorial.stq"), asks=sys.stdin.isatty()).run()
+"""
+
+
 def test_the_user_goes_at_their_own_pace_and_may_try_things(tmp_path: Path) -> None:
-    environ = {**os.environ, "STQSH_HOME": str(tmp_path), "TERM": "dumb"}
-    child = pexpect.spawn(
-        STQSH[0], [*STQSH[1:], "tutorial"], env=environ, cwd=str(ROOT), timeout=120, encoding="utf-8"
-    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "TERM": "dumb"}
+    words = ["-c", AT_A_TERMINAL, str(tmp_path)]
+    child = pexpect.spawn(sys.executable, words, env=environ, cwd=str(ROOT), timeout=120, encoding="utf-8")
     child.expect("q leaves > ")
     child.sendline("SELECT nonsense;")
     child.expect("expected")
