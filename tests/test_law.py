@@ -14,7 +14,7 @@ from support.strategies import BATCHES, SLOTS, cases, cut, cuts, slots
 from support.worked import EXAMPLES
 
 
-@share(2)
+@share(4)
 @given(cases(), cuts, slots)
 def test_updates_are_the_oracles(case: Case, size: int | None, count: int) -> None:
     expected, stale = oracle.run(case), oracle.stale(case)
@@ -33,7 +33,7 @@ def test_examples_worked_out_by_hand(name: str, size: int | None) -> None:
     assert [(u.step, u.op, u.key, u.why) for u in updates] == expected
 
 
-@share(25, least=10)
+@share(40, least=6)
 @given(cases())
 def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
     one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
@@ -42,7 +42,7 @@ def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
             assert memory.run(case, count, cut(case, size)).updates == one.updates
 
 
-@share(2)
+@share(4)
 @given(cases(), cuts, slots, st.sets(st.integers(0, 12), min_size=1))
 def test_a_restart_between_batches_changes_nothing(
     case: Case, size: int | None, count: int, restarts: set[int]
