@@ -6,6 +6,7 @@ time as the prompt itself; everything else goes through `stqsh.shell.commandline
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ _FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init
 
 def main() -> None:
     """Run the command line and leave with the exit code of language.md section 6."""
+    _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
         from stqsh.shell.guard import guarded
@@ -24,6 +26,17 @@ def main() -> None:
     from stqsh.shell.commandline import app
 
     app(prog_name="stqsh")
+
+
+def _open_closed() -> None:
+    """Let standard streams that were closed (`<&-`) be of nothing: the next file opened took their place."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:

@@ -237,7 +237,8 @@ def help_(desk: Desk, statement: ast.Help) -> Iterator[Outcome]:
 def dump_all(desk: Desk, statement: ast.Dump) -> Iterator[Outcome]:
     """DUMP."""
     del statement
-    yield dump(desk.link)
+    script = dump(desk.link)
+    yield script if script.text else Message("there is nothing to dump yet")
 
 
 ACTIONS: dict[type[ast.Statement], Action] = {

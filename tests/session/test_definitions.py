@@ -125,6 +125,10 @@ def test_a_dump_makes_the_same_again(session: Session, folder: Path) -> None:
     assert again.text == script.text
 
 
+def test_a_dump_of_nothing_is_no_script(session: Session, folder: Path) -> None:
+    assert do(session, folder, "DUMP;") == [Message("there is nothing to dump yet")]
+
+
 def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session, folder: Path) -> None:
     whole = parsed(run_script(session, DEFINITIONS + QUERIES, folder / "script.stq"))
     with local_session(folder / "others", slots=2) as other:

@@ -148,6 +148,27 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("<&-", 0),
+        ("-c 'SHOW STREAMS' <&-", 0),
+        ("-c 'SHOW STREAMS' >&-", 0),
+        ("-c 'SHOW STREAMS' <&- >&- 2>&-", 0),
+        ("-c 'SHOW STREMS' 2>&-", 2),
+    ],
+)
+def test_standard_streams_may_be_closed(tmp_path: Path, words: str, code: int) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m stqsh {words}"],
+        env={**os.environ, "STQSH_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_what_is_said_before_a_command_holds_for_it(tmp_path: Path) -> None:
     done = stqsh(tmp_path, "--profile", "locall", "sessions")
     assert (done.returncode, done.stderr) == (
