@@ -1,8 +1,9 @@
 """Figure 18: how fine the grid of moving queries should be.
 
-The core chooses two grids: that of the objects' cells by their number, and a coarser one for the lists of
-regions by how large these are. Here both are given the same side, as in the paper, and beside it the core's
-own choice is measured. Redundancy is how many cells list a query on average.
+In the paper one grid holds the objects and lists the queries that touch each cell. In the core each region
+that moves is in one place, in a grid of its size, and only the objects' cells are of a side that can be
+chosen: here it is laid, and beside it the core's own choice by the number of objects is measured. Redundancy
+is what the paper's lists would have: the cells that a query touches on average.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ROUNDS, _STEPS = 2, 3
 
 _CELLS = "s1/range/cells"
 _OWN = 0
-"""Stands for the sides that the core chooses."""
+"""Stands for the side that the core chooses."""
 
 
 def measure(bench: Bench) -> list[Result]:
@@ -66,14 +67,14 @@ def measure(bench: Bench) -> list[Result]:
         "paper": "paper",
     }
     own, *rest = rows
-    lines = [Line("one grid for all", sides[1:], [row["ms"] for row in rest])]
-    lines.append(Line("the core's two grids", [sides[1], sides[-1]], [own["ms"], own["ms"]], paper=True))
+    lines = [Line("objects' cells of one side", sides[1:], [row["ms"] for row in rest])]
+    lines.append(Line("the core's own choice", [sides[1], sides[-1]], [own["ms"], own["ms"]], paper=True))
     charts = [
         Chart("response time", "cells in each direction", "CPU ms a step", lines, log="x"),
         Chart(
             "redundancy",
             "cells in each direction",
-            "cells that list a query",
+            "cells that a query touches",
             [Line("cells a query", sides[1:], [row["redundancy"] for row in rest])],
             log="xy",
         ),
@@ -86,20 +87,19 @@ def measure(bench: Bench) -> list[Result]:
     return [Result("18", "the side of the grid", columns, rows, charts, notes=[note])]
 
 
-_PAPER = {_OWN: "(the core's own two grids)", 30: "chosen", 100: "the quickest; slower beyond"}
+_PAPER = {_OWN: "(the core's own choice)", 30: "chosen", 100: "the quickest; slower beyond"}
 
 
 @contextmanager
 def laid(slot: Slot, side: int) -> Iterator[None]:
-    """With grids of `side` cells in each direction, for objects and for regions, from the next batch on."""
+    """With `side` cells in each direction for the objects, from the next batch on."""
     if f"{_CELLS}/lattice" in slot.state:
         slot.state.release(f"{_CELLS}/")
     if side == _OWN:
         yield
         return
     objects_a_cell = len(slot.array("objects/known")) / (side + 0.5) ** 2
-    # The grid of regions that move is half as fine as is suitable for ones that stand still.
-    with patch.multiple(movers, _OBJECTS_A_CELL=objects_a_cell, suitable_side=lambda rects, bounds: 2 * side):
+    with patch.object(movers, "_OBJECTS_A_CELL", objects_a_cell):
         yield
 
 
