@@ -27,10 +27,10 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
 ]
-OBJECTS, STEPS = 50, 130
+OBJECTS, STEPS = 50, 150
 KINDS = ("worker", "engine", "worker", "jvm", "worker", "worker")
-SECONDS = 40
-"""For so long something is killed now and then; what is left of the run is left in peace."""
+KILLS = 6
+"""So many times something is killed; what is left of the run is left in peace."""
 
 
 def seeded_case(seed: int) -> ScriptCase:
@@ -129,12 +129,11 @@ def victim(kind: str, engine: int, draw: random.Random) -> int | None:
 def run_while_killing(session: Session, running: Running, draw: random.Random) -> list[str]:
     """Kill now and then until the run is done, starting the engine anew where it is gone; what was killed."""
     killed: list[str] = []
-    begun = time.monotonic()
-    due = begun + draw.uniform(0.2, 3)
+    due = time.monotonic() + draw.uniform(0.2, 3)
     while session.progress().run_done < running.seq:
         time.sleep(0.02)
         session.start_engine()
-        if time.monotonic() < due or due - begun > SECONDS:
+        if time.monotonic() < due or len(killed) == KILLS:
             continue
         kind = KINDS[len(killed) % len(KINDS)]
         engine = read_engine(session.home)
