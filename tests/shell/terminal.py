@@ -49,9 +49,19 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
+    def so_far(self) -> str:
+        """What has left the screen at its top, and what is on it."""
+        gone = ("".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top)
+        return "\n".join([*(line.rstrip() for line in gone), self.text()])
+
     def wait(self, pattern: str, seconds: float = 200) -> str:
         """The screen, once it shows the pattern."""
         return self.until(lambda text: re.search(pattern, text) is not None, repr(pattern), seconds)
+
+    def wait_so_far(self, pattern: str, seconds: float = 200) -> str:
+        """All that came, once the pattern is in it: a line may come together with all that drives it off."""
+        self.until(lambda _: re.search(pattern, self.so_far()) is not None, repr(pattern), seconds)
+        return self.so_far()
 
     def until(self, holds: Callable[[str], bool], what: str, seconds: float = 200) -> str:
         """The screen, once something holds of it, which `what` names."""
