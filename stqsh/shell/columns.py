@@ -6,6 +6,7 @@ only where there are any. Numbers are written as JSON writes them, the shortest 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 NULL = b"null"
 SIGNS = {1: "+", -1: "-"}
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def outputs(query: QueryRow) -> tuple[str, ...]:
@@ -95,6 +97,37 @@ def texts(column: Column) -> list[str]:
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         return [value or "" for value in array.to_pylist()]
     return ["" if text == NULL else text.decode() for text in json_fragments(array)]
+
+
+def readable(column: Column) -> list[str]:
+    """Each value of the column as people read it: numbers rounded, control characters escaped."""
+    return escaped(texts(rounded(column)))
+
+
+def escaped(found: list[str], but: str = "") -> list[str]:
+    """Texts with control characters, save those of `but`, as one writes them: a value clears no terminal."""
+    if _CONTROLS.search("".join(found)) is None:
+        return found
+    return [
+        _CONTROLS.sub(lambda one: one[0] if one[0] in but else one[0].encode("unicode_escape").decode(), text)
+        for text in found
+    ]
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut_to(text: str, width: int) -> str:
+    """A text that is too wide cut to so many columns of a terminal, with an ellipsis at its end."""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width - 1) + "…"
 
 
 def instants(column: Column) -> list[str | None]:

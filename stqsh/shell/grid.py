@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stqsh.shell.columns import cells, escaped
 from stqsh.shell.shapes import holds_numbers
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class _Column:
     @property
     def wide(self) -> int:
         lines = (line for value in (self.name, *self.values) for line in value.split("\n"))
-        return max(map(_cells, lines))
+        return max(map(cells, lines))
 
     @property
     def longest_word(self) -> int:
-        return max((_cells(word) for value in self.values for word in value.split()), default=0)
+        return max((cells(word) for value in self.values for word in value.split()), default=0)
 
 
 def drawn(rows: Rows, target: Target) -> str:
@@ -98,7 +99,7 @@ def _with_lines_below(beside: Sequence[_Column], below: Sequence[_Column], count
 
 
 def _padded(column: _Column, text: str) -> str:
-    blank = " " * (column.wide - _cells(text))
+    blank = " " * (column.wide - cells(text))
     return blank + text if column.is_right else text + blank
 
 
@@ -142,15 +143,9 @@ def _ruled(columns: Sequence[_Column], count: int, target: Target) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 
-def _cells(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
 def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else escaped([str(value)], but="\n")[0]

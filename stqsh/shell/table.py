@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from stqsh.session.updates import REASONS
 from stqsh.shell.columns import (
     alike,
+    cells,
+    cut_to,
     instant,
     integers,
     is_numeric,
     occurring,
     outputs,
-    rounded,
+    readable,
     selected,
     steps_at,
     texts,
@@ -100,9 +102,9 @@ class UpdateLines:
         """The same without colours; the header stands in `heading`."""
         header, columns, right = self._columns(updates)
         if header != self._header:
-            self._header, self._widths = header, [_LEAST.get(name, len(name)) for name in header]
+            self._header, self._widths = header, [_LEAST.get(name, cells(name)) for name in header]
         self._widths = [
-            max(width, min(_WIDEST, max(map(len, column), default=0)))
+            max(width, min(_WIDEST, max(map(cells, column), default=0)))
             for width, column in zip(self._widths, columns, strict=True)
         ]
         self.heading, *rows = map(self._cut, _aligned(header, columns, self._widths, right))
@@ -111,9 +113,9 @@ class UpdateLines:
     def answer(self, answer: Answer) -> list[str]:
         """The lines of a snapshot's rows, with header and footer."""
         found = [answer.table.column(place) for place in range(answer.table.num_columns)]
-        columns = [texts(rounded(column)) for column in found]
+        columns = [readable(column) for column in found]
         widths = [
-            max(len(name), min(_WIDEST, max(map(len, column), default=0)))
+            max(cells(name), min(_WIDEST, max(map(cells, column), default=0)))
             for name, column in zip(answer.names, columns, strict=True)
         ]
         head, *lines = _aligned(answer.names, columns, widths, [is_numeric(column) for column in found])
@@ -146,7 +148,7 @@ class UpdateLines:
             texts(table.column("step")),
             self._times(steps_at(table)),
             [_OPS[op, why] for op, why in zip(integers(table, "op"), integers(table, "why"), strict=True)],
-            texts(table.column("key")),
+            readable(table.column("key")),
         ]
         right = [True, False, False, False]
         if not self._target.one_query:
@@ -157,7 +159,7 @@ class UpdateLines:
             shown = selected(updates, queries[0])
             if self.is_narrow and _selects_key(updates, queries[0]):
                 del header[3], columns[3], right[3]  # it would stand there twice
-            columns += [texts(rounded(column)) for column in shown]
+            columns += [readable(column) for column in shown]
             right += map(is_numeric, shown)
             return (*header, *outputs(queries[0])), columns, right
         return (*header, "row"), [*columns, _pairs(updates)], [*right, False]
@@ -170,9 +172,7 @@ class UpdateLines:
         width = self._target.width
         if width is None or len(line) <= width // 2:
             return line
-        from rich.cells import cell_len, set_cell_size
-
-        return line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…"
+        return line if cells(line) <= width else cut_to(line, width)
 
     def _painted(self, line: str, style: str) -> str:
         return f"{style}{line}{PLAIN}" if self._target.colour else line
@@ -189,10 +189,15 @@ def _aligned(
 ) -> list[str]:
     """The header and the rows of columns of text, each column padded to its width."""
     padded = [
-        [text.rjust(width) if to_right else text.ljust(width) for text in (name, *column)]
+        [_padded(text, width, to_right=to_right) for text in (name, *column)]
         for name, column, width, to_right in zip(header, columns, widths, right, strict=True)
     ]
     return ["  ".join(values).rstrip() for values in zip(*padded, strict=True)]
+
+
+def _padded(text: str, width: int, *, to_right: bool) -> str:
+    blank = " " * (width - cells(text))
+    return blank + text if to_right else text + blank
 
 
 def _footer(answer: Answer) -> str:
@@ -211,7 +216,7 @@ def _pairs(updates: Updates) -> list[str]:
     for group in alike(occurring(updates)):
         places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
         own = replace(updates, table=updates.table.take(places))
-        columns = [texts(rounded(column)) for column in selected(own, group[0])]
+        columns = [readable(column) for column in selected(own, group[0])]
         names = outputs(group[0])
         for place, values in zip(places.tolist(), zip(*columns, strict=True), strict=True):
             named = zip(names, values, strict=True)

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stqsh.shell.columns import alike, instant, occurring, outputs, rounded, selected, texts
+from stqsh.shell.columns import alike, escaped, instant, occurring, outputs, rounded, selected, texts
 from stqsh.shell.shapes import cell, head_columns
 
 if TYPE_CHECKING:
     from stqsh.session.results import Answer, Rows, SnapshotMark, Updates
+    from stqsh.shell.columns import Column
     from stqsh.shell.output import Target
 
 _RULE = 40
@@ -49,14 +50,14 @@ class Vertical:
     def _own(self, updates: Updates, places: Sequence[int]) -> list[str]:
         """The records of updates of queries that select alike; `places` tell their numbers."""
         query = occurring(updates)[0]
-        named, step, at, op, why, key = head_columns(updates)
-        values = [texts(rounded(column)) for column in selected(updates, query)]
+        named, step, at, op, why, _ = head_columns(updates)
+        values = [_values(column) for column in (updates.table.column("key"), *selected(updates, query))]
         names = ("step", "at", "key", *outputs(query))
         titles = [
             f"{place + self._count + 1}: {' '.join(filter(None, parts))}"
             for place, parts in zip(places, zip(op, named, why, strict=True), strict=True)
         ]
-        return _records(titles, names, [step, at, key, *values])
+        return _records(titles, names, [step, at, *values])
 
     def mark(self, mark: SnapshotMark) -> None:
         """A line that says where the answer as it stands begins or ends."""
@@ -78,7 +79,7 @@ class Vertical:
         """One record a row, and below how many there are."""
         del statement
         table = answer.table
-        columns = [texts(rounded(table.column(place))) for place in range(table.num_columns)]
+        columns = [_values(table.column(place)) for place in range(table.num_columns)]
         titles = [str(number) for number in range(1, table.num_rows + 1)]
         self._draw("".join(_records(titles, answer.names, columns)) + _total(table.num_rows))
 
@@ -103,6 +104,11 @@ def _records(titles: Sequence[str], names: Sequence[str], columns: Sequence[Sequ
         ]
         records.append("\n".join(lines) + "\n")
     return records
+
+
+def _values(column: Column) -> list[str]:
+    """A column's values; those of several lines keep them."""
+    return escaped(texts(rounded(column)), but="\n")
 
 
 def _total(count: int) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.session.results import Rows, SnapshotMark
-from stqsh.shell.columns import instant, json_fragments, rounded, texts
+from stqsh.shell.columns import cells, instant, json_fragments, rounded, texts
 from stqsh.shell.guard import CommandLineError
 from stqsh.shell.output import FORMATS, check_format
 from tests.shell.samples import START_US, Paper, query, updates
@@ -107,6 +107,25 @@ def test_a_table_without_colour_has_no_escapes_and_fits_the_width() -> None:
     assert "\x1b" not in paper.text
     assert max(map(len, paper.text.splitlines())) <= 50
     assert "15:00:12  q1" in paper.text and "oid=368" in paper.text
+
+
+def test_what_a_value_holds_neither_breaks_a_line_nor_reaches_the_terminal() -> None:
+    nasty, wide = "two\nlines \x1b[2J\t\x9b1m", "\u65e5\u672c"
+    found = updates([ALL], [(12, 9, "+", key, key, 1.0, 2.0, START_US, "free") for key in (nasty, wide)])
+    for one_query in (True, False):
+        paper = Paper("table", one_query=one_query)
+        paper.writer.updates(found)
+        _, first, second = paper.text.splitlines()
+        assert r"two\nlines \x1b[2J\t\x9b1m" in first
+        assert not one_query or cells(first[: first.index("2008-02-02T15:00:12Z", 40)]) == cells(
+            second[: second.index("2008-02-02T15:00:12Z", 40)]
+        )
+    paper = Paper("vertical")
+    paper.writer.updates(found)
+    assert "key     two\n        lines \\x1b[2J" in paper.text
+    paper = Paper("table", width=80)
+    paper.writer.rows(1, Rows("x", ("text",), ((nasty,),)))
+    assert "\x1b" not in paper.text and r"\x1b[2J" in paper.text
 
 
 def test_no_updates_write_nothing() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stqsh.session.watching import Standing
-from stqsh.shell.columns import is_numeric, outputs, rounded, selected, texts
+from stqsh.shell.columns import cells, cut_to, is_numeric, outputs, readable, selected
 from stqsh.shell.fullscreen import Line
 from stqsh.shell.matching import ALL, Wanted
 from stqsh.shell.status import grouped
@@ -144,14 +144,14 @@ class Panel:
         kept: list[list[str]] = []
         room, left = width - 2, len(names) - self.shift
         for name, column in list(zip(names, columns, strict=True))[self.shift :]:
-            cells = [name, *texts(rounded(column))]
-            wide = min(_WIDEST, max(map(len, cells)))
+            found = [name, *readable(column)]
+            wide = min(_WIDEST, max(map(cells, found)))
             if kept and wide > room:
                 break
             right = is_numeric(column)
-            kept.append([_cell(cell, wide, right=right) for cell in cells])
+            kept.append([_cell(cell, wide, right=right) for cell in found])
             room, left = room - wide - 2, left - 1
-        head, *lines = ("  ".join(cells).rstrip() for cells in zip(*kept, strict=True))
+        head, *lines = ("  ".join(row).rstrip() for row in zip(*kept, strict=True))
         return [f"{head}  → {left} more" if left else head, *lines]
 
 
@@ -161,8 +161,9 @@ def rate_words(rate: float) -> str:
 
 
 def _cell(text: str, width: int, *, right: bool) -> str:
-    cut = text if len(text) <= width else text[: width - 1] + "…"
-    return cut.rjust(width) if right else cut.ljust(width)
+    cut = text if cells(text) <= width else cut_to(text, width)
+    blank = " " * (width - cells(cut))
+    return blank + cut if right else cut + blank
 
 
 def _by_key(rows: Updates) -> Updates:
