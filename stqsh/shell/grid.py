@@ -23,6 +23,8 @@ _ROOMY = 32
 """A text may be folded in a column at least so wide; in less room it goes below."""
 _SHORT = 16
 """Texts up to so wide stay in the table, whatever its width."""
+_FEWEST = 2
+"""So many columns stay in the table in any case."""
 _INDENT = "    "
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -71,6 +73,9 @@ def fitted(columns: Sequence[_Column], width: int | None) -> tuple[list[_Column]
     beside = [column for column in beside if any(column.values)] or beside
     while _natural(beside, _GAP) > width:
         texts = [column for column in beside[1:] if not column.is_right and column.wide > _SHORT]
+        if not texts and len(beside) > _FEWEST:  # a number that is folded is another number
+            below.append(beside.pop())
+            continue
         if not texts:
             break
         widest = max(texts, key=lambda column: column.wide)
@@ -91,10 +96,11 @@ def _with_lines_below(beside: Sequence[_Column], below: Sequence[_Column], count
     padded = [[_padded(column, text) for text in (column.name, *column.values)] for column in beside]
     head, *lines = ["  ".join(texts).rstrip() for texts in zip(*padded, strict=True)]
     shown = [_styled(head, _BOLD, target), "─" * min(target.width or 0, _natural(beside, _GAP))]
+    named = len(below) > 1 or below[0].wide <= _SHORT
     for row in range(count):
         shown.append(lines[row])
         for column in below:
-            shown += _below(column, row, target, named=len(below) > 1)
+            shown += _below(column, row, target, named=named)
     return "\n".join(shown) + "\n"
 
 

@@ -23,7 +23,7 @@ def lines(rows: Rows, width: int | None) -> list[str]:
     return drawn(rows, Target(io.BytesIO(), width=width)).splitlines()
 
 
-@pytest.mark.parametrize("width", [70, 80, 100, 120, 200, None])
+@pytest.mark.parametrize("width", [40, 60, 70, 80, 100, 120, 200, None])
 def test_a_table_fits_and_loses_nothing(width: int | None) -> None:
     shown = lines(QUERIES, width)
     assert width is None or max(map(len, shown)) <= width
@@ -47,6 +47,15 @@ def test_columns_without_a_value_go_only_where_there_is_no_room() -> None:
 def test_two_columns_below_say_their_names() -> None:
     rows = Rows("x", ("name", "from_here", "to"), (("a" * 15, "x" * 45, "y" * 46),))
     assert lines(rows, 61)[2:] == ["a" * 15, "    from_here: " + "x" * 45, "    to: " + "y" * 46]
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_numbers_are_never_folded(width: int) -> None:
+    names = ("slot", "records", "stale", "updates", "objects", "queries", "bytes", "decode ms", "state ms")
+    shown = lines(Rows("slots", names, (tuple(range(11_111, 11_120)),)), width)
+    assert max(map(len, shown)) <= width
+    assert {str(number) for number in range(11_111, 11_120)} <= set(" ".join(shown).split())
+    assert shown[-1] == "    state ms: 11119"
 
 
 def test_no_rows_are_a_heading() -> None:
