@@ -19,18 +19,25 @@ from stqsh.core.kernels.ring import (
     Roster,
     Seen,
     World,
+    close_up,
     empty_ring,
     keep,
     no_roster,
+    put_behind,
     put_in,
     put_in_order,
+    strike_out,
     take_out,
 )
 from stqsh.core.kernels.stationary import IS
 from stqsh.core.kernels.telling import LEFT
 
-_ROOMY, _SNUG = 8, 3
-"""A circle with more than _ROOMY * k members shrinks to about _SNUG * k."""
+_LOOSE, _SPREAD, _ROOMY = 3, 6.0, 8 / 3
+"""Circles are laid around _LOOSE * k objects, or around k and _SPREAD of its roots, if that is fewer: how
+many are in a circle goes up and down by about the root of their number. They shrink to that where they hold
+_ROOMY times as many."""
+_MANY, _CROWD = 4, 64
+"""So many that come and go at a step, in a circle of so many members, are put in order together."""
 
 
 class Circling(NamedTuple):
@@ -98,12 +105,21 @@ Out: TypeAlias = tuple[Offers, Int]
 
 
 @kernel
+def enough(k: Array) -> Array:
+    """Around how many objects a circle is laid, so that it does not run short too soon. int64 (n,)."""
+    loose, spread = _LOOSE * k.astype(np.int64), k + (_SPREAD * np.sqrt(k)).astype(np.int64)
+    around: Array = np.minimum(loose, spread) + 2
+    return around
+
+
+@kernel
 def rank(circles: Circling, turns: Turns, roster: Roster, seen: Seen, world: World) -> Ranked:
     """Go through the steps of each query, and find how its k nearest change."""
     count = len(circles.k)
     room = np.int64(16)
     for q in range(count):
         room = max(room, roster.start[q + 1] - roster.start[q] + seen.start[q + 1] - seen.start[q])
+    snug = enough(circles.k)
     ring, after = empty_ring(room), no_roster(count, len(roster.obj) + len(seen.obj))
     radius = circles.radius.copy()
     short = Short(np.full(count, -1, np.int64), np.empty(count, np.float64), np.empty(count, np.float64))
@@ -115,7 +131,7 @@ def rank(circles: Circling, turns: Turns, roster: Roster, seen: Seen, world: Wor
             used, step = mark, -held
             short.step[q], short.x[q], short.y[q] = step, ring.centre[0], ring.centre[1]
             held = np.int64(0)
-        held, radius[q] = _shrunk(ring, held, circles.k[q], radius[q])
+        held, radius[q] = _shrunk(ring, held, snug[q], radius[q])
         keep(after, end, ring, held)
         end += held
         after.start[q + 1] = end
@@ -226,11 +242,18 @@ def _hear(
     seen, first, end = news
     ring, count, world = held
     offers, used = out
+    many = end - first >= _MANY and count >= _CROWD
     for i in range(first, end):
-        count, told = take_out(ring, count, seen.obj[i])
+        if many:
+            told = strike_out(ring, count, seen.obj[i])
+        else:
+            count, told = take_out(ring, count, seen.obj[i])
         far = distance(ring.centre[0], ring.centre[1], seen.x[i], seen.y[i], world.planar)
         if seen.flags[i] & IS:
-            put_in(ring, count, seen, (i, far, told), world.order)
+            if many:
+                put_behind(ring, count, seen, (i, far, told))
+            else:
+                put_in(ring, count, seen, (i, far, told), world.order)
             count += 1
         elif told:
             # Within the circle only the condition can have failed; beyond it that is still to be seen.
@@ -238,6 +261,8 @@ def _hear(
             offers = _with_room(offers, used)
             what, whom = (seen.step[i], q, -1, why), (seen.obj[i], seen.version[i], far, seen.event[i])
             used = _offer(offers, used, what, whom)
+    if many:
+        count = close_up(ring, count, world.order)
     return offers, used, count
 
 
@@ -278,12 +303,12 @@ def _tell(q: Int, step: Int, k: Int, held: tuple[Ring, Int], out: Out) -> Out:
 
 
 @kernel
-def _shrunk(ring: Ring, count: Int, k: Int, radius: Float) -> tuple[Int, Float]:
+def _shrunk(ring: Ring, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
     """How many members a circle keeps, and the radius that holds just them."""
-    if count <= _ROOMY * k or np.isnan(ring.centre[0]):
+    if count <= _ROOMY * snug or np.isnan(ring.centre[0]):
         return count, radius
-    radius = ring.rank[_SNUG * k - 1]
-    kept = _SNUG * k
+    radius = ring.rank[snug - 1]
+    kept = snug
     while kept < count and ring.rank[kept] <= radius:
         kept += 1
     return np.int64(kept), radius

@@ -10,6 +10,10 @@ from stqsh.core.kernels.distance import distance
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 from stqsh.core.kernels.keyorder import KeyOrder, precedes
 
+_FEW, _SMALL = 4, 64
+"""More members than _SMALL, of which more than _FEW are out of order, are sorted anew."""
+_GONE = -1
+
 
 class Roster(NamedTuple):
     """Members of circles: query q's are start[q] .. start[q + 1]. start int64 (q + 1,); (n,) each: obj,
@@ -100,16 +104,26 @@ def keep(after: Roster, end: Int, ring: Ring, held: Int) -> None:
 
 @kernel
 def put_in_order(ring: Ring, count: Int, world: World) -> None:
-    """Measure all members, and put them in order; quick where they nearly are.
+    """Measure all members, and put them in order; quick where they nearly are."""
+    rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
+    x0, y0 = ring.centre[0], ring.centre[1]
+    for i in range(count):
+        rank[i] = distance(x0, y0, x[i], y[i], planar)
+    sort_by_rank(ring, count, world.order)
+
+
+@kernel
+def sort_by_rank(ring: Ring, count: Int, order: KeyOrder) -> None:
+    """Put members in order, nearest first and then by key; quick where they nearly are.
 
     Arrays are named once, and nothing but numbers is handed on: a call with arrays costs more than a member.
     """
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
-    told, fresh, planar = ring.told, ring.fresh, world.planar
-    x0, y0 = ring.centre[0], ring.centre[1]
-    for i in range(count):
-        rank[i] = distance(x0, y0, x[i], y[i], planar)
-    if count > 64:
+    told, fresh = ring.told, ring.fresh
+    descents = 0
+    for i in range(1, count):
+        descents += rank[i - 1] > rank[i]
+    if descents > _FEW and count > _SMALL:
         by = np.argsort(rank[:count])
         obj[:count], version[:count], rank[:count] = obj[by], version[by], rank[by]
         x[:count], y[:count], told[:count], fresh[:count] = x[by], y[by], told[by], fresh[by]
@@ -118,9 +132,7 @@ def put_in_order(ring: Ring, count: Int, world: World) -> None:
             continue
         one, other, far, x1, y1, was, new = obj[j], version[j], rank[j], x[j], y[j], told[j], fresh[j]
         i = j
-        while i > 0 and (
-            far < rank[i - 1] or (far == rank[i - 1] and precedes(world.order, one, obj[i - 1]))
-        ):
+        while i > 0 and (far < rank[i - 1] or (far == rank[i - 1] and precedes(order, one, obj[i - 1]))):
             obj[i], version[i], rank[i], x[i], y[i] = (
                 obj[i - 1],
                 version[i - 1],
@@ -173,3 +185,40 @@ def put_in(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag], o
         i -= 1
     obj[i], version[i], rank[i], x[i], y[i] = one, seen.version[e], far, seen.x[e], seen.y[e]
     told[i], fresh[i] = had, True
+
+
+# Many that come and go at once: members leave gaps, newcomers stand behind all others until `close_up`.
+
+
+@kernel
+def strike_out(ring: Ring, count: Int, out: Int) -> Flag:
+    """Leave a gap in the place of an object if it is a member; whether it had been told."""
+    obj, at = ring.obj, 0
+    while at < count and obj[at] != out:
+        at += 1
+    if at == count:
+        return False
+    obj[at] = _GONE
+    return ring.told[at]
+
+
+@kernel
+def put_behind(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag]) -> None:
+    """Put a member that was seen behind all others; which: as of `put_in`."""
+    e, far, had = which
+    ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
+    ring.x[count], ring.y[count], ring.told[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
+
+
+@kernel
+def close_up(ring: Ring, count: Int, order: KeyOrder) -> Int:
+    """Close the gaps, and put members in order; how many there are."""
+    obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
+    told, fresh, left = ring.told, ring.fresh, 0
+    for i in range(count):
+        if obj[i] != _GONE:
+            obj[left], version[left], rank[left], x[left], y[left] = obj[i], version[i], rank[i], x[i], y[i]
+            told[left], fresh[left] = told[i], fresh[i]
+            left += 1
+    sort_by_rank(ring, left, order)
+    return left

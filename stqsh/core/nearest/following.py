@@ -25,7 +25,7 @@ from stqsh.core.clock import NEVER
 from stqsh.core.kernels.events import Events, places_after
 from stqsh.core.kernels.joining import join
 from stqsh.core.kernels.keyorder import KeyOrder, by_number, by_text
-from stqsh.core.kernels.ranking import Circling, Ranked, Turns, rank
+from stqsh.core.kernels.ranking import Circling, Ranked, Turns, enough, rank
 from stqsh.core.kernels.ring import Roster, Seen, World
 from stqsh.core.kernels.stationary import IS, Lives, Pairs
 from stqsh.core.matching.answers import RegionContext
@@ -33,7 +33,7 @@ from stqsh.core.matching.match import Joined, match
 from stqsh.core.matching.queries import ACTIVE
 from stqsh.core.nearest.offers import Offered, settled
 from stqsh.core.nearest.roster import RosterTable
-from stqsh.core.nearest.search import ENOUGH, Circles, Search
+from stqsh.core.nearest.search import Circles, Search
 from stqsh.core.objects.events import is_event
 from stqsh.core.regions.grid import rect_lists
 from stqsh.core.slot.interner import Interner
@@ -106,7 +106,7 @@ class Follower:
         self._world = World(key_order(context), context.planar)
         self._turns, who = _turns(focal.events)
         self._turn_of = np.searchsorted(who, np.arange(len(focal.table) + 1))
-        self._want = ENOUGH * self._queries["k"].astype(np.int64) + 2
+        self._want = enough(self._queries["k"])
 
     def follow(self, positions: Array) -> list[Offered]:
         """What the slot has to tell of these queries, all that live in the batch."""
@@ -199,7 +199,8 @@ class Follower:
             return
         radius, want = self._queries["radius"], self._want[positions]
         circles = Circles(positions, x, y, radius[positions])
-        found = self._typical.radii(circles, 2 * self._queries["k"][positions], want)
+        k = self._queries["k"][positions]
+        found = self._typical.radii(circles, (k + enough(k)) // 2, want)
         self._want[positions] = want * _GROWTH
         radius[positions] = np.maximum(found, _AT_LEAST * circles.radius)
         centres = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))

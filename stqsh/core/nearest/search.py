@@ -18,9 +18,6 @@ from stqsh.core.regions.grid import lattice_over
 
 Array = npt.NDArray[Any]
 
-ENOUGH = 3
-"""A circle is laid around so many times k objects, so that it does not run short too soon."""
-
 _MAX_SIDE = 512
 _PLACES_A_CELL = 4
 _SAMPLE = 4096
