@@ -563,3 +563,14 @@ def test_answers_from_published_arrays_are_the_same():
     assert one.inside.tolist() == other.inside.tolist() == [1]
     assert pa.array(one.area).equals(pa.array(other.area))
     assert pack_json(one.locked.tolist()) == pack_json(other.locked.tolist())
+
+
+def test_cells_stay_where_they_count_as_rows_close_ranks():
+    slot = Slot(**SIGNIFICANT)
+    near, far = [(0.5, 0.5)] * 100, [(90.0, 90.0)] * 3000
+    for step, places in enumerate((near, near, far + near, near), start=1):
+        rows = [(step, "f", 0.5, 0.5, step)]
+        rows += [(step, f"{n}", x, y, step) for n, (x, y) in enumerate(places)]
+        play(slot, step, step, rows, [register(7, moving("f", 4.0))] if step == 1 else ())
+        for cells in ("range", "interest"):
+            assert len(slot.state.array(f"s1/{cells}/cells/slot")) == len(slot.state.array("s1/objects/x"))

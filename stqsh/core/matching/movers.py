@@ -17,7 +17,7 @@ from stqsh.core.kernels.stationary import Lattice, Lives, Pairs
 from stqsh.core.kinds.protocol import StreamBatch
 from stqsh.core.matching.answers import RegionContext
 from stqsh.core.matching.queries import ACTIVE, CIRCLE
-from stqsh.core.objects.events import follows_objects
+from stqsh.core.objects.events import follows_objects, noted
 from stqsh.core.objects.movement import by_step
 from stqsh.core.regions.grid import lattice_over
 from stqsh.core.slot.state import SlotState
@@ -122,11 +122,11 @@ class CellStore:
         count = len(self._batch.objects.table)
         if name not in state or count > _OUTGROWN * state.array(name)[5]:
             self._lay(count, events)
-        x0, y0, per_x, per_y, side, _ = state.array(name).tolist()
-        for field, (_, length) in _fields(count, int(side) ** 2).items():
+        lattice = _lattice(state, self._prefix)
+        for field, (_, length) in _fields(count, lattice.side**2).items():
             state.resize(f"{self._prefix}/{field}", length)
-        cells = ObjectCells(*(state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields))
-        return Lattice(x0, y0, per_x, per_y, int(side)), cells
+        fields = (state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields)
+        return lattice, ObjectCells(*fields)
 
     def _lay(self, count: int, events: Events) -> None:
         """Lay the cells over where objects are or come to in this batch, and put those in that are there."""
@@ -150,6 +150,17 @@ def lay_cells(state: SlotState, prefix: str, lattice: Lattice, places: tuple[Arr
     cells = ObjectCells(*made)
     fill_objects(cells, *places, lattice)
     return cells
+
+
+def laid(state: SlotState, stream: int) -> dict[str, Lattice]:
+    """The grids of all `CellStore`s of a stream, by the names of their folders."""
+    folders = [name for name in noted(state, "object_folders", stream) if f"{name}/lattice" in state]
+    return {name: _lattice(state, name) for name in folders}
+
+
+def _lattice(state: SlotState, folder: str) -> Lattice:
+    x0, y0, per_x, per_y, side, _ = state.array(f"{folder}/lattice").tolist()
+    return Lattice(x0, y0, per_x, per_y, int(side))
 
 
 def _fields(objects: int, cells: int) -> dict[str, tuple[str, int]]:

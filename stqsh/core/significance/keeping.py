@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stqsh.core.kernels.significance import present_after
 from stqsh.core.kernels.telling import LEFT
 from stqsh.core.kinds.protocol import StreamBatch
+from stqsh.core.matching.movers import laid, lay_cells
 from stqsh.core.objects.events import held_by_arrays, make_room
 from stqsh.core.significance.interest import Interest
 
@@ -53,7 +54,8 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     """Forget all records but those that are kept, bool (objects,), when the table holds the state after.
 
     The rows of forgotten objects go, keys and all, once they are more than an eighth of the others; those
-    that frozen answers of paused queries and waits for `dwell` name go later, with the last such name.
+    that frozen answers of paused queries and waits for `dwell` name go later, with the last such name. Cells
+    are laid anew at once, not where they are next asked for, so that they count as memory in between.
     """
     state, stream, table = batch.state, batch.spec["id"], batch.objects.table
     table.stored.known[~kept] = False
@@ -61,4 +63,9 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     if len(table) - live > live // 8 + _SPARE:
         stay = kept | held_by_arrays(state, stream, len(table))
         if len(table) - np.count_nonzero(stay) > live // 8 + _SPARE:
+            grids = laid(state, stream)
             make_room(state, stream, stay)
+            x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
+            places = np.where(known, x, np.nan), np.where(known, y, np.nan)
+            for folder, lattice in grids.items():
+                lay_cells(state, folder, lattice, places)
