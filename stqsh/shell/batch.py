@@ -8,36 +8,24 @@ delivers them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDead
-from stqsh.shell.commands import Leave
-from stqsh.shell.console import Console, Stopwatch
+from stqsh.shell.console import Console
 from stqsh.shell.guard import INTERRUPTED, draws, no_board, say
 from stqsh.shell.opening import is_new, profile_script
 from stqsh.shell.outlet import open_outlet
 from stqsh.shell.output import check_format
+from stqsh.shell.performing import Batch
 from stqsh.shell.place import Place
 from stqsh.shell.scripts import Block, Call, read_scripts, script_text, statements_in
 from stqsh.shell.variables import given_variables
 
 if TYPE_CHECKING:
-    from stqsh.lang.ast import Statement
-    from stqsh.session.client import Session
-    from stqsh.session.following import Following, OnIdle
     from stqsh.session.home import SessionHome
-    from stqsh.session.records import Progress
-    from stqsh.session.results import Outcome, Updates
-    from stqsh.session.running import Running
-    from stqsh.shell.feed import Source
-    from stqsh.shell.output import Writer
-    from stqsh.shell.repeating import Every
-    from stqsh.shell.screen import Screen
-    from stqsh.shell.tail import LiveView
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,191 +107,3 @@ def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
     except OSError:
         return EngineDead(error.message)
     return EngineDead(error.message, hint=f"the engine's log is {kept}")
-
-
-class Batch:
-    """One run of scripts in an open session."""
-
-    def __init__(self, session: Session, steps: list[Block | Call], place: Place) -> None:
-        self._session = session
-        self._steps = steps
-        self._place = place
-        self.console = place.console
-        self.console.repeater = self._repeat
-        self._one_query = _is_single(statements_in(steps), len(session.queries(2)))
-        self.screen = place.screen()
-        self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
-        self._statement = 1
-        self._asked: str | None = None
-        self._running: Running | None = None
-
-    def run(self, opening: Sequence[Block | Call] = ()) -> None:
-        """Execute `opening`, the statements and commands, then what the end of a script implies."""
-        with suppress(Leave):
-            for step in (*opening, *self._steps):
-                if isinstance(step, Block):
-                    self._execute(step)
-                else:
-                    step.run(self.console)
-        self._asked = None
-        last = None if not opening and self._only_looks() else self._session.finish_script()
-        if last is not None:
-            self._follow_run(last)
-
-    def _only_looks(self) -> bool:
-        """Whether the script does nothing: then it brings no session to its end that others use."""
-        from stqsh.lang import ast
-        from stqsh.shell.repeating import looks
-
-        return all(looks(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
-
-    def _repeat(self, block: Block, how: Every) -> None:
-        r"""Do what `\watch` says."""
-        from stqsh.shell import repeating
-        from stqsh.shell.showing import Showing
-
-        if self._place.terminal:
-            Showing(self.console).repeated(self._session, block, how, lambda: self._execute(block))
-        else:
-            repeating.repeat(how, lambda: self._execute(block))
-
-    def _execute(self, block: Block) -> None:
-        self.console.last = replace(
-            block, statements=block.statements[-1:], number=block.number + len(block.statements) - 1
-        )
-        watch = Stopwatch(self.console)
-
-        def begins(number: int) -> None:
-            watch.begin()
-            self._statement = block.number + number - 1
-            self._asked = block.statements[number - 1].format
-
-        for outcome in self._session.execute(block.statements, file=block.file, on_statement=begins):
-            self._take(outcome)
-        watch.done()
-
-    def interrupted(self) -> None:
-        """Stop the RUN under way, and say what goes on."""
-        name = self._session.home.name
-        if self._session.home.temporary:
-            say("interrupted; the script's session is stopped")
-            return
-        stopped = self._running is not None and not self._running.finished
-        if self._running is not None and stopped:
-            self._running.cancel()
-        say(f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on")
-
-    def _take(self, outcome: Outcome) -> None:
-        from stqsh.session import following, results, running, watching
-
-        match outcome:
-            case results.Message():
-                self._remark(outcome.text)
-            case results.Rows():
-                self.screen.close()
-                self._writer(self._asked).rows(self._statement, outcome)
-            case results.Answer():
-                self.screen.close()
-                self._writer(self._asked).answer(self._statement, outcome)
-            case results.Script():
-                self._writer(None).script(outcome.text)
-            case following.Following():
-                self._follow(outcome)
-            case watching.Watching():
-                from stqsh.shell.watch.board import watch_board
-
-                scheme = self._session.settings().text("shell.scheme")
-                self._remark(watch_board(outcome, scheme))
-            case running.Running():
-                self._follow_run(outcome)
-            case _:
-                from stqsh.shell.map.showing import print_or_write
-
-                self.screen.close()
-                self._remark(print_or_write(outcome, self.screen))
-
-    def _follow(self, following: Following) -> None:
-        """Show what a TAIL or SUBSCRIBE brings."""
-        from stqsh.shell.tail import source_of
-
-        view = self._live(self._asked)
-        if view is not None:
-            view.warning = lambda: following.accuracy_text
-        else:
-            following.on_notice = self._remark
-        try:
-            self._show(source_of(following), self._asked)
-        finally:
-            following.close()
-
-    def _follow_run(self, running: Running) -> None:
-        """Show the updates of all registered queries until the RUN is done."""
-        self._running = running
-
-        def source(on_idle: OnIdle) -> Iterator[Updates]:
-            return map(_registered, self._session.updates(until=running, on_idle=on_idle))
-
-        self._show(source, None)
-        self.screen.close()
-        worth = self._session.accuracy()
-        if not worth.is_exact:
-            self._remark(f"answers: {worth.text()}")
-
-    def _remark(self, text: str) -> None:
-        """Say something that is no data."""
-        if text and not self.console.quiet:
-            self.screen.message(text)
-
-    def _writer(self, asked: str | None) -> Writer:
-        return self._place.writer(self._session, one_query=self._one_query, asked=asked)
-
-    def _show(self, source: Source, asked: str | None) -> None:
-        """Show what a source brings: in the live view, where there is one and no format was asked for."""
-        from stqsh.session.results import SnapshotMark
-
-        view = self._live(asked)
-        if view is not None:
-            view.follow(source)
-            return
-        for item in source(self._status):
-            if isinstance(item, SnapshotMark):
-                self._writer(asked).mark(item)
-            else:
-                self._writer(asked).updates(item)
-
-    def _live(self, asked: str | None) -> LiveView | None:
-        return self._view if asked is None and self.console.outlet is None else None
-
-    def _status(self, progress: Progress) -> None:
-        from stqsh.shell.status import alive_text
-
-        self.screen.status(alive_text(self._session.home, progress))
-
-
-def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
-    from stqsh.shell.tail import LiveView
-
-    return LiveView(screen, "", session.home, one_query, scheme=session.settings().text("shell.scheme"))
-
-
-def _registered(updates: Updates) -> Updates:
-    """The updates without those of subscriptions, which were shown where they stood."""
-    import numpy as np
-    import pyarrow as pa
-
-    from stqsh.shell.columns import occurring
-
-    away = [query.id for query in occurring(updates) if query.owner is not None]
-    if not away:
-        return updates
-    keep = ~np.isin(updates.table.column("query").to_numpy(), away)
-    return replace(updates, table=updates.table.filter(pa.array(keep)))
-
-
-def _is_single(statements: list[Statement], there: int) -> bool:
-    """Whether the updates of one query only can come of a script, `there` queries being in the session."""
-    from stqsh.lang import ast
-
-    names = {statement.name.text for statement in statements if isinstance(statement, ast.RegisterQuery)}
-    subscriptions = sum(isinstance(statement, ast.Subscribe) for statement in statements)
-    return len(names) + subscriptions + there <= 1

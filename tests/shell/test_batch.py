@@ -13,9 +13,9 @@ from support.local import local_session
 
 from stqsh.errors import StqshError
 from stqsh.session.client import Session
-from stqsh.shell.batch import Batch
 from stqsh.shell.console import Console
 from stqsh.shell.output import FORMATS
+from stqsh.shell.performing import Batch
 from stqsh.shell.place import Place
 from stqsh.shell.scripts import read_scripts
 
