@@ -96,7 +96,7 @@ def test_expressions_have_three_values(expression: list[object], n: int | None, 
     assert oracle.value(expression, {"n": n}, 0) == expected
 
 
-@share(5)
+@share(10)
 @given(cases(EVERY).filter(lambda c: c.steps < 300))
 def test_empty_steps_need_no_visit(example: Case) -> None:
     assert oracle.run(example) == oracle.run(example, every_step=True)

@@ -117,7 +117,7 @@ def selects(draw):
     return f"SELECT {items} FROM taxis {draw(TAXI_CONDITION)} {draw(st.one_of(STILL, MOVING))} {order};"
 
 
-@share(2)
+@share(5)
 @given(text=selects())
 def test_both_ways_of_asking_give_the_same(session, text):
     direct, by_log = ask(session, text, direct=True), ask(session, text, direct=False)
