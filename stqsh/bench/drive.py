@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
+from stqsh.bench.cpu import Meter
 from stqsh.session.client import Session
 from stqsh.session.records import Progress
 from stqsh.session.running import Running
@@ -50,6 +52,22 @@ def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], 
         batches += run(session, portion)
         rates.append(portion * per_step / (time.perf_counter() - begun))
     return batches, rates
+
+
+def measured(session: Session, ticks: int, per_tick: int, what: str = "record") -> dict[str, Any]:
+    """Run so many ticks; what they cost, each of them with so many records, which are called `what`."""
+    meter = Meter(session)
+    batches, rates = paced(session, ticks, per_tick)
+    count = ticks * per_tick
+    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
+    return {
+        f"{what}s_per_s": rates,
+        f"{what}s": count,
+        f"updates_per_{what}": updates / count,
+        "batches": len(batches),
+        **split(batches),
+        **meter.per_million(count),
+    }
 
 
 def portions(steps: int) -> list[int]:

@@ -17,8 +17,8 @@ from typing import Any
 
 import stqsh
 from stqsh.bench import bulk
-from stqsh.bench.cpu import CPU, Meter
-from stqsh.bench.drive import SPLIT, Say, execute, paced, run, split
+from stqsh.bench.cpu import CPU
+from stqsh.bench.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.posts import Posts, made_posts, read_posts
 from stqsh.session.client import Session
@@ -130,7 +130,11 @@ def _against_queries(
                 run(session, 1)
             seconds, done = time.perf_counter() - begun, count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} posts")
-            yield {"queries": count, "register_s": seconds, **_measured(session, options)}
+            yield {
+                "queries": count,
+                "register_s": seconds,
+                **measured(session, options.ticks, options.per_tick, "post"),
+            }
 
 
 def _specs(session: Session, asked: tuple[list[str], Any]) -> list[dict[str, Any]]:
@@ -143,19 +147,3 @@ def _specs(session: Session, asked: tuple[list[str], Any]) -> list[dict[str, Any
         | {"condition": [*bound["condition"][:2], phrase, "all"]}
         for phrase, box in zip(asked[0], asked[1].tolist(), strict=True)
     ]
-
-
-def _measured(session: Session, options: Options) -> dict[str, Any]:
-    """Run the measured ticks and sum up what they cost."""
-    meter = Meter(session)
-    batches, rates = paced(session, options.ticks, options.per_tick)
-    posts = options.ticks * options.per_tick
-    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
-    return {
-        "posts_per_s": rates,
-        "posts": posts,
-        "updates_per_post": updates / posts,
-        "batches": len(batches),
-        **split(batches),
-        **meter.per_million(posts),
-    }

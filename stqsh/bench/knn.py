@@ -21,10 +21,8 @@ import numpy as np
 import stqsh
 from stqsh.bench import bulk
 from stqsh.bench.cpu import CPU
-from stqsh.bench.drive import SPLIT, Say, execute, run
+from stqsh.bench.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.figures import LESS, MORE, Better
-from stqsh.bench.range import Options as Measured
-from stqsh.bench.range import measured
 from stqsh.bench.workload import CREATE, Motion
 
 COLUMNS = {
@@ -122,8 +120,8 @@ def _against_queries(
                 run(session, 1)
             seconds, done = time.perf_counter() - begun, count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
-            asked = Measured(per_tick=options.per_tick, ticks=options.ticks)
-            yield {"queries": count, "register_s": seconds, **measured(session, asked)}
+            found = measured(session, options.ticks, options.per_tick)
+            yield {"queries": count, "register_s": seconds, **found}
 
 
 def _regions(options: Options, kind: tuple[str, int]) -> list[dict[str, Any]]:

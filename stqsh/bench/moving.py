@@ -16,10 +16,8 @@ import numpy as np
 import stqsh
 from stqsh.bench import bulk
 from stqsh.bench.cpu import CPU
-from stqsh.bench.drive import SPLIT, Say, execute, run
+from stqsh.bench.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.figures import LESS, MORE, Better
-from stqsh.bench.range import Options as Measured
-from stqsh.bench.range import measured
 from stqsh.bench.workload import CREATE, Motion, rectangles
 from stqsh.session.client import Session
 
@@ -96,7 +94,7 @@ def _with_share(options: Options, reports: Path, percent: int, say: Say) -> dict
         bulk.register(session, _specs(session, options, percent), 0)
         run(session, 1)
         say(f"{percent} % of {options.queries:,} queries: {options.ticks * options.per_tick:,} records")
-        return measured(session, Measured(per_tick=options.per_tick, ticks=options.ticks))
+        return measured(session, options.ticks, options.per_tick)
 
 
 def _specs(session: Session, options: Options, percent: int) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import stqsh
-from stqsh.bench.cpu import CPU, Meter
-from stqsh.bench.drive import SPLIT, Say, execute, paced, run, split
+from stqsh.bench.cpu import CPU
+from stqsh.bench.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.workload import CREATE, Motion, rectangles
 from stqsh.session.client import Session
@@ -79,7 +79,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
             run(session, 1)
             done = count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
-            rows.append({"queries": count, **measured(session, options)})
+            rows.append({"queries": count, **measured(session, options.ticks, options.per_tick)})
         return rows
 
 
@@ -92,19 +92,3 @@ def register(session: Session, squares: Any, first: int) -> None:
             for number, (x1, y1, x2, y2) in enumerate(squares.tolist())
         ),
     )
-
-
-def measured(session: Session, options: Options) -> dict[str, Any]:
-    """Run the measured ticks and tell what they cost."""
-    meter = Meter(session)
-    batches, rates = paced(session, options.ticks, options.per_tick)
-    records = options.ticks * options.per_tick
-    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
-    return {
-        "records_per_s": rates,
-        "records": records,
-        "updates_per_record": updates / records,
-        "batches": len(batches),
-        **split(batches),
-        **meter.per_million(records),
-    }
