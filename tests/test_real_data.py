@@ -1,8 +1,10 @@
-"""Austin's buses of two years in one-second ticks: the answers equal brute force."""
+"""Austin's buses of two years in one-second ticks, through Spark: the answers equal brute force.
+
+Real data go through the engine without Spark in test_real_posts and test_real_events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,28 +12,19 @@ import numpy as np
 import pytest
 from support import buses
 from support.folding import fold, told
-from support.local import local_session
 
-from stqsh.session.client import Session, connect
+from stqsh.session.client import connect
 
 pytestmark = [
     pytest.mark.data,
+    pytest.mark.spark,
     pytest.mark.slow,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not buses.FOLDER.is_dir(), reason=f"{buses.FOLDER} is not there"),
 ]
 STATIC, MOVING = 1000, 100
 LOOKS = 20
 """At so many random moments, and after the last step, the log so far is folded and compared."""
-
-
-@pytest.fixture(params=["memory", pytest.param("spark", marks=pytest.mark.spark)])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]:
-    if request.param == "memory":
-        with local_session(tmp_path, slots=2, max_records=50_000) as opened:
-            yield opened
-    else:
-        with connect(home=tmp_path, temporary=True, autoplay=False) as opened:
-            yield opened
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,8 @@ def truth() -> Truth:
     )
 
 
-def test_a_thousand_rectangles_and_a_hundred_that_move(session: Session, truth: Truth) -> None:
-    log = told(session, buses.STREAM + "".join(query.statement for query in truth.asked) + "RUN;")
+def test_a_thousand_rectangles_and_a_hundred_that_move(tmp_path: Path, truth: Truth) -> None:
+    with connect(home=tmp_path, temporary=True, autoplay=False) as session:
+        log = told(session, buses.STREAM + "".join(query.statement for query in truth.asked) + "RUN;")
     for at_us, held in truth.at.items():
         assert held == fold(log[log["at_us"] <= at_us])
