@@ -76,6 +76,8 @@ def check_format(name: str) -> str:
 
     if name in FORMATS:
         return name
+    if f".{name}" in COLUMNAR:
+        raise CommandLineError(f"{name} is for files", hint=rf"--output FILE.{name}, or \o FILE.{name}")
     near = difflib.get_close_matches(name, FORMATS, n=1)
     hint = f"maybe you meant {near[0]}" if near else f"formats: {', '.join(FORMATS)}"
     raise CommandLineError(f"there is no format '{name}'", hint=hint)

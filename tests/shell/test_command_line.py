@@ -46,6 +46,10 @@ def test_a_wrong_script_ends_with_2_its_place_the_line_and_a_caret(tmp_path: Pat
             ["run", "y.stq"],
             "cannot read y.stq: no such file or directory\nhint: maybe you meant x.stq",
         ),
+        (
+            ["run", "x.stq", "--format", "arrow"],
+            "arrow is for files\nhint: --output FILE.arrow, or \\o FILE.arrow",
+        ),
         (["run", "x.stq", "--format", "jsonk"], "there is no format 'jsonk'\nhint: maybe you meant jsonl"),
         (
             ["run", "x.stq", "--profile", "locall"],

@@ -12,7 +12,7 @@ _SELECT = """SELECT * | COUNT(*) | column [AS name], … FROM stream [alias] [, 
 CONTINUOUS = (
     Entry(
         "REGISTER QUERY",
-        """REGISTER QUERY name [FOR duration] [WITH (dwell => duration, kind => 'name')] AS
+        """REGISTER QUERY name [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
   SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]""",
         "Register a continuous query, which sends what enters (+) and leaves (-) its answer.",
         "REGISTER QUERY near AS SELECT oid, speed FROM taxis INSIDE RECT(800 m, 800 m) AROUND 'ambulance'",
@@ -84,8 +84,9 @@ INSIDE region | zones['member']""",
     ),
     Entry(
         "WITH",
-        "REGISTER QUERY name WITH (dwell => duration, kind => 'name') AS …",
-        "Give a query options: after how long a change counts, or its kind where that was plugged in.",
+        "REGISTER QUERY name WITH (dwell => duration, min_accuracy => share, kind => 'name') AS …",
+        "Give a query options: after how long a change counts, how much of its answer shedding has to leave,"
+        " or its kind where that was plugged in.",
         "REGISTER QUERY steady WITH (dwell => 20 s) AS SELECT oid FROM taxis INSIDE square",
         "dwell keeps a time for each member that changes, and sends less.",
     ),
