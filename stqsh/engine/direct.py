@@ -25,7 +25,7 @@ from stqsh.session.home import SessionHome
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from stqsh.engine.operators import Place
+    from stqsh.engine.place import Place
     from stqsh.engine.slotstate import Fold
 
 

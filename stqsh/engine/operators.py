@@ -7,8 +7,6 @@ the two, counts go to the slot of their query; everything else keeps its slot.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -19,22 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
+    from stqsh.engine.place import Place
     from stqsh.engine.slotstate import Fold
-    from stqsh.engine.spool import Spool
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where operators work: the number of slots, and the folders of the arena on this machine.
-
-    home: the session's directory, with the replay stores that slots' logs name. spool: where large payloads
-    lie if driver and workers share the machine; None: they go through Spark.
-    """
-
-    slots: int
-    arena: tuple[Path, ...]
-    home: Path
-    spool: Spool | None = None
 
 
 def with_operator(chunks: DataFrame, fold: Fold, place: Place) -> DataFrame:

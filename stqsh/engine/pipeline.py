@@ -12,7 +12,8 @@ from stqsh.engine.datasource import StqshSource
 from stqsh.engine.deliver import Deliver
 from stqsh.engine.direct import Operators
 from stqsh.engine.folds import AGGREGATE, EVALUATE
-from stqsh.engine.operators import Place, with_operator
+from stqsh.engine.operators import with_operator
+from stqsh.engine.place import Place
 from stqsh.engine.settings import EngineSettings
 from stqsh.engine.spool import Spool
 from stqsh.session.home import SessionHome

@@ -20,7 +20,7 @@ from stqsh.engine.slotstate import Costs, Fold, Remade, SlotKeeper
 from stqsh.engine.spool import opened, writing
 
 if TYPE_CHECKING:
-    from stqsh.engine.operators import Place
+    from stqsh.engine.place import Place
 
 
 def fold_slot(fold: Fold, place: Place, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:

@@ -19,7 +19,8 @@ from stqsh.core.chunks import Chunk, from_table, unpack, unpack_json
 from stqsh.core.slot.state import SlotState
 from stqsh.engine.deliver import collected
 from stqsh.engine.direct import Operators
-from stqsh.engine.operators import Place, with_operator
+from stqsh.engine.operators import with_operator
+from stqsh.engine.place import Place
 from stqsh.engine.settings import EngineSettings
 from stqsh.engine.slotwork import addressed
 from stqsh.engine.spark import remove_scratch, start_spark
