@@ -7,9 +7,8 @@ from typing import Any
 
 from stqsh.lang import ast
 from stqsh.lang.errors import locating
-from stqsh.lang.expressions import Column, Expression, Name
+from stqsh.lang.expressions import Column, Name
 from stqsh.lang.printing import definitions, queries
-from stqsh.lang.printing.expressions import expression
 from stqsh.lang.printing.values import column_name, constant, identifier, joined, pace, quoted
 
 
@@ -21,11 +20,6 @@ def to_sql(statement: ast.Statement) -> str:
     with locating(statement.piece):
         text = _PRINTERS[type(statement)](statement)
     return text if statement.format is None else f"{text} FORMAT {identifier(statement.format)}"
-
-
-def expression_to_sql(node: Expression) -> str:
-    """An expression on one line."""
-    return expression(node)
 
 
 def _name(name: Name | None) -> str | None:

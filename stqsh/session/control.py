@@ -138,13 +138,8 @@ class ControlDb:
             hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
             raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
 
-    def log_after(self, seq: int) -> list[tuple[int, LogKind, Spec]]:
-        """The log's rows after `seq` in order: sequence number, kind, spec."""
-        rows = self.query("SELECT seq, kind, spec FROM log WHERE seq > ? ORDER BY seq", seq)
-        return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
-
     def clock_rows_after(self, seq: int, kinds: Collection[str]) -> list[tuple[int, LogKind, Spec]]:
-        """The same for rows of some kinds only."""
+        """The log's rows of some kinds after `seq`, in order: sequence number, kind, spec."""
         marks = ", ".join("?" * len(kinds))
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
@@ -157,10 +152,6 @@ class ControlDb:
             [(text,)] = self.query("SELECT pattern FROM patterns WHERE id = ?", pattern_id)
             self._patterns[pattern_id] = Pattern.from_json(text)
         return self._patterns[pattern_id]
-
-    def failed_streams(self) -> set[int]:
-        """The ids of streams and tables whose preparation failed."""
-        return {row[0] for row in self.query("SELECT id FROM stream_status WHERE state = 'failed'")}
 
     def close(self) -> None:
         """Close the connections of all threads."""

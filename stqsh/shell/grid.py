@@ -61,10 +61,6 @@ def drawn(rows: Rows, target: Target) -> str:
     return _with_lines_below(beside, below, len(rows.rows), target)
 
 
-def _transposed(rows: Rows) -> list[list[object]]:
-    return [[row[place] for row in rows.rows] for place in range(len(rows.columns))]
-
-
 def fitted(columns: Sequence[_Column], width: int | None) -> tuple[list[_Column], list[_Column]]:
     """The columns that stay in a table of a width, and those that go below its rows."""
     beside, below = [*columns], list[_Column]()

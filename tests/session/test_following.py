@@ -165,7 +165,7 @@ def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
     running = Running(run.seq, run.spec, link)
     assert not running.finished
     running.cancel()
-    assert link.db.log_after(run.seq) == [(run.seq + 1, "stop_run", {"run": run.seq})]
+    assert link.db.clock_rows_after(run.seq, {"stop_run"}) == [(run.seq + 1, "stop_run", {"run": run.seq})]
     timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
     timer.start()
     told = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stqsh.session.units import iso
@@ -51,7 +51,6 @@ class Picture:
     notice: str = ""
     helping: bool = False
     keys: str = ""
-    _canvas: Canvas | None = field(default=None, init=False)
 
     def lines(self, width: int, height: int) -> list[Pieces]:
         """The screen, `height` lines of `width` characters at the most."""
