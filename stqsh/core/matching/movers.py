@@ -25,7 +25,8 @@ from stqsh.core.slot.state import SlotState
 Array = npt.NDArray[Any]
 
 _MAX_SIDE = 256
-_OBJECTS_A_CELL = 2
+_OBJECTS_A_CELL = 8
+"""As quick as 2 at 5,000 and 50,000 regions of all sizes, and less than half the memory."""
 _OUTGROWN = 4
 """Cells are laid anew once there are so many times as many objects."""
 _RADIX = (1 << 16) - 1
