@@ -39,6 +39,7 @@ BENCHMARKS = (
     Benchmark("start", "The time until the prompt shows, and until a session is ready."),
     Benchmark("keys", "The time from a keystroke in the shell to its echo, at rest and under load."),
     Benchmark("batch", "The floor: a batch with nothing to do, and one with 10,000 records."),
+    Benchmark("idle", "The processor time of an engine that has nothing to do."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
     Benchmark("moving", "Records a second end to end where a share of the queries follow objects."),
     Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
