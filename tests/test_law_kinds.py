@@ -33,7 +33,7 @@ def test_updates_are_the_oracles(
     agree(memory.run(case, count, cut(case, size), restarts), [case])
 
 
-@share(5)
+@share(10)
 @given(sessions(EVERY), cuts, slots, st.sets(st.integers(0, 12)))
 def test_two_streams_share_the_clock_and_nothing_else(
     both: list[Case], size: int | None, count: int, restarts: set[int]
@@ -41,7 +41,7 @@ def test_two_streams_share_the_clock_and_nothing_else(
     agree(memory.run(both, count, cut(both, size), restarts), both)
 
 
-@share(15, least=10)
+@share(30, least=6)
 @given(cases(EVERY))
 def test_neither_slots_nor_cuts_change_the_output(case: Case) -> None:
     one = memory.run(case, SLOTS[0], cut(case, BATCHES[0]))
