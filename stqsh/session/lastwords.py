@@ -30,6 +30,8 @@ _USUAL = (
     "+- ",
 )
 """Lines that say nothing of why an engine has gone."""
+_INFO = " INFO "
+"""The level of lines that tell what went well."""
 _MEMORY = ("OutOfMemory", "MemoryError")
 _REAPED_S = 1.0
 """So long a process that is dead may take until its exit code is there: its threads end one by one."""
@@ -67,6 +69,6 @@ def telling_lines(log: Path) -> list[str]:
     except OSError:
         return []
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith((*_FRAMES, *_USUAL))]
+    telling = [line for line in lines if not line.startswith((*_FRAMES, *_USUAL)) and _INFO not in line]
     errors = [line for line in telling if "Error" in line or "Exception" in line or "rror:" in line]
     return [line[:300] for line in dict.fromkeys(errors or telling)][-_LINES:]

@@ -37,6 +37,12 @@ def test_a_killed_engine_has_last_words_and_a_way_on(home: SessionHome) -> None:
     assert r"\restart starts it again" in told
 
 
+def test_what_went_well_is_no_reason(home: SessionHome) -> None:
+    home.engine_log.write_text("2026-01-01 00:00:00,000 INFO stqsh.engine: the update log is folded\n")
+    gone(home, "ready")
+    assert "folded" not in obituary(home)
+
+
 def test_one_that_failed_says_why_itself(home: SessionHome) -> None:
     gone(home, "failed", "no Java")
     assert "the engine failed: no Java" in obituary(home)
