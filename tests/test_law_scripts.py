@@ -37,7 +37,7 @@ def output(script: ScriptCase | Together, count: int, records: int, mishaps: Con
 
 
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-@share(5)
+@share(8)
 @given(data=st.data(), count=slots, records=sizes)
 def test_a_script_prints_what_the_oracle_says(
     features: frozenset[str], data: st.DataObject, count: int, records: int
@@ -60,7 +60,7 @@ def test_output_is_the_same_to_the_byte(script: ScriptCase, count: int, records:
     assert output(script, count, records) == output(script, 1, 400_000)
 
 
-@share(5)
+@share(8)
 @given(every, slots, sizes, st.sets(st.integers(0, 12), min_size=1))
 def test_a_batch_that_is_done_twice_prints_once(
     script: ScriptCase, count: int, records: int, mishaps: set[int]
