@@ -24,7 +24,7 @@ from stqsh.core.slot.state import SlotState
 
 Array = npt.NDArray[Any]
 
-_MAX_SIDE = 256
+_LEAST_SIDE, _MAX_SIDE = 4, 256
 _OBJECTS_A_CELL = 8
 """As quick as 2 at 5,000 and 50,000 regions of all sizes, and less than half the memory."""
 _OUTGROWN = 4
@@ -133,7 +133,7 @@ class CellStore:
         """Lay the cells over where objects are or come to in this batch, and put those in that are there."""
         state = self._batch.state
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
-        side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, 16, _MAX_SIDE))
+        side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
         lattice = lattice_over(xs, ys, side, self._batch.spec["bounds"])
         follows_objects(state, self._prefix)
