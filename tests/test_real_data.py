@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not buses.FOLDER.is_dir(), reason=f"{buses.FOLDER} is not there"),
 ]
 STATIC, MOVING = 1000, 100
-LOOKS = 20
+LOOKS = 8
 """At so many random moments, and after the last step, the log so far is folded and compared."""
 
 

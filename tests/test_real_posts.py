@@ -14,7 +14,7 @@ from support.local import local_session
 
 from stqsh.sources.regions import read_regions
 
-pytestmark = [pytest.mark.data, pytest.mark.slow]
+pytestmark = [pytest.mark.data, pytest.mark.slow, pytest.mark.timeout(600)]
 QUERIES, LOOKS = 10_000, 6
 HOUR_US = 3600 * 1_000_000
 
