@@ -139,7 +139,7 @@ class Following:
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
         with UpdateReader(self.link, -1, lambda ids: ids == self.query.id) as reader:
-            start = self.link.progress()
+            start = self._begun() if self.temporary else self.link.progress()
             self._look()
             first = self._first_step(start, reader.base().step)
             if self.options.from_step is None or first > 1:
@@ -147,6 +147,16 @@ class Following:
             if first > start.step:
                 reader.after = start.batch
             yield from self._live(reader, first)
+
+    def _begun(self) -> Progress:
+        """Wait for the step with which a new query begins, if any is coming: its answer is empty before."""
+        progress = self.link.progress()
+        for progress in self.link.watch():
+            if progress.seq >= self.query.seq or self._closed or _is_idle(self.link, progress):
+                break
+            if self.on_idle is not None:
+                self.on_idle(progress)
+        return progress
 
     def _first_step(self, start: Progress, folded: int) -> int:
         """The first step whose updates are shown; those up to `folded` are not kept one by one."""

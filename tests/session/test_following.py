@@ -132,6 +132,22 @@ def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query
     assert shown(tail) == [(3, "-", "a")]
 
 
+def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, query):
+    append(link.db, "run", "RUN;", {"mode": "end"})
+    deliver(seq=query.seq - 1)
+    shows = []
+
+    def idle(progress):
+        shows.append(progress.step)
+        deliver((2, query.id, 1, 0, ("a", 0.0)), seq=query.seq)
+
+    following = iter(Following(query, TailOptions(), link, temporary=True, on_idle=idle))
+    assert shown([next(following) for _ in range(3)]) == [("begin", 2), (2, "+", "a"), ("end", 2)]
+    assert shows == [1]
+    deliver((3, query.id, 1, 0, ("b", 0.0)))
+    assert shown([next(following)]) == [(3, "+", "b")]
+
+
 def test_closing_a_subscription_drops_its_query(link, query):
     following = Following(query, TailOptions(), link, temporary=True)
     following.close()
