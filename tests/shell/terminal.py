@@ -36,6 +36,8 @@ class Terminal:
         self.screen = pyte.HistoryScreen(columns, rows, history=2000)
         self._stream = pyte.ByteStream(self.screen)
         command, *arguments = (*STQSH, *words)
+        # Who runs tests in several processes gives each a size of its own; a terminal is asked for its size.
+        environ = {name: value for name, value in environ.items() if name not in ("COLUMNS", "LINES")}
         self.child = pexpect.spawn(command, arguments, env=environ, dimensions=(rows, columns), use_poll=True)
         self.screen.write_process_input = self.child.send  # answers what the program asks the terminal
 
