@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stqsh.core.slot.state import FORMAT
 from stqsh.engine.heart import Heart, running_alone
-from stqsh.engine.settings import EngineSettings
+from stqsh.engine.settings import STATE_FORMAT, EngineSettings
 from stqsh.engine.supervise import JvmDied, QueryFailed, Supervisor
 from stqsh.errors import StqshError
 from stqsh.session.arenas import claim_arena, remove_lost_arenas
@@ -205,24 +204,19 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
     slots = get_meta(control, "slots")
     if slots is None:
         set_meta(control, "slots", str(settings.slots))
-        set_meta(control, "state", state_mark(settings))
+        set_meta(control, "state", settings.state)
         return settings
     check_state(get_meta(control, "state"), settings)
     return settings.with_slots(int(slots))
-
-
-def state_mark(settings: EngineSettings) -> str:
-    """Give what is noted of a session's state: where it lies, and of which format it is."""
-    return f"{settings.state}/{FORMAT}"
 
 
 def check_state(mark: str | None, settings: EngineSettings) -> None:
     """Raise `StqshError` where a session's state lies elsewhere or is of another format; None: from before
     anybody wrote that down.
     """
-    if mark == state_mark(settings):
+    if mark == settings.state:
         return
-    if (mark or "").partition("/")[2] != str(FORMAT):
+    if (mark or "").partition("/")[2] != str(STATE_FORMAT):
         raise StqshError(
             "this session was begun by another version of stqsh: its state cannot be read",
             hint="go on with that version; or DUMP what the session defines, for a new one",

@@ -10,6 +10,11 @@ from pathlib import Path
 
 from stqsh.profile import Profile
 
+STATE_FORMAT = 2
+"""Of all that slots keep, whatever kind of query has put it there: another number where what was kept before
+cannot be gone on with.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -64,8 +69,8 @@ class EngineSettings:
 
     @property
     def state(self) -> str:
-        """Where slots keep their state: in "files" of the home, or with "spark"."""
-        return "files" if self.local else "spark"
+        """Where slots keep their state, in "files" of the home or with "spark", and in which format."""
+        return f"{'files' if self.local else 'spark'}/{STATE_FORMAT}"
 
     @property
     def scratch(self) -> Path:

@@ -150,12 +150,12 @@ class Following:
 
     def _begun(self) -> Progress:
         """Wait for the step with which a new query begins, if any is coming: its answer is empty before."""
-        progress = self.link.progress()
-        for progress in self.link.watch():
-            if progress.seq >= self.query.seq or self._closed or _is_idle(self.link, progress):
-                break
+        looks = self.link.watch()
+        progress = next(looks)
+        while progress.seq < self.query.seq and not self._closed and not _is_idle(self.link, progress):
             if self.on_idle is not None:
                 self.on_idle(progress)
+            progress = next(looks)
         return progress
 
     def _first_step(self, start: Progress, folded: int) -> int:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.core.slot.state import FORMAT
 from stqsh.engine.main import engine_settings
-from stqsh.engine.settings import EngineSettings
+from stqsh.engine.settings import STATE_FORMAT, EngineSettings
 from stqsh.errors import StqshError
 from stqsh.session.control import ControlDb, set_meta
 from stqsh.session.home import SessionHome
@@ -28,8 +27,8 @@ def test_the_number_of_slots_is_that_of_the_first_start(
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        (f"spark/{FORMAT}", "has run on a cluster"),
-        (f"files/{FORMAT - 1}", "another version"),
+        (f"spark/{STATE_FORMAT}", "has run on a cluster"),
+        (f"files/{STATE_FORMAT - 1}", "another version"),
         ("files", "another version"),
         (None, "another version"),
     ],

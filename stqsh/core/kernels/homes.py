@@ -18,7 +18,7 @@ import numpy as np
 from stqsh.core.kernels.events import Events
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 from stqsh.core.kernels.movers import Movers, longer
-from stqsh.core.kernels.stationary import IS, WAS, Lattice, Lists, band, within
+from stqsh.core.kernels.stationary import Lattice, Lists, band, scan
 
 SIZES = 14
 """Regions that reach half as far as those of the size before are of the next one; so the last are tiny."""
@@ -163,36 +163,6 @@ def is_moving(homes: Homes, m: Int) -> Flag:
 
 
 @inlined
-def _scan(
-    stretch: tuple[Int, Int],
-    where: tuple[Float, Float, Float, Float],
-    takes: tuple[Flag, Flag],
-    lists: tuple[Array, Array],
-    out: tuple[Array, Array, Array, Array],
-    so_far: tuple[Int, Int],
-) -> Int:
-    """Append what a stretch of the lists makes with an event; how much there is then.
-
-    lists: rects and tag. out: event, mover and flags with enough room, and uint8, room for the flags of one
-    stretch. For the rest, and for why it is done in this way, see `stqsh.core.kernels.joining`.
-    """
-    (rects, tags), (events, movers, flags, found) = lists, out
-    (ox, oy, nx, ny), (used, event) = where, so_far
-    begin, end = np.uint64(stretch[0]), np.uint64(stretch[1])
-    for k in range(begin, end):
-        x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
-        was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
-        found[k - begin] = np.uint8(was) | (np.uint8(now) << np.uint8(1))
-    at = np.uint64(used)
-    for k in range(begin, end):
-        flag, tag = found[k - begin], tags[k]
-        events[at], movers[at], flags[at] = event, tag >> 1, flag
-        gone = (flag == WAS) | ((flag == WAS + IS) & (tag & 1 == 1))
-        at += np.uint64((takes[0] & gone) | (takes[1] & (flag == IS)))
-    return np.int64(at)
-
-
-@inlined
 def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: Lattice) -> Window:
     """The window of cells where the centres of regions may be that hold a place."""
     dx, dy = reach[0] + (abs(x) + reach[0]) * _ROUNDING, reach[1] + (abs(y) + reach[1]) * _ROUNDING
@@ -231,7 +201,7 @@ def _upon_size(
     out: tuple[Array, Array, Array, Array],
     used: Int,
 ) -> tuple[Array, Array, Array, Int]:
-    """Append the pairs of some events and the regions of one size; out: as in `_scan`, with any room."""
+    """Append the pairs of some events and the regions of one size; out: as in `scan`, with any room."""
     (homes, s), (event, mover, flags, found) = which, out
     start, rects, tags = homes.lists.start, homes.lists.rects, homes.lists.tag
     first, side, reach = homes.first[s], homes.side[s], (homes.reach[s, 0], homes.reach[s, 1])
@@ -253,11 +223,11 @@ def _upon_size(
         for row in range(left[2], left[3] + 1):
             cell = first + row * side
             stretch = start[cell + left[0]], start[cell + left[1] + 1]
-            used = _scan(stretch, where, (True, both), (rects, tags), room, (used, e))
+            used = scan((rects, tags), stretch, where, (True, both), room, (used, e))
         for row in range(entered[2], entered[3] + 1):
             cell = first + row * side
             stretch = start[cell + entered[0]], start[cell + entered[1] + 1]
-            used = _scan(stretch, where, (False, True), (rects, tags), room, (used, e))
+            used = scan((rects, tags), stretch, where, (False, True), room, (used, e))
     return event, mover, flags, used
 
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
-from stqsh.core.kernels.stationary import (
-    IS,
-    WAS,
-    Lattice,
-    Lists,
-    Pairs,
-    cell_of,
-    coarser,
-    grids_above,
-    grown,
-    within,
-)
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.stationary import Lattice, Lists, Pairs, cell_of, coarser, grids_above, grown, scan
 
 _SORTED_FROM = 16
 """Events are put in the order of their cells where there are as many as this share of the cells."""
@@ -63,41 +52,6 @@ def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
     return order, Events(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
 
 
-@inlined
-def _scan(
-    lists: tuple[Array, Array],
-    span: tuple[Int, Int],
-    where: tuple[Float, Float, Float, Float],
-    takes: tuple[Flag, Flag],
-    out: tuple[Array, Array, Array, Array],
-    so_far: tuple[Int, Int],
-) -> Int:
-    """Append the pairs that some entries make with an event; how many pairs there are then.
-
-    lists: rects and tag of `Lists`, as arrays: to take them out of a tuple in a loop costs. span: from which
-    entry up to which. takes: whether those count that had the object, and those that get it. out: the fields
-    of `Pairs` with enough room, and uint8, room for the flags of one list. so_far: how many pairs there are,
-    and which event it is.
-
-    The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
-    second one does not branch. Indices are unsigned, which spares numba a look at their sign.
-    """
-    (rects, tags), (events, queries, flags, found) = lists, out
-    (ox, oy, nx, ny), (used, event) = where, so_far
-    begin, end = np.uint64(span[0]), np.uint64(span[1])
-    for k in range(begin, end):
-        x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
-        was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
-        found[k - begin] = np.uint8(was) | (np.uint8(now) << np.uint8(1))
-    at = np.uint64(used)
-    for k in range(begin, end):
-        flag, tag = found[k - begin], tags[k]
-        events[at], queries[at], flags[at] = event, tag >> 1, flag
-        gone = (flag == WAS) | ((flag == WAS + IS) & (tag & 1 == 1))
-        at += np.uint64((takes[0] & gone) | (takes[1] & (flag == IS)))
-    return np.int64(at)
-
-
 @kernel
 def _used_grids(lattice: Lattice, lists: Lists) -> tuple[Array, Array]:
     """Which grids have any rectangle: by how often they are coarser, and the number of their first cell."""
@@ -133,7 +87,7 @@ def _join_grid(
     many pairs there are. Whoever stays in a cell stays in the rectangles that hold all of it.
 
     span: the first event, and how many pairs there are. grid: with the number of its first cell. out: as in
-    `_scan`.
+    `scan`.
     """
     (begin, used), (lattice, first), (pairs, found) = span, grid, out
     start, whole, lists_ = lists.start[first:], lists.whole[first:], (lists.rects, lists.tag)
@@ -146,13 +100,13 @@ def _join_grid(
         if used + had[1] - had[0] + gets[1] - gets[0] >= len(pairs.event):
             return i, used
         if left == entered and left >= 0:
-            used = _scan(lists_, (had[0], whole[left]), where, (True, True), out_, (used, i))
+            used = scan(lists_, (had[0], whole[left]), where, (True, True), out_, (used, i))
             continue
         # Of two lists, that of the place left brings who had the object, the other who gets it new.
         if had[1] > had[0]:
-            used = _scan(lists_, had, where, (True, False), out_, (used, i))
+            used = scan(lists_, had, where, (True, False), out_, (used, i))
         if gets[1] > gets[0]:
-            used = _scan(lists_, gets, where, (False, True), out_, (used, i))
+            used = scan(lists_, gets, where, (False, True), out_, (used, i))
     return len(events.ox), used
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
 
@@ -188,6 +188,41 @@ def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Fl
     come as numbers, for an array as an argument costs two atomic operations a call.
     """
     return (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
+
+
+@inlined
+def scan(
+    lists: tuple[Array, Array],
+    span: tuple[Int, Int],
+    where: tuple[Float, Float, Float, Float],
+    takes: tuple[Flag, Flag],
+    out: tuple[Array, Array, Array, Array],
+    so_far: tuple[Int, Int],
+) -> Int:
+    """Append the pairs that some entries of lists make with an event; how many pairs there are then.
+
+    lists: rects and tag of `Lists`, as arrays: to take them out of a tuple in a loop costs. span: from which
+    entry up to which. takes: whether those count that had the object, and those that get it. out: the fields
+    of `Pairs` with enough room, and uint8, room for the flags of one list. so_far: how many pairs there are,
+    and which event it is.
+
+    The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
+    second one does not branch. Indices are unsigned, which spares numba a look at their sign.
+    """
+    (rects, tags), (events, queries, flags, found) = lists, out
+    (ox, oy, nx, ny), (used, event) = where, so_far
+    begin, end = np.uint64(span[0]), np.uint64(span[1])
+    for k in range(begin, end):
+        x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
+        was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
+        found[k - begin] = np.uint8(was) | (np.uint8(now) << np.uint8(1))
+    at = np.uint64(used)
+    for k in range(begin, end):
+        flag, tag = found[k - begin], tags[k]
+        events[at], queries[at], flags[at] = event, tag >> 1, flag
+        gone = (flag == WAS) | ((flag == WAS + IS) & (tag & 1 == 1))
+        at += np.uint64((takes[0] & gone) | (takes[1] & (flag == IS)))
+    return np.int64(at)
 
 
 @kernel

@@ -15,11 +15,6 @@ import orjson
 
 Array = npt.NDArray[Any]
 
-FORMAT = 2
-"""Of all that slots keep, whatever kind of query has put it there: another number where what was kept before
-cannot be gone on with.
-"""
-
 PIECE_BYTES = 4 << 20
 """The greatest size of a snapshot's piece."""
 
