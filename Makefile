@@ -23,7 +23,7 @@ $(INSTALLED): pyproject.toml
 
 $(READY): $(INSTALLED)
 	@echo "preparing quick starts: compiling kernels, archiving Java's classes (some minutes, once) ..."
-	@$(BIN)/python -m stqsh.engine.archive >$(VENV)/prepare.log 2>&1 \
+	@$(BIN)/python -m stqsh.engine.launch.build_class_archive >$(VENV)/prepare.log 2>&1 \
 	  || echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"
 	@touch $(READY)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stqsh.session.client import Session, connect
+    from stqsh.client.api import Session, connect
 
 __version__ = "0.1.0"
 __all__ = ["Session", "__version__", "connect"]
@@ -14,7 +14,7 @@ __all__ = ["Session", "__version__", "connect"]
 def __getattr__(name: str) -> object:
     """Give `connect` and `Session` when they are asked for; importing stqsh alone loads nothing."""
     if name in ("connect", "Session"):
-        from stqsh.session import client
+        from stqsh.client import api
 
-        return getattr(client, name)
+        return getattr(api, name)
     raise AttributeError(f"module 'stqsh' has no attribute '{name}'")

@@ -1,6 +1,6 @@
 """`python -m stqsh` is the command `stqsh`."""
 
-from stqsh.cli import main
+from stqsh.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from pathlib import Path
 from support.local import local_session
 from support.running import run_script
 
-from stqsh.session.results import Rows
+from stqsh.client.results import Rows
 
 DEMO = Path(__file__).parents[1] / "sample_data/demo.stq"
 REASONS = {

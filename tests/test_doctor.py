@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh import doctor
+from stqsh.cli import doctor
 from stqsh.profile import Value, load_profile
 
 
@@ -40,7 +40,7 @@ def test_a_machine_that_runs_these_tests_is_well(here: Path) -> None:
 def test_everything_that_is_not_well_has_a_remedy(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("stqsh.engine.java._packaged_home", lambda: None)
+    monkeypatch.setattr("stqsh.engine.spark.java._packaged_home", lambda: None)
     monkeypatch.setattr(doctor, "_requirements", lambda: ["no-such-package>=3"])
     found = list(doctor.examine())
     bad = {finding.what: finding.remedy for finding in found if finding.state == "bad"}

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.session.client import Session, connect
-from stqsh.session.following import Following
-from stqsh.session.process import read_engine
-from stqsh.session.results import Answer, SnapshotMark
-from stqsh.session.updates import read_base
+from stqsh.client.api import Session, connect
+from stqsh.client.engine_process import read_engine
+from stqsh.client.read.subscription import Following
+from stqsh.client.results import Answer, SnapshotMark
+from stqsh.storage.update_log.log import read_base
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -20,7 +20,7 @@ from support.strategies import BATCHES, cut, cuts
 from support.strategies.significant import MOVING, honest_cases, retaining_all, wild_cases
 from support.worked_significant import EXAMPLES, FIFTEEN, TEN, drive_past, seven, significant_case
 
-from stqsh.core.significance import keeping
+from stqsh.core.retention import object_retention
 
 slots = st.sampled_from([1, 2, 4])
 restarts = st.sets(st.integers(0, 12), max_size=3)
@@ -34,7 +34,7 @@ RANGES: dict[str, frozenset[str]] = {
 @pytest.fixture(autouse=True)
 def _close_ranks_at_once() -> Any:
     """Rows of forgotten objects make room at once, and not only where there are a thousand."""
-    with mock.patch.object(keeping, "_SPARE", 0):
+    with mock.patch.object(object_retention, "_SPARE", 0):
         yield
 
 

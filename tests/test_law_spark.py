@@ -11,7 +11,7 @@ from support.running import Together, agree, parsed, run_script
 from support.scripts import ScriptCase
 from support.strategies import EVERY, sampled, script_cases
 
-from stqsh.session.client import connect
+from stqsh.client.api import connect
 
 MAX_RECORDS = {1: 400_000, 4: 2, 7: 20}
 SPOOL_BYTES = {1: 16_384, 4: 16_384, 7: 1}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.errors import ProfileError
-from stqsh.lang.parse import parse
+from stqsh.lang.syntax.parse import parse
 from stqsh.profile import load_profile, profile_folders
 from stqsh.settings import FORMATS, KEYS, cores
 

@@ -13,7 +13,7 @@ import pytest
 from support import buses
 from support.folding import fold, told
 
-from stqsh.session.client import connect
+from stqsh.client.api import connect
 
 pytestmark = [
     pytest.mark.data,

@@ -14,7 +14,7 @@ import shapely
 from support.local import local_session
 from support.running import parsed, run_script
 
-from stqsh.sources.regions import read_regions
+from stqsh.sources.region_files import read_regions
 
 DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 pytestmark = [

@@ -12,7 +12,7 @@ from support import buses, reports
 from support.folding import fold, told
 from support.local import local_session
 
-from stqsh.sources.regions import read_regions
+from stqsh.sources.region_files import read_regions
 
 pytestmark = [pytest.mark.data, pytest.mark.slow, pytest.mark.timeout(600)]
 QUERIES, LOOKS = 10_000, 6

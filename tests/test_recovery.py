@@ -17,9 +17,9 @@ from support.running import Together, agree, log_so_far, parsed, run_script
 from support.scripts import ScriptCase, replayed
 from support.seeded import significant_script
 
-from stqsh.session.client import Session, connect
-from stqsh.session.process import read_engine
-from stqsh.session.running import Running
+from stqsh.client.api import Session, connect
+from stqsh.client.engine_process import read_engine
+from stqsh.client.run import Running
 
 pytestmark = [
     pytest.mark.spark,

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from support.local import local_session
 
-from stqsh.core.chunks import WHY
-from stqsh.session.accuracy import accuracies
-from stqsh.session.client import Session
-from stqsh.session.control import read_log
-from stqsh.session.memory import Order
-from stqsh.session.results import Message, Rows
-from stqsh.session.running import Running
+from stqsh.client.api import Session
+from stqsh.client.read.accuracy import accuracies
+from stqsh.client.results import Message, Rows
+from stqsh.client.run import Running
+from stqsh.spec.chunk import WHY
+from stqsh.storage.control_log import read_log
+from stqsh.storage.shedding_orders import Order
 
 STEPS = 120
 CREATE = (

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.budget import share
 from support.local import local_session
 
+from stqsh.client.api import Session
+from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.results import Answer
 from stqsh.errors import StqshError
-from stqsh.session.client import Session
-from stqsh.session.results import Answer
-from stqsh.session.snapshots import Snapshots
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, n BIGINT, status STRING)

@@ -10,9 +10,9 @@ import pytest
 from support.local import local_session
 from test_snapshots import CREATE, ask, execute, write_files
 
-from stqsh.session.client import Session, connect
-from stqsh.session.process import stop_engine
-from stqsh.session.results import Answer
+from stqsh.client.api import Session, connect
+from stqsh.client.engine_process import stop_engine
+from stqsh.client.results import Answer
 
 ASKED = [
     "SELECT * FROM taxis WHERE oid = 'o7';",

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from stqsh.bench.compare import differences, unlike
-from stqsh.bench.environment import busy
+from stqsh.bench.harness.environment import busy
 from stqsh.bench.options import Choice, choices, chosen
 from stqsh.bench.registry import BENCHMARKS, Benchmark
 from stqsh.bench.report import answer, show_differences

@@ -1,6 +1,6 @@
 """All benchmarks, one line each: what `stqsh bench list`, `all`, the help and the tests go by.
 
-A benchmark is a module of this folder with
+A benchmark is a module of `stqsh.bench.suite` with
 
 - `Options`: a frozen dataclass; its defaults are the full sizes, `metadata={"help": …}` of a field its help.
   The command line is made from it.
@@ -21,7 +21,7 @@ from typing import Any
 class Benchmark:
     """A name, what it measures in one line, whether `stqsh bench all` runs it, and its module.
 
-    module: "" for `stqsh.bench.NAME`. has_own_command: it answers with something other than rows.
+    module: "" for `stqsh.bench.suite.NAME`. has_own_command: it answers with something other than rows.
     """
 
     name: str
@@ -32,13 +32,21 @@ class Benchmark:
 
     def load(self) -> Any:
         """Import the module."""
-        return import_module(self.module or f"stqsh.bench.{self.name}")
+        return import_module(self.module or f"stqsh.bench.suite.{self.name}")
 
 
 BENCHMARKS = (
     Benchmark("start", "The time until the prompt shows, and until a session is ready."),
-    Benchmark("keys", "The time from a keystroke in the shell to its echo, at rest and under load."),
-    Benchmark("batch", "The floor: a batch with nothing to do, and one with 10,000 records."),
+    Benchmark(
+        "keys",
+        "The time from a keystroke in the shell to its echo, at rest and under load.",
+        module="stqsh.bench.suite.key_echo",
+    ),
+    Benchmark(
+        "batch",
+        "The floor: a batch with nothing to do, and one with 10,000 records.",
+        module="stqsh.bench.suite.floor",
+    ),
     Benchmark("idle", "The processor time of an engine that has nothing to do."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
     Benchmark("moving", "Records a second end to end where a share of the queries follow objects."),
@@ -49,11 +57,20 @@ BENCHMARKS = (
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
     Benchmark("recover", "How long an engine that was killed takes until it goes on."),
     Benchmark(
-        "peers", "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.", in_all=False
+        "peers",
+        "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.",
+        in_all=False,
+        module="stqsh.bench.peers",
     ),
     Benchmark("register", "How long very many queries take to come and to go, from their text to the slots."),
     Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
-    Benchmark("sole", "The figures of SOLE section 7.", in_all=False, has_own_command=True),
+    Benchmark(
+        "sole",
+        "The figures of SOLE section 7.",
+        in_all=False,
+        module="stqsh.bench.sole",
+        has_own_command=True,
+    ),
 )
 
 

@@ -10,8 +10,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from stqsh.bench.environment import environment
 from stqsh.bench.figures import Figure
+from stqsh.bench.harness.environment import environment
 
 if TYPE_CHECKING:
     from stqsh.bench.compare import Difference

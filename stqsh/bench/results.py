@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
-from stqsh.bench.drive import Say
-from stqsh.bench.environment import environment, load
 from stqsh.bench.figures import Better, plain, pool, revived
+from stqsh.bench.harness.drive import Say
+from stqsh.bench.harness.environment import environment, load
 from stqsh.bench.registry import Benchmark
 
 FORMAT = 1

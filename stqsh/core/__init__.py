@@ -3,13 +3,13 @@
 
 def warm_up() -> None:
     """Compile all kernels, or load them from numba's cache on disk; takes seconds the first time."""
-    from stqsh.core.warming import warm_up as compile_all  # numba only when it is asked for
+    from stqsh.core.kernel_warmup import warm_up as compile_all  # numba only when it is asked for
 
     compile_all()
 
 
 def compile_kernels() -> None:
     """Compile all kernels unless that was done before; nothing is loaded then."""
-    from stqsh.core.compiled import compile_kernels as compile_missing
+    from stqsh.core.kernel_cache import compile_kernels as compile_missing
 
     compile_missing()

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.chunks import COUNTS, Chunk, in_order, pack, pack_json, unpack, unpack_json
-from stqsh.core.clock import Timing
-from stqsh.core.kernels.gather import tally
+from stqsh.core.base.clock import Timing
+from stqsh.core.contract.query_kind import Merging
+from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
-from stqsh.core.kinds.protocol import Merging
-from stqsh.core.slot.pool import vacuum
-from stqsh.core.slot.state import SlotState
-from stqsh.core.telling.merging import MergeBatch, Merged
-from stqsh.core.telling.partials import is_partial
-from stqsh.core.telling.report import Origin, update_chunks
+from stqsh.core.output.batch_output import Origin, update_chunks
+from stqsh.core.output.merge import MergeBatch, Merged
+from stqsh.core.output.partials import is_partial
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import vacuum
+from stqsh.spec.chunk import COUNTS, Chunk, in_order, pack, pack_json, unpack, unpack_json
 
 Array = npt.NDArray[Any]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any
 
-from stqsh.core.batch import Batch
-from stqsh.core.chunks import Chunk, in_order, pack_json, unpack_json
-from stqsh.core.conditions.reference import let_go, take_in
+from stqsh.core.conditions.resolver import let_go, take_in
+from stqsh.core.contract.batch import Batch
 from stqsh.core.kinds import KINDS
-from stqsh.core.onestream import advance
-from stqsh.core.slot.state import SlotState
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.stream_batch import advance
+from stqsh.spec.chunk import Chunk, in_order, pack_json, unpack_json
 
 Spec = dict[str, Any]
 

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from stqsh.errors import NotSupported, StqshError
-from stqsh.lang.source import NOWHERE, Piece, Place, Span
+from stqsh.lang.ast.source import NOWHERE, Piece, Place, Span
 
 __all__ = ["BindFault", "LangError", "NotSupported", "SyntaxFault", "locating", "near", "or_list"]
 

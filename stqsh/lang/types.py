@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stqsh.lang.ast.expressions import Name
 from stqsh.lang.errors import BindFault, near
-from stqsh.lang.expressions import Name
 
 TYPES = ("STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP")
 ALIASES = {

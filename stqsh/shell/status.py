@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.session.process import is_alive, read_engine
-from stqsh.session.units import iso
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.time_format import iso
 
 if TYPE_CHECKING:
-    from stqsh.session.home import SessionHome
-    from stqsh.session.records import Progress
+    from stqsh.storage.home import SessionHome
+    from stqsh.storage.rows import Progress
 
 
 READY = "engine ready"
@@ -65,7 +65,7 @@ def shedding_part(progress: Progress) -> str:
     memory = progress.stats.get("memory")
     if not memory:
         return ""
-    from stqsh.session.accuracy import shedding_text
+    from stqsh.client.read.accuracy import shedding_text
 
     sheds = shedding_text(memory)
     return sheds and f"shedding: {sheds}"

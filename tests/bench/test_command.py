@@ -67,7 +67,7 @@ def test_every_benchmark_has_what_the_tool_asks_for(
 
 
 def test_names_are_found_and_others_are_told_what_there_is() -> None:
-    assert find("range").load().__name__ == "stqsh.bench.range"
+    assert find("range").load().__name__ == "stqsh.bench.suite.range"
     with pytest.raises(ValueError, match=r"no benchmark 'rage'; there are .*range"):
         find("rage")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.bench.cpu import Spent, grown, spent, tree_of
+from stqsh.bench.harness.cpu import Spent, grown, spent, tree_of
 
 TICK = os.sysconf("SC_CLK_TCK")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.bench.kernels import Options, measure
+from stqsh.bench.suite.kernels import Options, measure
 
 SMALL = {"queries": 20, "objects": 400, "per_tick": 200, "ticks": 1, "batches": 2}
 

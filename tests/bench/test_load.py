@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stqsh.bench import freshness, soak
-from stqsh.bench.freshness import Batch, Read, latencies
-from stqsh.bench.soak import Look, rows
+from stqsh.bench.suite import freshness, soak
+from stqsh.bench.suite.freshness import Batch, Read, latencies
+from stqsh.bench.suite.soak import Look, rows
 
 
 def test_latency_is_from_when_a_step_was_due_to_when_its_update_was_read() -> None:

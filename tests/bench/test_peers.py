@@ -16,8 +16,8 @@ from support.toy_tile38 import Toy
 from stqsh.bench import peers
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import NONE, Updates, answer, difference, normal, updates
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
+from stqsh.bench.peers.peer_case import Case
 
 CASE = Case(objects=300, queries=300, per_step=100, steps=9, peer_steps=6, side=0.1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.bench import recover
+from stqsh.bench.suite import recover
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.bench import environment
-from stqsh.bench.drive import REPETITIONS, portions
 from stqsh.bench.figures import figure
+from stqsh.bench.harness import environment
+from stqsh.bench.harness.drive import REPETITIONS, portions
 from stqsh.bench.report import cell, show
 
 

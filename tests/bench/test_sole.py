@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from stqsh.bench.sole import run as running
-from stqsh.bench.sole.catalogue import FIGURES, Bench, measure
 from stqsh.bench.sole.curves import Curve
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
+from stqsh.bench.sole.figures import FIGURES, Bench, measure
 from stqsh.bench.sole.pipeline import central
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot import Slot, memory, registered
+from stqsh.bench.sole.slot_driver import Slot, memory, registered
 from stqsh.bench.sole.supported import supported
-from stqsh.bench.sole.world import SIDE, Drive, Queries, Scale
+from stqsh.bench.sole.town import SIDE, Drive, Queries, Scale
 
 VILLAGE = Scale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
 

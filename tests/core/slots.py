@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stqsh.core.chunks import WHY, Chunk, columns_schema, pack, pack_json, unpack, unpack_json
 from stqsh.core.evaluate import evaluate
-from stqsh.core.kernels.hashing import hash_keys
-from stqsh.core.slot.state import SlotState
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import WHY, Chunk, columns_schema, pack, pack_json, unpack, unpack_json
 
 TICK = 1_000_000
 SPEC = {

@@ -12,10 +12,10 @@ import shapely.affinity
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.polygons import turn
-from stqsh.core.regions import areas as module
-from stqsh.core.regions.areas import Areas
-from stqsh.core.slot.state import SlotState, restore, snapshot
+from stqsh.core.kernels.geometry.polygons import turn
+from stqsh.core.regions import polygon_table as module
+from stqsh.core.regions.polygon_table import Areas
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
 
 halves = st.integers(-9, 9).map(lambda n: n / 2)
 points = st.tuples(halves, halves)

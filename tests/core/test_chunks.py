@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stqsh.core.chunks import (
+from stqsh.core.kernels.index.hashing import hash_keys, key_bytes
+from stqsh.routing.object_routing import slots_of
+from stqsh.spec.chunk import (
     Chunk,
     columns_schema,
     from_table,
@@ -17,8 +19,6 @@ from stqsh.core.chunks import (
     unpack,
     unpack_json,
 )
-from stqsh.core.kernels.hashing import hash_keys, key_bytes
-from stqsh.routing.object import slots_of
 
 
 def test_chunks_come_back_from_a_table():

@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.slots import Slot, of_kind, records, register
-from stqsh.core.chunks import unpack
-from stqsh.core.kernels.distance import (
+from stqsh.core.kernels.geometry.distance import (
     EARTH_M,
     circle_box,
     circle_boxes,
@@ -19,6 +18,7 @@ from stqsh.core.kernels.distance import (
     distances,
     distances_between,
 )
+from stqsh.spec.chunk import unpack
 
 HALF = math.pi * EARTH_M
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import UNIT, Slot, register
-from stqsh.core.clock import NEVER, Timing
-from stqsh.core.kernels.dwell import Toggles, ripen
+from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.kernels.events.dwell_changes import Toggles, ripen
 
 
 def reference(states, dwell):

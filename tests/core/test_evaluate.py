@@ -6,10 +6,10 @@ import pytest
 
 from core.slots import SPEC, TICK, UNIT, Slot, of_kind, records, register, stats
 from stqsh.core.aggregate import aggregate
-from stqsh.core.chunks import Chunk, pack_json, unpack, unpack_json
 from stqsh.core.evaluate import evaluate
-from stqsh.core.slot import pool
-from stqsh.core.slot.state import SlotState, restore, snapshot
+from stqsh.core.state import string_dictionary
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.spec.chunk import Chunk, pack_json, unpack, unpack_json
 
 
 def test_objects_come_stay_and_leave():
@@ -174,7 +174,7 @@ def test_two_runs_agree_to_the_byte():
 
 
 def test_texts_that_nobody_has_any_more_go(monkeypatch):
-    monkeypatch.setattr(pool, "_SPARE", 8)
+    monkeypatch.setattr(string_dictionary, "_SPARE", 8)
     slot = Slot()
     is_it = ["cmp", "=", ["col", "status"], ["lit", "text 3", "STRING"]]
     slot.batch(1, 1, commands=[register(7, condition=is_it)])
@@ -184,7 +184,7 @@ def test_texts_that_nobody_has_any_more_go(monkeypatch):
             3: [(3, 7, "+", "a", "none")],
             4: [(4, 7, "-", "a", "left")],
         }.get(step, [])
-    assert len(pool.pool_of(slot.state, 1)) < 16
+    assert len(string_dictionary.pool_of(slot.state, 1)) < 16
     assert slot.updates(60, 60, [(60, "a", 0, 0, 60, "text 3")]) == [(60, 7, "+", "a", "none")]
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.slots import SPEC, TICK, UNIT, Slot, of_kind, register, stats, updates
-from stqsh.core.chunks import unpack
-from stqsh.core.objects import events
-from stqsh.core.slot.state import restore, snapshot
+from stqsh.core.objects import event_objects
+from stqsh.core.state.slot_state import restore, snapshot
+from stqsh.spec.chunk import unpack
 
 KEEP = 5
 EVENTS = {"kind": "event", "text": None, "keep_us": KEEP * TICK}
@@ -71,7 +71,7 @@ def test_a_batch_spans_millions_of_empty_steps():
 
 @pytest.mark.parametrize("key", ["STRING", "BIGINT", "INT"])
 def test_expired_events_make_room_and_nobody_notices(monkeypatch, key):
-    monkeypatch.setattr(events, "_SPARE", 4)
+    monkeypatch.setattr(event_objects, "_SPARE", 4)
     columns = [["oid", key], *SPEC["columns"][1:]]
     slot, name = posts(columns=columns), (lambda i: f"k{i}") if key == "STRING" else (lambda i: i)
     slot.batch(1, 1, [(1, name(0), 0, 0, 1, "keep me")], [register(7)])
@@ -91,7 +91,7 @@ def test_expired_events_make_room_and_nobody_notices(monkeypatch, key):
 
 
 def test_keys_are_found_by_a_look_at_all_events():
-    from stqsh.core.objects.table import ObjectTable
+    from stqsh.core.objects.object_table import ObjectTable
 
     slot = posts()
     slot.batch(1, 9, [(1, "a", 0, 0, 1), (2, "b", 0, 0, 2), (9, "a", 0, 0, 9)])
@@ -168,8 +168,8 @@ def registered(draw):
 @settings(max_examples=150, deadline=None)
 @given(event_rows(), registered(), st.sets(st.integers(1, 32)), st.booleans())
 def test_updates_are_those_of_a_brute_force(rows, queries, cuts, restarts):
-    last, spare = 33, events._SPARE
-    events._SPARE = 0
+    last, spare = 33, event_objects._SPARE
+    event_objects._SPARE = 0
     try:
         slot, found = posts(), []
         begins = sorted({1, last + 1, *(cut + 1 for cut in cuts), *(begin for begin, _ in queries)})
@@ -180,7 +180,7 @@ def test_updates_are_those_of_a_brute_force(rows, queries, cuts, restarts):
             if restarts:
                 slot.state = restore(list(snapshot(slot.state)))
     finally:
-        events._SPARE = spare
+        event_objects._SPARE = spare
     assert sorted(found) == brute_force(rows, queries, last)
 
 

@@ -8,12 +8,12 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.chunks import columns_schema
-from stqsh.core.conditions.expressions import columns_read, compute, evaluate
-from stqsh.core.conditions.functions import like_regex
-from stqsh.core.conditions.reference import Resolver
-from stqsh.core.conditions.templates import parameter, split
-from stqsh.core.slot.state import SlotState
+from stqsh.core.conditions.column_functions import like_regex
+from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.matching.condition_templates import parameter, split
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import columns_schema
 
 COLUMNS = {
     "n": pa.array([1, None, 3], pa.int32()),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from core.slots import Slot, register
-from stqsh.core.chunks import pack
 from stqsh.core.snapshots.select import part, whole
+from stqsh.spec.chunk import pack
 
 COORDINATE = st.one_of(
     st.integers(-6, 6).map(lambda n: n / 2), st.floats(-3, 3), st.sampled_from([0.1, 1 / 3])

@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.around import regions
-from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects, move_object, places_in
-from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.gather import number
-from stqsh.core.kernels.joining import by_cell, join, join_in_order
-from stqsh.core.kernels.stationary import cell_of, list_rects
-from stqsh.core.regions import grid as module
-from stqsh.core.regions.grid import lattice_over, rect_lists
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.versions import number
+from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.index.object_grid import (
+    BLOCK,
+    ObjectCells,
+    blocks_for,
+    fill_objects,
+    move_object,
+    places_in,
+)
+from stqsh.core.kernels.index.static_rects import cell_of, list_rects
+from stqsh.core.kernels.join.static_join import by_cell, join, join_in_order
+from stqsh.core.regions import grid_layout as module
+from stqsh.core.regions.grid_layout import lattice_over, rect_lists
 
 halves = st.integers(-6, 6).map(lambda n: n / 2)
 maybe = st.one_of(halves, halves, halves, st.just(float("nan")), st.sampled_from([-1e9, 1e9]))

@@ -7,13 +7,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels import forest
-from stqsh.core.kernels.events import Events
-from stqsh.core.slot.pool import holds_codes, pool_of, vacuum
-from stqsh.core.slot.state import SlotState, restore, snapshot
-from stqsh.core.texts import keywords as module
-from stqsh.core.texts.keywords import KeywordIndex
-from stqsh.core.texts.terms import Terms, tidy
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index import term_quadtrees
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.core.state.string_dictionary import holds_codes, pool_of, vacuum
+from stqsh.core.texts import keyword_index as module
+from stqsh.core.texts.keyword_index import KeywordIndex
+from stqsh.core.texts.term_table import Terms, tidy
 
 WORDS = ["a", "b", "c", "d", "é", "北京", "x1", "Z"]
 halves = st.integers(-6, 6).map(lambda n: n / 2)
@@ -141,7 +141,7 @@ def test_long_lists_are_split_and_emptied_and_filled_again():
     world.bounds = [0.0, 0.0, 1.0, 1.0]
     world.add(crowd(3000))
     world.settle()
-    assert len(world.state.array("s1/range/keywords/forest/nodes")) > 200 * forest.WIDTH
+    assert len(world.state.array("s1/range/keywords/forest/nodes")) > 200 * term_quadtrees.WIDTH
     assert world.found(some) == world.wanted(some)
     for id_ in range(10, 2900):
         del world.known[id_]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stqsh.core.kernels.around import regions
-from stqsh.core.kernels.cells import BLOCK, ObjectCells, blocks_for, fill_objects
-from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.movers import Field, Movers, by_focal
-from stqsh.core.kernels.moving import follow_movers
-from stqsh.core.kernels.stationary import IS, WAS, Lives
-from stqsh.core.regions.grid import lattice_over
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.index.object_grid import BLOCK, ObjectCells, blocks_for, fill_objects
+from stqsh.core.kernels.index.static_rects import IS, WAS, Lives
+from stqsh.core.kernels.join.moving_join import follow_movers
+from stqsh.core.kernels.join.moving_params import Field, Movers, by_focal
+from stqsh.core.regions.grid_layout import lattice_over
 
 OBJECTS, FOCALS, MOVERS = 300, 40, 120
 

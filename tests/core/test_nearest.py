@@ -18,7 +18,7 @@ from support.examples import SECOND, at, case, register
 from support.oracle import accepted
 from support.strategies import cut
 
-from stqsh.core import pieces
+from stqsh.core.contract import batch_pieces
 
 CUTS = (1, 7, None)
 SELECT = [["oid", ["col", "oid"]], ["far", ["distance"]]]
@@ -95,7 +95,7 @@ HERE = {"x": 0.0, "y": 0.0}
 def test_a_growing_population_is_taken_in_within_a_batch(
     slots: int, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "_SMALL", 4)
+    monkeypatch.setattr(batch_pieces, "_SMALL", 4)
     records = [(s, at(f"k{i}", i % 31, i // 31, s)) for s in range(1, 9) for i in range(2**s)]
     check(case(9, [(1, nearest(7, 3, HERE)), (1, nearest(8, 40, HERE))], records), slots, size)
 

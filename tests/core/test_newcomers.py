@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import TICK, Slot
-from stqsh.core.matching.newcomers import Newcomers, gathered, pack_alike, unpack_alike
-from stqsh.core.slot.state import snapshot
+from stqsh.core.queries.registrations import Newcomers, gathered, pack_alike, unpack_alike
+from stqsh.core.state.slot_state import snapshot
 from tests.support.budget import share
 
 near = st.integers(-2, 3).map(float)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.newest import newest
+from stqsh.core.kernels.events.latest_updates import newest
 
 UPDATES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=60)
 

@@ -12,14 +12,14 @@ from support.cases import Case
 from support.examples import at, case, register
 from support.strategies import cut
 
-from stqsh.core.kernels.merging import OVERTAKEN
-from stqsh.core.kernels.telling import LEFT, reasons
+from stqsh.core.contract.query_kind import Merging, StreamBatch
+from stqsh.core.kernels.events.updates import LEFT, reasons
+from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kinds import KINDS
-from stqsh.core.kinds.protocol import Merging, StreamBatch
-from stqsh.core.slot.state import SlotState
-from stqsh.core.telling.merging import MergeBatch, Merged, first_k
-from stqsh.core.telling.partials import DROP, REGISTER, Offers, Partials
-from stqsh.core.telling.report import Report
+from stqsh.core.output.batch_output import Report
+from stqsh.core.output.merge import MergeBatch, Merged, first_k
+from stqsh.core.output.partials import DROP, REGISTER, Offers, Partials
+from stqsh.core.state.slot_state import SlotState
 
 
 class Furthest:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 
-from stqsh.core.kernels.postings import Centres, asked_distances, asked_within, list_lengths, post
-from stqsh.core.slot.pool import pool_of
-from stqsh.core.slot.state import SlotState
-from stqsh.core.texts.keywords import KeywordIndex
-from stqsh.core.texts.terms import Terms
+from stqsh.core.kernels.index.inverted_lists import Centres, asked_distances, asked_within, list_lengths, post
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import pool_of
+from stqsh.core.texts.keyword_index import KeywordIndex
+from stqsh.core.texts.term_table import Terms
 
 WORDS = "abcdef"
 ordinates = st.integers(-3, 3).map(float)

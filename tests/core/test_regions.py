@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import Slot, records, register
-from stqsh.core.chunks import pack
-from stqsh.core.kernels.distance import EARTH_M, distance
-from stqsh.core.regions.areas import Areas
+from stqsh.core.kernels.geometry.distance import EARTH_M, distance
+from stqsh.core.regions.polygon_table import Areas
+from stqsh.spec.chunk import pack
 
 FLAT = st.tuples(*[st.integers(-4, 4).map(lambda n: n / 2)] * 2)
 ROUND = st.tuples(

@@ -11,13 +11,13 @@ from shapely.affinity import scale as scaled
 from support.budget import share
 
 from core.slots import TICK, Slot, records, register
-from stqsh.core.clock import Timing
-from stqsh.core.kernels.around import region as rectangle_around
-from stqsh.core.kernels.distance import distance
-from stqsh.core.matching.newcomers import Newcomers
-from stqsh.core.matching.queries import REGION, QueryTable, columns_of
-from stqsh.core.matching.scaling import scale, will_scale
-from stqsh.core.slot.state import SlotState
+from stqsh.core.base.clock import Timing
+from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.matching.region_scaling import scale, will_scale
+from stqsh.core.queries.query_table import REGION, QueryTable, columns_of
+from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.state.slot_state import SlotState
 
 STAR = [[0, 0], [8, 0], [8, 2], [3, 3], [2, 9], [0, 9], [0, 0]]
 REGIONS = {

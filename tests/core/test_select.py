@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.oracle.geometry import around, distance, in_rectangle
 
 from core.slots import SPEC, TICK, Slot
-from stqsh.core.slot.state import SlotState, snapshot
 from stqsh.core.snapshots.select import focal, nothing, part, whole
+from stqsh.core.state.slot_state import SlotState, snapshot
 
 BASE = {
     "stream_id": 1,

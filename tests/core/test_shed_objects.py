@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.shedding import Standing, locked_queries, shed_objects
+from stqsh.core.kernels.retention.drop_choice import Standing, locked_queries, shed_objects
 
 LEAST = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 1.0])
 

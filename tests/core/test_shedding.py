@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from core.slots import Slot, records, register, stats
-from stqsh.core.significance.shadow import shadow_size
-from stqsh.core.significance.tally import tallies
-from stqsh.core.slot.pool import pool_of
-from stqsh.core.slot.state import restore, snapshot
+from stqsh.core.retention.dropped_objects import shadow_size
+from stqsh.core.retention.stream_stats import tallies
 from stqsh.core.snapshots.select import part
+from stqsh.core.state.slot_state import restore, snapshot
+from stqsh.core.state.string_dictionary import pool_of
 
 REPORT_S = 5
 ONE = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 6.0, "y2": 6.0}

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from core.slots import TICK, Slot, records, register, stats, updates
-from stqsh.core.chunks import pack_json
-from stqsh.core.kernels.around import extended
-from stqsh.core.kernels.around import region as rectangle_around
-from stqsh.core.kernels.distance import distance
-from stqsh.core.objects.table import ObjectTable
-from stqsh.core.significance.reach import reach
-from stqsh.core.significance.table import InterestTable
-from stqsh.core.significance.tally import tallies
-from stqsh.core.slot.state import restore, snapshot
+from stqsh.core.kernels.geometry.boxes import extended
+from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.interest_table import InterestTable
+from stqsh.core.retention.stream_stats import tallies
+from stqsh.core.state.slot_state import restore, snapshot
+from stqsh.spec.chunk import pack_json
 
 REPORT_S = 5
 SIGNIFICANT = {"retain": "significant", "report_every_us": REPORT_S * TICK, "max_speed": 0.1}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.slot import state as module
-from stqsh.core.slot.interner import Interner
-from stqsh.core.slot.state import SlotState, restore, snapshot
+from stqsh.core.state import slot_state as module
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
 
 
 def test_arrays_grow_with_zeros():

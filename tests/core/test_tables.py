@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from core.slots import Slot, register
-from stqsh.core.chunks import columns_schema, pack, pack_json
-from stqsh.core.slot.state import SlotState, restore, snapshot
-from stqsh.core.slot.tables import Tables
+from stqsh.core.state.joined_tables import Tables
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.spec.chunk import columns_schema, pack, pack_json
 
 COLUMNS = [
     ["oid", "STRING"],

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.texts.text import contains, tokens
+from stqsh.core.texts.tokenizer import contains, tokens
 
 texts = st.lists(st.one_of(st.none(), st.text(max_size=12), st.text("aAbB éÉ1,", max_size=12)), max_size=12)
 

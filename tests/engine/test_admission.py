@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.engine.admission import (
+from stqsh.engine.planning.batch_size import (
     FIRST,
     LEAST,
     MOST_UPDATES,

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stqsh.core.slot.state import SlotState
-from stqsh.engine import arena as module
-from stqsh.engine.arena import Arena
-from stqsh.session import published
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state import arena as module
+from stqsh.engine.state.arena import Arena
+from stqsh.storage import slot_files
 
 
 def test_arrays_are_found_again_and_changed_in_place(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_change_that_was_not_finished_leaves_nothing_to_trust(tmp_path: Path) 
 
 def test_another_boot_leaves_nothing_to_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Arena((tmp_path,), "evaluate-0").commit("one", {}, {})
-    monkeypatch.setattr(published, "boot_id", lambda: "another")
+    monkeypatch.setattr(slot_files, "boot_id", lambda: "another")
     assert Arena((tmp_path,), "evaluate-0").read_head() is None
 
 
@@ -86,7 +86,7 @@ def test_a_full_folder_gives_way_to_the_next(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_lock_dies_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(slot_files, "PATIENCE_S", 0.05)
     child = os.fork()
     if child == 0:
         with Arena((tmp_path,), "a-0").held():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.local import local_session
 
-from stqsh.engine.deliver import answered
-from stqsh.lang.parse import parse
-from stqsh.session.answers import read_answer, take_answer
-from stqsh.session.control import append
-from stqsh.session.results import Answer
+from stqsh.client.results import Answer
+from stqsh.engine.delivery.deliver import answered
+from stqsh.lang.syntax.parse import parse
+from stqsh.storage.control_log import append
+from stqsh.storage.snapshot_answers import read_answer, take_answer
 
 CREATE = """
 CREATE MOVING STREAM t (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)

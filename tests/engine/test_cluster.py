@@ -14,9 +14,9 @@ from support.local import local_session
 from support.running import run_script
 from support.standalone import standalone
 
-from stqsh.engine.cluster import LOOPBACK, driver_address
-from stqsh.engine.settings import EngineSettings
-from stqsh.engine.spark import configuration
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.cluster import LOOPBACK, driver_address
+from stqsh.engine.spark.spark_session import configuration
 
 SCRIPT = """
 CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stqsh.core.chunks import unpack_json
-from stqsh.core.matching.newcomers import unpack_alike
-from stqsh.engine.commands import (
+from stqsh.core.queries.registrations import unpack_alike
+from stqsh.engine.ingest.slot_commands import (
     Alike,
     commands_of,
     concerned_slots,
@@ -18,12 +17,13 @@ from stqsh.engine.commands import (
     needed,
     packed_commands,
 )
-from stqsh.engine.routes import Routes
-from stqsh.routing.grid import CellRouting
-from stqsh.session.control import ControlDb, append, read_log
-from stqsh.session.patterns import Pattern
-from stqsh.session.together import Alike as Together
-from stqsh.session.together import drop_alike, register_alike
+from stqsh.engine.planning.event_routing import Routes
+from stqsh.routing.grid_routing import CellRouting
+from stqsh.spec.chunk import unpack_json
+from stqsh.storage.bulk_register import Alike as Together
+from stqsh.storage.bulk_register import drop_alike, register_alike
+from stqsh.storage.control_log import ControlDb, append, read_log
+from stqsh.storage.query_templates import Pattern
 
 RECT = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0}
 CIRCLE = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 0.05}

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from stqsh.engine import datasource
-from stqsh.engine.datasource import HOLD_FILE, LOOK_S, PATIENCE_S, StqshReader, without_boot
-from stqsh.engine.offset import stands_still
-from stqsh.session.delivery import set_stream_status
-from stqsh.session.records import StreamStatus
+from stqsh.engine.ingest import data_source
+from stqsh.engine.ingest.data_source import HOLD_FILE, LOOK_S, PATIENCE_S, StqshReader, without_boot
+from stqsh.engine.planning.offset import stands_still
+from stqsh.storage.progress import set_stream_status
+from stqsh.storage.rows import StreamStatus
 from tests.engine.test_plan import SECOND, World
 
 BOOT = "now"
@@ -64,7 +64,7 @@ class Resting:
 @pytest.fixture
 def resting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resting:
     resting = Resting(World(tmp_path))
-    monkeypatch.setattr(datasource, "time", resting)
+    monkeypatch.setattr(data_source, "time", resting)
     return resting
 
 
@@ -166,7 +166,7 @@ def test_a_run_goes_on_once_there_is_room_on_the_disk(
 ) -> None:
     resting.world.stream(ROWS)
     with monkeypatch.context() as patch:
-        patch.setattr("stqsh.engine.plan.is_full", lambda home: True)
+        patch.setattr("stqsh.engine.planning.planner.is_full", lambda home: True)
         resting.world.log("run", mode="steps", n=3)
         resting.until_rest()
     resting.until_rest()

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stqsh.core.chunks import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
-from stqsh.engine.deliver import Deliver, by_slot, parted, time_split
-from stqsh.session.control import ControlDb, read_log
-from stqsh.session.delivery import read_progress
-from stqsh.session.home import SessionHome
+from stqsh.engine.delivery.deliver import Deliver, by_slot, parted, time_split
+from stqsh.spec.chunk import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
 
 CLOCK = {
     "first_step": 4, "last_step": 6, "base_tick": 100, "tick_us": 1000, "seq": 8, "asked": 0,

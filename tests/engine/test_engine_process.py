@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from platformdirs import user_cache_path
 
-from stqsh.session.control import ControlDb
-from stqsh.session.delivery import read_progress
-from stqsh.session.home import SessionHome
-from stqsh.session.process import read_engine
+from stqsh.client.engine_process import read_engine
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
 
 pytestmark = [
     pytest.mark.spark,
@@ -36,7 +36,7 @@ class Process:
         self.control = ControlDb(folder)
         with self.home.engine_log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "stqsh.engine.main", "--home", str(folder)],
+                [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(folder)],
                 stdout=out,
                 stderr=out,
                 env=os.environ | environ,
@@ -101,7 +101,7 @@ def test_an_engine_gets_over_the_loss_of_a_part_and_tells_of_the_loss_of_java(
     assert before >= 0
 
     second = subprocess.run(
-        [sys.executable, "-m", "stqsh.engine.main", "--home", str(engine.home.path)],
+        [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(engine.home.path)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

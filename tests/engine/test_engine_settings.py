@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.engine.main import engine_settings
-from stqsh.engine.settings import STATE_FORMAT, EngineSettings
+from stqsh.engine.config import STATE_FORMAT, EngineSettings
+from stqsh.engine.launch.main import engine_settings
 from stqsh.errors import StqshError
-from stqsh.session.control import ControlDb, set_meta
-from stqsh.session.home import SessionHome
+from stqsh.storage.control_log import ControlDb, set_meta
+from stqsh.storage.home import SessionHome
 
 
 def test_the_number_of_slots_is_that_of_the_first_start(

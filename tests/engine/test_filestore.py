@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stqsh.core.chunks import Chunk
-from stqsh.engine.filestore import FileStore, rows_named
-from stqsh.engine.persist import Meta
-from stqsh.session.bulk import Reference
+from stqsh.engine.state.file_store import FileStore, rows_named
+from stqsh.engine.state.slot_store import Meta
+from stqsh.spec.chunk import Chunk
+from stqsh.storage.payload_refs import Reference
 
 
 def named(stream: int, start: int) -> Chunk:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.engine import java
-from stqsh.engine.java import JavaMissing, find_java
+from stqsh.engine.spark import java
+from stqsh.engine.spark.java import JavaMissing, find_java
 
 
 def runtime(home: Path, version: str | None, *, release: bool = True) -> Path:

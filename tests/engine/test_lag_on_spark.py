@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stqsh.session.client import Session, connect
-from stqsh.session.records import Progress
-from stqsh.session.results import Rows
+from stqsh.client.api import Session, connect
+from stqsh.client.results import Rows
 from stqsh.shell.status import lag_text
+from stqsh.storage.rows import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 PATIENCE_S = 300

@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from support.toy_engine import Adding, Counting, ToySource, batch_chunks
 
-from stqsh.core.chunks import Chunk, from_table, unpack, unpack_json
-from stqsh.core.slot.state import SlotState
-from stqsh.engine.deliver import collected
-from stqsh.engine.direct import Operators
-from stqsh.engine.operators import with_operator
-from stqsh.engine.place import Place
-from stqsh.engine.settings import EngineSettings
-from stqsh.engine.slotwork import addressed
-from stqsh.engine.spark import remove_scratch, start_spark
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.delivery.deliver import collected
+from stqsh.engine.operators.local_operators import Operators
+from stqsh.engine.operators.operator_context import Place
+from stqsh.engine.operators.slot_task import addressed
+from stqsh.engine.operators.spark_operators import with_operator
+from stqsh.engine.spark.spark_session import remove_scratch, start_spark
+from stqsh.spec.chunk import Chunk, from_table, unpack, unpack_json
 
 pytestmark = pytest.mark.spark
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from stqsh.core.chunks import Chunk, pack_json, unpack_json
-from stqsh.engine.deliver import Deliver
-from stqsh.engine.plan import Planner
-from stqsh.session import changes
-from stqsh.session.control import ControlDb, append, read_log
-from stqsh.session.delivery import read_progress
-from stqsh.session.home import SessionHome
-from stqsh.session.memory import Order, append_order
+from stqsh.engine.delivery.deliver import Deliver
+from stqsh.engine.planning.planner import Planner
+from stqsh.spec.chunk import Chunk, pack_json, unpack_json
+from stqsh.storage import catalogue_writer
+from stqsh.storage.control_log import ControlDb, append, read_log
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.shedding_orders import Order, append_order
 from tests.engine.test_deliver import FakeFrame, batch, chunk
 from tests.engine.test_plan import COLUMNS, SECOND, World, of_kind
 
@@ -31,14 +31,14 @@ class Engine:
     def __init__(self, folder: Path, **settings: Any) -> None:
         (folder / "updates").mkdir(exist_ok=True)
         self.home, self.control = SessionHome(folder), ControlDb(folder)
-        self.stream = changes.create_stream(self.control, "", SIGNIFICANT).id
+        self.stream = catalogue_writer.create_stream(self.control, "", SIGNIFICANT).id
         self.set(**settings)
         self.deliver = Deliver(self.home, self.control)
         self.number = 0
 
     def set(self, **settings: Any) -> None:
         for key, value in settings.items():
-            changes.set_value(self.control, "", key.replace("_", "."), value)
+            catalogue_writer.set_value(self.control, "", key.replace("_", "."), value)
 
     def batch(
         self, objects: int, shadow: int = 0, *, seq: int | None = None, again: bool = False, step: int = 6

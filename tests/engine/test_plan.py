@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
-from stqsh.core.matching.newcomers import unpack_alike
-from stqsh.engine import tasks
-from stqsh.engine.plan import Planner
-from stqsh.engine.tasks import chunks
-from stqsh.session.control import ControlDb, append
-from stqsh.session.delivery import record_progress
-from stqsh.session.patterns import Pattern
-from stqsh.session.records import Progress
-from stqsh.session.together import Alike, drop_alike, register_alike
-from stqsh.sources.store import StoreWriter
+from stqsh.core.queries.registrations import unpack_alike
+from stqsh.engine.planning import tasks
+from stqsh.engine.planning.planner import Planner
+from stqsh.engine.planning.tasks import chunks
+from stqsh.sources.replay_store.store import StoreWriter
+from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.storage.bulk_register import Alike, drop_alike, register_alike
+from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.progress import record_progress
+from stqsh.storage.query_templates import Pattern
+from stqsh.storage.rows import Progress
 
 SECOND = 1_000_000
 COLUMNS = [["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"]]
@@ -457,7 +457,7 @@ def test_no_step_is_taken_while_the_disk_is_full(world: World, monkeypatch: pyte
     world.stream([(1, "a"), (2, "a")])
     world.log("run", mode="end")
     with monkeypatch.context() as patch:
-        patch.setattr("stqsh.engine.plan.is_full", lambda home: True)
+        patch.setattr("stqsh.engine.planning.planner.is_full", lambda home: True)
         obeyed = world.batch()
         assert obeyed is not None and clock(obeyed)["last_step"] == 0
         assert world.batch() is None

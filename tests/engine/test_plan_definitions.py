@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from stqsh.core.chunks import Chunk, pack, unpack, unpack_json
-from stqsh.session.control import append
-from stqsh.session.delivery import set_stream_status
-from stqsh.session.records import StreamStatus
-from stqsh.sources.manifest import write_manifest
-from stqsh.sources.regions import GEOMETRY
-from stqsh.sources.store import StoreWriter, open_store
-from stqsh.sources.tables import BATCH_ROWS, CONTENT
+from stqsh.sources.region_files import GEOMETRY
+from stqsh.sources.replay_store.manifest import write_manifest
+from stqsh.sources.replay_store.store import StoreWriter, open_store
+from stqsh.sources.table_files import BATCH_ROWS, CONTENT
+from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.storage.control_log import append
+from stqsh.storage.progress import set_stream_status
+from stqsh.storage.rows import StreamStatus
 from tests.engine.test_plan import COLUMNS, SECOND, World, clock, of_kind, records
 
 TABLE = {"name": "t", "columns": [["id", "BIGINT"]], "key": "id"}

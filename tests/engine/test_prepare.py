@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stqsh.engine.prepare import Preparer, wanted_tick
+from stqsh.engine.ingest.stream_preparer import Preparer, wanted_tick
 from stqsh.errors import SourceError
-from stqsh.session.control import ControlDb
-from stqsh.session.delivery import record_progress, stream_statuses
-from stqsh.session.home import SessionHome
-from stqsh.session.records import Progress
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import record_progress, stream_statuses
+from stqsh.storage.rows import Progress
 
 MANIFEST = {"rows": 7, "dead": 2, "complete": True, "first_tick": 100, "last_tick": 400}
 
@@ -92,9 +92,9 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
         looks[0] += 1
         return full[0]
 
-    monkeypatch.setattr("stqsh.engine.prepare.extend", extend)
-    monkeypatch.setattr("stqsh.engine.prepare.is_full", is_full)
-    monkeypatch.setattr("stqsh.engine.prepare._POLL_S", 0.001)
+    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
+    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.is_full", is_full)
+    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer._POLL_S", 0.001)
     first = MANIFEST | {"complete": False}
     preparer = Preparer(SessionHome(tmp_path), control, None, lambda *given, **more: first)
     preparer.start()

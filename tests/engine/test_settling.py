@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stqsh.engine.settling import MOST, Batch, Settling, grows
-from stqsh.session.memory import Order
+from stqsh.engine.delivery.warmup import MOST, Batch, Settling, grows
+from stqsh.storage.shedding_orders import Order
 
 
 def batch(first: int, last: int, before: int, seq: int, *, grown: bool = False) -> Batch:

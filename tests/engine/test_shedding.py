@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 
-from stqsh.engine.shedding import LEAST_AREA, Load, decide, least_k, load_of
-from stqsh.session.memory import MemorySettings, Order
+from stqsh.engine.delivery.shedding_policy import LEAST_AREA, Load, decide, least_k, load_of
+from stqsh.storage.shedding_orders import MemorySettings, Order
 
 OBJECT = MemorySettings("object", 1000, keep=0.9)
 QUERY = replace(OBJECT, mode="query")

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.toy_engine import Adding, batch_chunks
 
-from stqsh.core.chunks import Chunk
-from stqsh.core.slot.state import SlotState
-from stqsh.engine import persist, slotstate, statestore
-from stqsh.engine.arena import Arena
-from stqsh.engine.filestore import FileStore
-from stqsh.engine.persist import Meta, SlotStore
-from stqsh.engine.slotstate import Costs, SlotKeeper
-from stqsh.engine.statestore import SparkStore
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state import slot_runner, slot_store, spark_store
+from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.file_store import FileStore
+from stqsh.engine.state.slot_runner import Costs, SlotKeeper
+from stqsh.engine.state.slot_store import Meta, SlotStore
+from stqsh.engine.state.spark_store import SparkStore
+from stqsh.spec.chunk import Chunk
 
 
 class FakeValue:
@@ -120,7 +120,7 @@ class Slot:
         self.number -= 1
 
     def other_process(self) -> None:
-        slotstate._warm.clear()
+        slot_runner._warm.clear()
 
     def lose_arena(self) -> None:
         for path in self.folder.glob("*.array"):
@@ -136,7 +136,7 @@ class Slot:
 
 @pytest.fixture(params=[InSpark, InFiles])
 def slot(tmp_path: Path, request: pytest.FixtureRequest) -> Slot:
-    slotstate._warm.clear()
+    slot_runner._warm.clear()
     return Slot(tmp_path, request.param)
 
 
@@ -164,7 +164,7 @@ def test_an_arena_whose_files_are_gone_is_rebuilt_by_another_process(slot: Slot)
 def test_a_snapshot_takes_the_place_of_a_log_that_has_outgrown_it(
     slot: Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(persist, "LOG_BYTES", 3000)
+    monkeypatch.setattr(slot_store, "LOG_BYTES", 3000)
     sizes = []
     for _ in range(30):
         slot.batch()
@@ -190,12 +190,12 @@ def test_a_log_that_is_slow_to_apply_is_replaced_too() -> None:
 def test_whatever_happens_the_state_is_that_of_the_committed_batches(
     tmp_path_factory: Any, kept: type[InSpark] | type[InFiles], story: list[str]
 ) -> None:
-    slotstate._warm.clear()
+    slot_runner._warm.clear()
     slot = Slot(tmp_path_factory.mktemp("arena"), kept)
     alone = SlotState.fresh(0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(persist, "LOG_BYTES", 1500)
-        patch.setattr(statestore, "PIECE_BYTES", 700)
+        patch.setattr(slot_store, "LOG_BYTES", 1500)
+        patch.setattr(spark_store, "PIECE_BYTES", 700)
         for what in [*story, "batch"]:
             if what != "batch":
                 getattr(slot, what)()

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.chunks import Chunk, from_table, pack, to_table
-from stqsh.engine import spool as spooling
-from stqsh.engine.again import CannotRemake, again_of, for_log, remade
-from stqsh.engine.persist import pack_chunks, unpack_chunks
-from stqsh.engine.plan import Planner
-from stqsh.engine.spool import Spool, opened, writing
-from stqsh.engine.tasks import Task, chunks
-from stqsh.session.bulk import reference_in
-from stqsh.session.updates import UpdateLog, write_batch
+from stqsh.engine.ingest.record_replay import CannotRemake, again_of, for_log, remade
+from stqsh.engine.planning.planner import Planner
+from stqsh.engine.planning.tasks import Task, chunks
+from stqsh.engine.state import payload_files as spooling
+from stqsh.engine.state.payload_files import Spool, opened, writing
+from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
+from stqsh.spec.chunk import Chunk, from_table, pack, to_table
+from stqsh.storage.payload_refs import reference_in
+from stqsh.storage.update_log.log import UpdateLog, write_batch
 from tests.engine.test_plan import World
 from tests.session.logs import batch_table, part
 

@@ -12,11 +12,11 @@ from support.local import local_session
 from support.running import Together, run_script
 from support.strategies import EVERY, sampled, script_cases
 
-from stqsh.core.chunks import Chunk
-from stqsh.engine.again import again_of, for_log, remade
-from stqsh.engine.spool import Spool, opened, writing
-from stqsh.engine.tasks import Task, chunks
-from stqsh.session.bulk import reference_in
+from stqsh.engine.ingest.record_replay import again_of, for_log, remade
+from stqsh.engine.planning.tasks import Task, chunks
+from stqsh.engine.state.payload_files import Spool, opened, writing
+from stqsh.spec.chunk import Chunk
+from stqsh.storage.payload_refs import reference_in
 
 CASES = 1
 SLOTS = 2

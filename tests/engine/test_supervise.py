@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.engine.datasource import HOLD_FILE
-from stqsh.engine.supervise import ATTEMPTS, JvmDied, QueryFailed, Supervisor
+from stqsh.engine.ingest.data_source import HOLD_FILE
+from stqsh.engine.launch.supervisor import ATTEMPTS, JvmDied, QueryFailed, Supervisor
 
 
 class FakeQuery:

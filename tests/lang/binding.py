@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stqsh.lang.bind import Bound, Catalogue, bind
-from stqsh.lang.parse import parse
+from stqsh.lang.binder.bind import Bound, Catalogue, bind
+from stqsh.lang.syntax.parse import parse
 
 
 def bound(text: str, catalogue: Catalogue, **options: Any) -> Bound:

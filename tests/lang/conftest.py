@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.lang.bind import Catalogue, bind
-from stqsh.lang.parse import parse
+from stqsh.lang.binder.bind import Catalogue, bind
+from stqsh.lang.syntax.parse import parse
 from stqsh.settings import KEYS
 
 TAXIS = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, seen TIMESTAMP,

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stqsh.lang.alike import FEWEST, AlikeDrop, AlikeRegister, parse_pieces, plain
+from stqsh.lang.bulk_parse import FEWEST, AlikeDrop, AlikeRegister, parse_pieces, plain
 from stqsh.lang.errors import LangError
-from stqsh.lang.keywords import KEYWORDS
-from stqsh.lang.parse import parse_piece
-from stqsh.lang.printer import to_sql
-from stqsh.lang.printing.values import number
-from stqsh.lang.shapes import shape_of
-from stqsh.lang.splitting import split
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.printer.values import number
+from stqsh.lang.statement_shapes import shape_of
+from stqsh.lang.syntax.keywords import KEYWORDS
+from stqsh.lang.syntax.parse import parse_piece
+from stqsh.lang.syntax.split import split
 
 SHAPES = [
     "REGISTER QUERY {} AS SELECT oid FROM m INSIDE ({}, {}, {}, {})",
@@ -148,7 +148,9 @@ def test_what_moves_may_go_with_any_object(place: str, key: str) -> None:
 
 def test_a_look_that_makes_no_run_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr("stqsh.lang.alike.shape_of", lambda piece: tried.append(piece) or shape_of(piece))
+    monkeypatch.setattr(
+        "stqsh.lang.bulk_parse.shape_of", lambda piece: tried.append(piece) or shape_of(piece)
+    )
     script = ";".join(
         f"REGISTER QUERY q{row} AS SELECT oid FROM m WHERE n > {row} INSIDE (1, 2, 3, 4)" for row in range(50)
     )

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from stqsh.errors import NotSupported
-from stqsh.lang.bind import Catalogue, bind
+from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindFault
-from stqsh.lang.parse import parse
+from stqsh.lang.syntax.parse import parse
 
 MINUTE = 60_000_000
 T0 = 1_201_964_400_000_000  # 2008-02-02T15:00:00Z

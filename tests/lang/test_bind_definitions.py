@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from stqsh.errors import StqshError
-from stqsh.lang.bind import Catalogue, bind, guess_roles, needs_inference
+from stqsh.lang.binder.bind import Catalogue, bind, guess_roles, needs_inference
 from stqsh.lang.errors import BindFault
-from stqsh.lang.parse import parse
+from stqsh.lang.syntax.parse import parse
 
 from .binding import bound
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from stqsh.errors import NotSupported
-from stqsh.lang.bind import Catalogue
-from stqsh.lang.binding.scope import NO_CENTRE
+from stqsh.lang.binder.bind import Catalogue
+from stqsh.lang.binder.scope import NO_CENTRE
 from stqsh.lang.errors import BindFault
-from stqsh.lang.parse import parse
-from stqsh.lang.printer import to_sql
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.parse import parse
 
 from .binding import bound
 

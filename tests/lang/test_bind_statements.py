@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stqsh.errors import NotSupported
-from stqsh.lang.bind import Catalogue
+from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.errors import BindFault
 
 from .binding import bound

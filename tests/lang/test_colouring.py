@@ -2,7 +2,7 @@
 
 import pytest
 
-from stqsh.lang.colouring import names_in
+from stqsh.lang.syntax.highlight import names_in
 
 
 def named(text: str) -> list[str]:

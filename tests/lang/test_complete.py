@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.lang.complete import CATEGORIES, expected
-from stqsh.lang.keywords import KEYWORDS
+from stqsh.lang.syntax.expected import CATEGORIES, expected
+from stqsh.lang.syntax.keywords import KEYWORDS
 
 WANTED = [
     ("", {"CREATE", "SELECT", "RUN", "SHOW", "HELP"}),

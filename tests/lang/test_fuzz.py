@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stqsh.errors import StqshError
-from stqsh.lang.bind import Catalogue, bind
-from stqsh.lang.complete import expected
-from stqsh.lang.keywords import KEYWORDS
-from stqsh.lang.parse import parse, split
-from stqsh.lang.printer import to_sql
-from stqsh.lang.splitting import is_complete
+from stqsh.lang.binder.bind import Catalogue, bind
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.expected import expected
+from stqsh.lang.syntax.keywords import KEYWORDS
+from stqsh.lang.syntax.parse import parse, split
+from stqsh.lang.syntax.split import is_complete
 
 PIECES = [p.text for p in split(Path(__file__).with_name("statements.stq").read_text(encoding="utf-8"))]
 SIGNS = [*"()[],.;*+-/=<>'\"#\\", "<>", "!=", "=>", "--", "/*", "*/", "\n", "\t", "\x00", "é", "🚕"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.lang import ast
-from stqsh.lang.building import RULES
-from stqsh.lang.complete import expected
-from stqsh.lang.keywords import KEYWORDS
-from stqsh.lang.manual import ALL, IN_ORDER, PARTS, STATEMENTS, Entry
-from stqsh.lang.parse import parse
-from stqsh.lang.parser import grammar
+from stqsh.lang.ast import statements
+from stqsh.lang.ast_builder import RULES
+from stqsh.lang.reference import ALL, IN_ORDER, PARTS, STATEMENTS, Entry
+from stqsh.lang.syntax.expected import expected
+from stqsh.lang.syntax.keywords import KEYWORDS
+from stqsh.lang.syntax.parse import parse
+from stqsh.lang.syntax.parser import grammar
 
 
 @pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
@@ -38,8 +38,12 @@ def test_names_are_told_apart_and_the_order_of_examples_has_them_all() -> None:
 
 
 def test_each_statement_of_the_language_is_there() -> None:
-    kinds = {cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.Statement)}
-    assert {type(parse(one.example)[0]) for one in STATEMENTS} == kinds - {ast.Statement}
+    kinds = {
+        cls
+        for cls in vars(statements).values()
+        if isinstance(cls, type) and issubclass(cls, statements.Statement)
+    }
+    assert {type(parse(one.example)[0]) for one in STATEMENTS} == kinds - {statements.Statement}
 
 
 def test_each_first_word_of_the_grammar_is_there() -> None:

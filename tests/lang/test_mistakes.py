@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.lang.errors import LangError
-from stqsh.lang.parse import parse
+from stqsh.lang.syntax.parse import parse
 
 TRANSCRIPT = Path(__file__).with_name("mistakes.txt").read_text(encoding="utf-8")
 CASES = [block.split("\n", 1) for block in ("\n" + TRANSCRIPT).split("\n> ")[1:]]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.lang import ast
-from stqsh.lang.keywords import KEYWORDS
-from stqsh.lang.parse import parse, parse_piece, split
-from stqsh.lang.printer import to_sql
-from stqsh.lang.source import Piece
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.source import Piece
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.keywords import KEYWORDS
+from stqsh.lang.syntax.parse import parse, parse_piece, split
 
 PIECES = split(Path(__file__).with_name("statements.stq").read_text(encoding="utf-8"), "statements.stq")
 NAME_PLACES = [
@@ -52,8 +52,12 @@ def test_a_statement_survives(piece: Piece) -> None:
 
 
 def test_every_statement_of_the_tree_is_among_them() -> None:
-    kinds = {cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.Statement)}
-    assert {type(parse_piece(piece)) for piece in PIECES} == kinds - {ast.Statement}
+    kinds = {
+        cls
+        for cls in vars(statements).values()
+        if isinstance(cls, type) and issubclass(cls, statements.Statement)
+    }
+    assert {type(parse_piece(piece)) for piece in PIECES} == kinds - {statements.Statement}
 
 
 def test_keywords_are_read_in_any_case() -> None:
@@ -82,7 +86,7 @@ def test_any_text_can_be_a_quoted_name_and_a_string(text: str) -> None:
     quoted = text.replace('"', '""')
     string = text.replace("'", "''")
     [statement] = parse(f"SELECT \"{quoted}\" FROM t WHERE a = '{string}'")
-    assert isinstance(statement, ast.Select)
+    assert isinstance(statement, statements.Select)
     assert statement.items[0].expression.name == text  # type: ignore[attr-defined]
     assert statement.where.right.value == text  # type: ignore[union-attr]
     assert parse(to_sql(statement)) == [statement]

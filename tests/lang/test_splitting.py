@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stqsh.lang.errors import LangError
-from stqsh.lang.parse import parse
-from stqsh.lang.splitting import is_complete, split
+from stqsh.lang.syntax.parse import parse
+from stqsh.lang.syntax.split import is_complete, split
 
 CUT = [
     ("", []),

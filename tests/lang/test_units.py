@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from stqsh.lang.bind import Catalogue, bind
-from stqsh.lang.parse import parse
-from stqsh.lang.printer import to_sql
+from stqsh.lang.binder.bind import Catalogue, bind
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.parse import parse
 from stqsh.lang.units import CANONICAL, UNITS, metres, metres_a_second, micros, parse_ago
 
 SECOND = 1_000_000
@@ -83,7 +83,7 @@ def test_the_grammar_knows_every_name_of_a_unit(name: str) -> None:
 
 
 def test_the_grammar_knows_no_other_unit() -> None:
-    grammar = files("stqsh.lang").joinpath("grammar.lark").read_text(encoding="utf-8")
+    grammar = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     expressions = re.findall(r"^A_\w+\.\d: /.*\\s\*(\(\?:.*\))\(\?!\\w\)/i$", grammar, re.MULTILINE)
     assert len(expressions) == 3
     words = {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.distance import circle_box, distances
-from stqsh.routing.grid import SIDE, CellRouting, z_order
+from stqsh.core.kernels.geometry.distance import circle_box, distances
+from stqsh.routing.grid_routing import SIDE, CellRouting, z_order
 
 numbers = st.floats(-200, 200) | st.sampled_from([-10.0, 0.0, 0.1, 10.0])
 places = st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30)

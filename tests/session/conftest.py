@@ -1,13 +1,13 @@
 import pytest
 
-from stqsh.session import changes
-from stqsh.session.control import ControlDb
-from stqsh.session.delivery import BatchEffects, record_batch
-from stqsh.session.home import open_home
-from stqsh.session.link import Link
-from stqsh.session.process import EngineInfo
-from stqsh.session.records import Progress
-from stqsh.session.updates import write_batch
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import EngineInfo
+from stqsh.storage import catalogue_writer
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import open_home
+from stqsh.storage.progress import BatchEffects, record_batch
+from stqsh.storage.rows import Progress
+from stqsh.storage.update_log.log import write_batch
 from tests.session.logs import BASE_TICK, TICK_US, batch_table, part
 
 STREAM = {
@@ -57,7 +57,7 @@ def deliver(link):
 
 @pytest.fixture
 def stream(link):
-    return changes.create_stream(link.db, "CREATE MOVING STREAM taxis …;", STREAM)
+    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", STREAM)
 
 
 @pytest.fixture
@@ -71,4 +71,4 @@ def query(link, stream):
         "for_us": None,
         "text": "SELECT oid FROM taxis INSIDE (0, 0, 1, 1)",
     }
-    return changes.register(link.db, changes.Registered("REGISTER QUERY q AS …;", spec))
+    return catalogue_writer.register(link.db, catalogue_writer.Registered("REGISTER QUERY q AS …;", spec))

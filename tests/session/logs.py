@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from stqsh.core.chunks import UPDATES, Chunk, pack, pack_json, to_table
+from stqsh.spec.chunk import UPDATES, Chunk, pack, pack_json, to_table
 
 BASE_TICK, TICK_US = 1000, 1_000_000
 SCHEMA = pa.schema([("oid", pa.string()), ("lon", pa.float64())])

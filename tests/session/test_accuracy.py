@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stqsh.core.significance.tally import Tallies
-from stqsh.session.accuracy import (
+from stqsh.client.read.accuracy import (
     Accuracy,
     accuracy_shown,
     expected_accuracy,
@@ -17,8 +16,9 @@ from stqsh.session.accuracy import (
     share_text,
     shedding_text,
 )
-from stqsh.session.loads import histogram_text
-from stqsh.session.tallied import summed
+from stqsh.client.read.query_tallies import summed
+from stqsh.client.show.load import histogram_text
+from stqsh.core.retention.stream_stats import Tallies
 
 MILE = 1609.344
 CITY = {"max_speed": 30 * MILE / 3600, "report_every_us": 30_000_000}
@@ -57,7 +57,7 @@ def test_slots_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
         tallies([4, 7], [1, 2], [0, 3], math.nan, [1.0, 0.5]),
     ]
     given = iter(slots)
-    monkeypatch.setattr("stqsh.core.significance.tally.tallies", lambda state, spec: next(given))
+    monkeypatch.setattr("stqsh.core.retention.stream_stats.tallies", lambda state, spec: next(given))
     found = summed([State(1), State(1), State(2)], [{"id": 1}])  # type: ignore[list-item]
     assert (found[4].inside, found[4].cached, found[4].shed, found[4].share) == (4, 2, 0, 1.0)
     assert (found[7].share, found[7].locked, found[7].area) == (9 / 18, True, 10.0)
@@ -65,7 +65,7 @@ def test_slots_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_region_that_is_cut_tells_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "stqsh.core.significance.tally.tallies", lambda state, spec: tallies([4], [3], [0], 1.0, [0.64])
+        "stqsh.core.retention.stream_stats.tallies", lambda state, spec: tallies([4], [3], [0], 1.0, [0.64])
     )
     assert summed([State(1)], [{"id": 1}])[4].share == 0.64  # type: ignore[list-item]
 

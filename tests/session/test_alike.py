@@ -6,18 +6,18 @@ import dataclasses
 
 import pytest
 
+from stqsh.client.api import Session
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import EngineInfo
+from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
-from stqsh.lang.alike import parse_pieces
-from stqsh.lang.parse import parse
-from stqsh.lang.splitting import split
+from stqsh.lang.bulk_parse import parse_pieces
+from stqsh.lang.syntax.parse import parse
+from stqsh.lang.syntax.split import split
 from stqsh.profile import load_profile
-from stqsh.session.catalogue import find_query, live_queries, queries_over_table
-from stqsh.session.client import Session
-from stqsh.session.control import ControlDb, read_log
-from stqsh.session.describe import dump
-from stqsh.session.home import open_home, remove_home
-from stqsh.session.link import Link
-from stqsh.session.process import EngineInfo
+from stqsh.storage.catalogue import find_query, live_queries, queries_over_table
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.home import open_home, remove_home
 
 CREATE = (
     "CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP) KEY oid "
@@ -47,7 +47,7 @@ def session(request, tmp_path, monkeypatch):
 def opened(folder, monkeypatch, *, quick):
     if not quick:
         monkeypatch.setattr(
-            "stqsh.session.client.parse_pieces",
+            "stqsh.client.api.parse_pieces",
             lambda pieces: parse(pieces[0].source.text, pieces[0].source.file),
         )
     folder.mkdir(exist_ok=True)

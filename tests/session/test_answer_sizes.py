@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.session.catalogue import live_queries, query_by_id
-from stqsh.session.control import ControlDb
-from stqsh.session.delivery import mark_ended, record_growth
+from stqsh.storage.catalogue import live_queries, query_by_id
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import mark_ended, record_growth
 
 INSERT = (
     "INSERT INTO queries (id, name, stream_id, spec, state, seq, size, since_us)"

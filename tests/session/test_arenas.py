@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from stqsh.session.arenas import claim_arena, remove_lost_arenas
-from stqsh.session.home import SessionHome
+from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.home import SessionHome
 
 
 def arena(folder, home, name):

@@ -3,11 +3,13 @@ import threading
 
 import pytest
 
+from stqsh.client import cleanup
+from stqsh.client.statements.source_paths import find_files, with_absolute_files
 from stqsh.errors import SourceError, StqshError
-from stqsh.lang.ast import CreateStream, FileSource, GeneratorSource
-from stqsh.lang.expressions import Name
-from stqsh.session import changes, orphans, procfs
-from stqsh.session.catalogue import (
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import CreateStream, FileSource, GeneratorSource
+from stqsh.storage import catalogue_writer, processes
+from stqsh.storage.catalogue import (
     area_geometry,
     find_area,
     find_query,
@@ -15,31 +17,30 @@ from stqsh.session.catalogue import (
     find_table,
     live_queries,
 )
-from stqsh.session.control import ControlDb, set_meta
-from stqsh.session.home import open_home
-from stqsh.session.sourcing import find_files, with_absolute_files
+from stqsh.storage.control_log import ControlDb, set_meta
+from stqsh.storage.home import open_home
 
 
 def test_a_name_is_used_once_but_again_after_a_drop(link, query):
     for name in ("q", "taxis"):
         with pytest.raises(StqshError, match=f"the name {name} is in use"):
-            changes.register(link.db, changes.Registered("", {**query.spec, "name": name}))
-    changes.change_query(link.db, "drop", "", query)
-    again = changes.register(link.db, changes.Registered("", query.spec))
+            catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}))
+    catalogue_writer.change_query(link.db, "drop", "", query)
+    again = catalogue_writer.register(link.db, catalogue_writer.Registered("", query.spec))
     assert again.id != query.id and find_query(link.db, "q").id == again.id
 
 
 def test_a_query_that_is_gone_cannot_be_changed(link, query):
-    changes.change_query(link.db, "drop", "", query)
+    catalogue_writer.change_query(link.db, "drop", "", query)
     with pytest.raises(StqshError, match="not registered any more"):
-        changes.change_query(link.db, "pause_query", "", query)
+        catalogue_writer.change_query(link.db, "pause_query", "", query)
 
 
 def test_a_stream_with_queries_cannot_be_dropped(link, stream, query):
     with pytest.raises(StqshError, match="stream taxis has 1 query: q"):
-        changes.drop_stream(link.db, "", stream)
-    changes.change_query(link.db, "drop", "", query)
-    changes.drop_stream(link.db, "", stream)
+        catalogue_writer.drop_stream(link.db, "", stream)
+    catalogue_writer.change_query(link.db, "drop", "", query)
+    catalogue_writer.drop_stream(link.db, "", stream)
     assert find_stream(link.db, "taxis") is None
 
 
@@ -48,7 +49,7 @@ def test_two_clients_that_register_one_name_at_once_register_one_query(link, que
 
     def register():
         try:
-            changes.register(link.db, changes.Registered("", spec))
+            catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
         except StqshError as error:
             errors.append(error)
 
@@ -62,22 +63,22 @@ def test_two_clients_that_register_one_name_at_once_register_one_query(link, que
 
 def test_subscriptions_of_killed_clients_are_dropped(link, query):
     child = subprocess.Popen(["true"])
-    owner = procfs.identity(child.pid)
+    owner = processes.identity(child.pid)
     child.wait()
-    for name, who in (("sub_1", owner), ("sub_2", procfs.identity())):
-        changes.register(link.db, changes.Registered("", {**query.spec, "name": name}, who))
-    orphans.drop_orphans(link.db)
+    for name, who in (("sub_1", owner), ("sub_2", processes.identity())):
+        catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}, who))
+    cleanup.drop_orphans(link.db)
     assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
 
 
 def test_temporary_homes_of_killed_clients_are_removed(tmp_path):
     kept, left = (open_home(root=tmp_path, temporary=True) for _ in range(2))
-    for home, owner in ((kept, procfs.identity()), (left, "999999999:1")):
+    for home, owner in ((kept, processes.identity()), (left, "999999999:1")):
         db = ControlDb(home.path)
         set_meta(db, "owner", owner)
-        assert orphans.is_orphaned(db) is (home is left)
+        assert cleanup.is_orphaned(db) is (home is left)
         db.close()
-    orphans.remove_orphans(tmp_path)
+    cleanup.remove_orphans(tmp_path)
     assert kept.path.exists() and not left.path.exists()
 
 
@@ -114,8 +115,8 @@ TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid", "source
 
 
 def test_all_names_share_one_namespace(link, query):
-    changes.create_table(link.db, "", TABLE)
-    changes.create_area(link.db, "", AREA, b"geometry")
+    catalogue_writer.create_table(link.db, "", TABLE)
+    catalogue_writer.create_area(link.db, "", AREA, b"geometry")
     for name, user in (
         ("taxis", "a stream"),
         ("q", "a query"),
@@ -124,27 +125,27 @@ def test_all_names_share_one_namespace(link, query):
     ):
         message = f"the name {name} is in use by {user}"
         with pytest.raises(StqshError, match=message):
-            changes.create_table(link.db, "", {**TABLE, "name": name})
+            catalogue_writer.create_table(link.db, "", {**TABLE, "name": name})
         with pytest.raises(StqshError, match=message):
-            changes.create_area(link.db, "", {**AREA, "name": name}, b"")
+            catalogue_writer.create_area(link.db, "", {**AREA, "name": name}, b"")
         with pytest.raises(StqshError, match=message):
-            changes.register(link.db, changes.Registered("", {**query.spec, "name": name}))
+            catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}))
 
 
 def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
-    table = changes.create_table(link.db, "", TABLE)
-    area = changes.create_area(link.db, "", AREA, b"geometry")
+    table = catalogue_writer.create_table(link.db, "", TABLE)
+    area = catalogue_writer.create_area(link.db, "", AREA, b"geometry")
     spec = query.spec | {"name": "j", "join": {"table": "owners", "table_id": table.id}, "areas": [area.id]}
-    joined = changes.register(link.db, changes.Registered("", spec))
+    joined = catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
     with pytest.raises(StqshError, match="table owners has 1 query: j"):
-        changes.drop_table(link.db, "", table)
+        catalogue_writer.drop_table(link.db, "", table)
     with pytest.raises(StqshError, match="regions zones has 1 query: j"):
-        changes.drop_area(link.db, "", area)
-    changes.change_query(link.db, "drop", "", joined)
-    changes.drop_table(link.db, "", table)
-    changes.drop_area(link.db, "", area)
+        catalogue_writer.drop_area(link.db, "", area)
+    catalogue_writer.change_query(link.db, "drop", "", joined)
+    catalogue_writer.drop_table(link.db, "", table)
+    catalogue_writer.drop_area(link.db, "", area)
     assert (find_table(link.db, "owners"), find_area(link.db, "zones")) == (None, None)
     assert area_geometry(link.db, area.id) == b"geometry"
-    assert changes.create_table(link.db, "", TABLE).id > table.id
+    assert catalogue_writer.create_table(link.db, "", TABLE).id > table.id
     with pytest.raises(StqshError, match="a region that query j asks about is not there any more"):
-        changes.register(link.db, changes.Registered("", spec))
+        catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 import stqsh
+from stqsh.client.api import Session
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import EngineInfo
+from stqsh.client.read.subscription import Following
+from stqsh.client.results import Message, Rows, Script
+from stqsh.client.run import Running
 from stqsh.errors import NotSupported, StqshError
 from stqsh.lang.errors import BindFault
 from stqsh.profile import load_profile
-from stqsh.session.client import Session
-from stqsh.session.control import ControlDb, read_log
-from stqsh.session.delivery import BatchEffects, set_stream_status
-from stqsh.session.following import Following
-from stqsh.session.home import open_home
-from stqsh.session.link import Link
-from stqsh.session.process import EngineInfo
-from stqsh.session.records import StreamStatus
-from stqsh.session.results import Message, Rows, Script
-from stqsh.session.running import Running
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.home import open_home
+from stqsh.storage.progress import BatchEffects, set_stream_status
+from stqsh.storage.rows import StreamStatus
 from tests.session.conftest import Deliver
 
 TAXIS = """
@@ -346,7 +346,7 @@ def test_a_temporary_session_leaves_nothing(tmp_path):
 
 def test_the_client_is_light_to_import():
     heavy = ("numpy", "pyarrow", "pandas", "pyspark", "numba", "scipy", "yaml")
-    code = f"import sys, stqsh.session.client; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, stqsh.client.api; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

@@ -7,18 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stqsh.errors import HomeError
-from stqsh.session import control as control_module
-from stqsh.session.catalogue import live_areas, live_tables
-from stqsh.session.control import (
-    ControlDb,
-    append,
-    get_meta,
-    last_seq,
-    read_log,
-    read_settings,
-    set_meta,
-)
-from stqsh.session.delivery import (
+from stqsh.storage import control_log as control_module
+from stqsh.storage.catalogue import live_areas, live_tables
+from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
+from stqsh.storage.progress import (
     BatchEffects,
     Found,
     read_progress,
@@ -26,7 +18,7 @@ from stqsh.session.delivery import (
     set_stream_status,
     stream_statuses,
 )
-from stqsh.session.records import Progress, StreamStatus
+from stqsh.storage.rows import Progress, StreamStatus
 
 
 @pytest.fixture
@@ -92,7 +84,7 @@ def test_many_threads_append_without_a_gap(tmp_path):
 
 def test_many_processes_open_and_append_at_once(tmp_path):
     code = (
-        "import sys, pathlib; from stqsh.session.control import ControlDb, append\n"
+        "import sys, pathlib; from stqsh.storage.control_log import ControlDb, append\n"
         "db = ControlDb(pathlib.Path(sys.argv[1]))\n"
         "for n in range(20): append(db, 'run', '', {'mode': 'end'})"
     )

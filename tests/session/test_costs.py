@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stqsh.core.slot.state import SlotState
-from stqsh.engine.arena import Arena
-from stqsh.session.control import set_meta, wall_clock_us
-from stqsh.session.costs import RECENT_S, update_rates, work_shares
-from stqsh.session.link import Link
-from stqsh.session.published import slot_name
+from stqsh.client.connection import Link
+from stqsh.client.show.query_costs import RECENT_S, update_rates, work_shares
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state.arena import Arena
+from stqsh.storage.control_log import set_meta, wall_clock_us
+from stqsh.storage.slot_files import slot_name
 
 ROW = ("1", 116.4)
 

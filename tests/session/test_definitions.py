@@ -11,13 +11,13 @@ import pytest
 from support.local import LocalEngine, LocalLink, local_session
 from support.running import parsed, run_script
 
+from stqsh.client.api import Session
+from stqsh.client.results import Message, Rows, Script
 from stqsh.errors import SourceError, StqshError
 from stqsh.lang.errors import BindFault
 from stqsh.profile import load_profile
-from stqsh.session.client import Session
-from stqsh.session.control import ControlDb
-from stqsh.session.home import SessionHome
-from stqsh.session.results import Message, Rows, Script
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 
 POSTS = """id,lon,lat,ts,body,who
 1,10.0,50.0,2025-01-01T00:00:01Z,coffee now,a
@@ -146,8 +146,8 @@ def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
     """What a script prints up to its last RUN, without the one that its end implies."""
     import io
 
-    from stqsh.session.running import Running
-    from stqsh.shell.output import Target, open_writer
+    from stqsh.client.run import Running
+    from stqsh.shell.writers.writer import Target, open_writer
 
     out = io.BytesIO()
     writer = open_writer("jsonl", Target(out))

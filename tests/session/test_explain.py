@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.local import local_session
 
-from stqsh.session.results import Rows
+from stqsh.client.results import Rows
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, n BIGINT)

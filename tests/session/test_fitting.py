@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.local import local_session
 
+from stqsh.client.api import Session
+from stqsh.client.results import Message
 from stqsh.lang.errors import BindFault
-from stqsh.session.client import Session
-from stqsh.session.results import Message
 
 
 def export(folder: Path, places: list[str], times: list[str]) -> str:

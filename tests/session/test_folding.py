@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 
-from stqsh.core.chunks import pack, unpack
-from stqsh.session.folding import fold_log
-from stqsh.session.updates import (
+from stqsh.spec.chunk import pack, unpack
+from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.log import (
     Base,
     LogCutError,
     UpdateLog,

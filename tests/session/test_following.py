@@ -3,20 +3,20 @@ import threading
 
 import pytest
 
+from stqsh.client.engine_process import ensure_engine, stop_engine
+from stqsh.client.read.subscription import Following, TailOptions, UpdateReader
+from stqsh.client.results import SnapshotMark
+from stqsh.client.run import Running
 from stqsh.errors import EngineDead, SourceError
-from stqsh.session import changes
-from stqsh.session.catalogue import find_query
-from stqsh.session.control import append
-from stqsh.session.delivery import BatchEffects, set_stream_status
-from stqsh.session.folding import fold_log
-from stqsh.session.following import Following, TailOptions, UpdateReader
-from stqsh.session.leases import all_read
-from stqsh.session.process import ensure_engine, stop_engine
-from stqsh.session.records import StreamStatus
-from stqsh.session.results import SnapshotMark
-from stqsh.session.room import DiskFullError
-from stqsh.session.running import Running
-from stqsh.session.updates import LogCutError
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import find_query
+from stqsh.storage.control_log import append
+from stqsh.storage.disk_space import DiskFullError
+from stqsh.storage.progress import BatchEffects, set_stream_status
+from stqsh.storage.rows import StreamStatus
+from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.leases import all_read
+from stqsh.storage.update_log.log import LogCutError
 
 
 def shown(items):
@@ -126,7 +126,7 @@ def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query
     tail = iter(Following(query, TailOptions(from_step=0), link))
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert shown([next(tail)]) == [(1, "+", "a")]
-    dropped = changes.change_query(link.db, "drop", "DROP …", query)
+    dropped = catalogue_writer.change_query(link.db, "drop", "DROP …", query)
     deliver(seq=dropped.seq - 1)
     deliver((3, query.id, -1, 8, ("a", 0.0)), seq=dropped.seq)
     assert shown(tail) == [(3, "-", "a")]
@@ -196,7 +196,7 @@ def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
 
 
 def test_a_condition_is_put_to_the_rows(link, deliver, query):
-    pytest.importorskip("stqsh.core.conditions.expressions")
+    pytest.importorskip("stqsh.core.conditions.evaluation")
     rows = [("a", 1.0), ("b", 2.0), ("c", None)]
     deliver(*((1, query.id, 1, 0, row) for row in rows))
     where = ["cmp", ">", ["col", "lon"], ["lit", 1.5, "DOUBLE"]]
@@ -224,15 +224,15 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
 
 
 def test_who_waits_is_told_that_the_disk_is_full_once_it_has_been_for_a_while(link, query, monkeypatch):
-    monkeypatch.setattr("stqsh.session.link._FULL_S", 0.05)
-    monkeypatch.setattr("stqsh.session.link.LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr("stqsh.session.link.is_full", lambda home: True)
+    monkeypatch.setattr("stqsh.client.connection._FULL_S", 0.05)
+    monkeypatch.setattr("stqsh.client.connection.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: True)
     looks = link.watch()
     next(looks)
     with pytest.raises(DiskFullError, match=r"only .* free on the disk of .*, 256 MB have to be"):
         while True:
             next(looks)
-    monkeypatch.setattr("stqsh.session.link.is_full", lambda home: False)
+    monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: False)
     looks = link.watch()
     for _ in range(10):
         next(looks)

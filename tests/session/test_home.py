@@ -3,8 +3,8 @@ import stat
 import pytest
 
 from stqsh.errors import HomeError
-from stqsh.session import home as homes
-from stqsh.session.home import SessionHome, list_sessions, open_home, remove_home, sessions_root
+from stqsh.storage import home as homes
+from stqsh.storage.home import SessionHome, list_sessions, open_home, remove_home, sessions_root
 
 
 def test_a_named_home_is_private_and_found_again(tmp_path):

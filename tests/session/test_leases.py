@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
-from stqsh.session import leases, procfs
-from stqsh.session.home import SessionHome
-from stqsh.session.leases import Lease, all_read, read_by_all
+from stqsh.storage import processes
+from stqsh.storage.home import SessionHome
+from stqsh.storage.update_log import leases
+from stqsh.storage.update_log.leases import Lease, all_read, read_by_all
 
 
 def test_the_reader_that_is_farthest_behind_counts(tmp_path, monkeypatch):
@@ -37,7 +38,7 @@ def test_a_process_that_is_gone_holds_nothing(tmp_path):
     home = SessionHome(tmp_path)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         home.readers.mkdir()
-        (home.readers / f"{procfs.identity(process.pid)}-0").write_text("2")
+        (home.readers / f"{processes.identity(process.pid)}-0").write_text("2")
         assert read_by_all(home, 9) == 2
         process.communicate()
     assert read_by_all(home, 9) == 9 and not list(home.readers.glob("[!.]*"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.slots import SPEC, Slot
 
-from stqsh.core.slot.state import SlotState
-from stqsh.session.livekeys import MOST, _keys
+from stqsh.client.read.live_keys import MOST, _keys
+from stqsh.core.state.slot_state import SlotState
 
 STREAM = {"kind": "moving", **SPEC}
 

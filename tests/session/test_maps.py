@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stqsh.core.kernels.distance import distances
-from stqsh.session.client import Session
-from stqsh.session.maps.feed import MapFeed, Scene
-from stqsh.session.maps.members import Members
-from stqsh.session.maps.outlines import circle
-from stqsh.session.maps.places import Wish, places
+from stqsh.client.api import Session
+from stqsh.client.map.object_places import Wish, places
+from stqsh.client.map.query_members import Members
+from stqsh.client.map.region_outlines import circle
+from stqsh.client.map.scene import MapFeed, Scene
+from stqsh.core.kernels.geometry.distance import distances
 from tests.support.local import local_session
 
 STREAM = """CREATE MOVING STREAM cars (id {type}, x DOUBLE, y DOUBLE, at TIMESTAMP, what STRING)
@@ -161,7 +161,7 @@ def test_a_long_log_folds_as_a_short_one_does(session: Session, monkeypatch: pyt
     for _ in range(6):
         run(session, "RUN 1 STEPS;")
         step_by_step.advance(session.progress().batch)
-    monkeypatch.setattr("stqsh.session.maps.members._FOLD_AT", 3)
+    monkeypatch.setattr("stqsh.client.map.query_members._FOLD_AT", 3)
     at_once = Members(session.link, stream.id)
     at_once.advance(session.progress().batch)
     for query in session.queries():

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from stqsh.client.api import Session
+from stqsh.client.connection import Link
+from stqsh.client.results import Message
 from stqsh.profile import load_profile
-from stqsh.session import changes
-from stqsh.session.client import Session
-from stqsh.session.control import read_log
-from stqsh.session.link import Link
-from stqsh.session.memory import MemorySettings, Order, append_order, memory_settings, standing_order
-from stqsh.session.results import Message
+from stqsh.storage import catalogue_writer
+from stqsh.storage.control_log import read_log
+from stqsh.storage.shedding_orders import MemorySettings, Order, append_order, memory_settings, standing_order
 from tests.session.conftest import STREAM
 
 SIGNIFICANT = {**STREAM, "retain": "significant"}
@@ -34,14 +34,14 @@ def orders(link: Link) -> list[Order]:
 
 
 def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Link, say: Any) -> None:
-    changes.create_stream(link.db, "", SIGNIFICANT)
+    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET cache.factor = 0.25; SET cache.factor = 0.25; SET shell.scheme = light;")
     assert orders(link) == [Order(factor=0.25)]
     assert [row.kind for row in read_log(link.db)] == ["create_stream", "set", "memory", "set", "set"]
 
 
 def test_shedding_that_is_switched_off_ends_at_once(link: Link, say: Any) -> None:
-    changes.create_stream(link.db, "", SIGNIFICANT)
+    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = object;")
     append_order(link.db, Order(k=4))
     say("SET shedding.keep = 0.5")
@@ -51,7 +51,7 @@ def test_shedding_that_is_switched_off_ends_at_once(link: Link, say: Any) -> Non
 
 
 def test_another_mode_ends_what_the_first_one_shed(link: Link, say: Any) -> None:
-    changes.create_stream(link.db, "", SIGNIFICANT)
+    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = query;")
     append_order(link.db, Order(cache=0.0, area=0.5))
     say("SET shedding = object")
@@ -66,7 +66,7 @@ def test_nothing_is_said_where_no_stream_is_significant(link: Link, stream: Any,
 def test_the_first_significant_stream_is_told_what_was_set_before(
     link: Link, say: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stqsh.lang.binding import streams
+    from stqsh.lang.binder import streams
 
     monkeypatch.setattr(streams, "STREAM_RULES", ())
     (tmp_path / "a.csv").write_text("oid,lon,lat,ts\n")

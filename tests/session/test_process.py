@@ -9,10 +9,8 @@ import time
 
 import pytest
 
-from stqsh.errors import EngineDead
-from stqsh.session import process, procfs
-from stqsh.session.home import open_home, remove_home
-from stqsh.session.process import (
+from stqsh.client import engine_process
+from stqsh.client.engine_process import (
     EngineInfo,
     check_alive,
     ensure_engine,
@@ -22,6 +20,9 @@ from stqsh.session.process import (
     wait_until_ready,
     write_engine,
 )
+from stqsh.errors import EngineDead
+from stqsh.storage import processes
+from stqsh.storage.home import open_home, remove_home
 
 ENGINE = textwrap.dedent("""
     import json, os, pathlib, sys, time
@@ -119,11 +120,11 @@ def test_a_killed_engine_is_started_again_and_its_children_are_ended(home):
     wait_until_ready(home)
     child = int((home.path / "child").read_text())
     os.kill(first.pid, signal.SIGKILL)
-    while procfs.exists(first.pid):
+    while processes.exists(first.pid):
         time.sleep(0.01)
     second = ensure_engine(home, command(GOOD))
     assert second.pid != first.pid and wait_until_ready(home).pid == second.pid
-    assert not procfs.exists(child)
+    assert not processes.exists(child)
 
 
 def test_a_pid_that_another_process_has_now_is_not_taken_for_the_engine(home):
@@ -137,10 +138,10 @@ def test_a_pid_that_another_process_has_now_is_not_taken_for_the_engine(home):
 
 
 def test_an_engine_that_hangs_is_reported(home):
-    now = process.wall_clock_us()
+    now = engine_process.wall_clock_us()
     write_engine(home, EngineInfo(os.getpid(), now, now, "ready"))
     assert check_alive(home).pid == os.getpid()
-    stale = procfs.started_us(os.getpid())
+    stale = processes.started_us(os.getpid())
     write_engine(home, EngineInfo(os.getpid(), stale, min(stale, now - 61_000_000), "ready"))
     with pytest.raises(EngineDead):
         check_alive(home)
@@ -159,12 +160,12 @@ def test_a_command_that_cannot_be_run_is_one_clear_line(home):
 
 
 def test_identities_outlive_pids():
-    mine = procfs.identity()
-    assert procfs.is_running(mine) and not procfs.is_running(f"{os.getpid()}:1")
+    mine = processes.identity()
+    assert processes.is_running(mine) and not processes.is_running(f"{os.getpid()}:1")
     child = subprocess.Popen(["true"])
-    name = procfs.identity(child.pid)
+    name = processes.identity(child.pid)
     child.wait()
-    assert not procfs.is_running(name)
+    assert not processes.is_running(name)
 
 
 def test_engine_json_is_replaced_whole(home):

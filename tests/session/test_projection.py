@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from stqsh.session import changes
-from stqsh.session.projection import Lookups, project, satisfying
-from stqsh.session.records import StreamRow
-from stqsh.session.results import Updates
+from stqsh.client.read.projection import Lookups, project, satisfying
+from stqsh.client.results import Updates
+from stqsh.storage import catalogue_writer
+from stqsh.storage.rows import StreamRow
 
 STREAM = StreamRow(1, "taxis", {"columns": [], "key": "oid", "x": "lon", "y": "lat", "planar": False})
 NOON_US = 1_201_953_600_000_000  # 2008-02-02T12:00:00Z
@@ -72,7 +72,7 @@ def test_distance_is_what_the_log_has():
 
 @pytest.fixture
 def table(link):
-    row = changes.create_table(link.db, "CREATE TABLE favourites …;", TABLE)
+    row = catalogue_writer.create_table(link.db, "CREATE TABLE favourites …;", TABLE)
     content = pa.table(
         {
             "oid": ["c", "a", "x"],

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stqsh.core.slot.state import SlotState
-from stqsh.engine.arena import Arena
-from stqsh.session import published
-from stqsh.session.published import NotPublished, Published, slot_name
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state.arena import Arena
+from stqsh.storage import slot_files
+from stqsh.storage.slot_files import NotPublished, Published, slot_name
 
 
 class Slots:
@@ -94,7 +94,7 @@ def test_a_slot_that_is_half_written_is_not_read(tmp_path, slots):
 
 @pytest.mark.parametrize("changed", ["FORMAT", "boot_id"])
 def test_another_format_and_another_boot_are_not_trusted(tmp_path, slots, monkeypatch, changed):
-    monkeypatch.setattr(published, changed, 99 if changed == "FORMAT" else lambda: "another")
+    monkeypatch.setattr(slot_files, changed, 99 if changed == "FORMAT" else lambda: "another")
     with pytest.raises(NotPublished, match="trusted"):
         read(Published(tmp_path, 2))
 

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from stqsh.engine import retention
-from stqsh.engine.retention import Retention
-from stqsh.session.leases import Lease
-from stqsh.session.updates import Base, UpdateLog, log_sizes, read_base, write_batch
+from stqsh.engine.delivery import log_retention
+from stqsh.engine.delivery.log_retention import Retention
+from stqsh.storage.update_log.leases import Lease
+from stqsh.storage.update_log.log import Base, UpdateLog, log_sizes, read_base, write_batch
 from tests.session.logs import batch_table, part
 
 
@@ -83,7 +83,7 @@ def test_what_a_reader_has_not_read_is_kept(link, stream, kept):
 
 
 def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch):
-    monkeypatch.setattr(retention, "MOST_BATCHES", 10)
+    monkeypatch.setattr(log_retention, "MOST_BATCHES", 10)
     kept(times=12)
     assert folded(link).batch >= 5
 
@@ -91,14 +91,14 @@ def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch)
 def test_where_the_disk_is_full_half_of_it_goes_though_it_is_small(link, stream, kept, monkeypatch):
     kept(times=10)
     assert read_base(link.home.updates) == Base()
-    monkeypatch.setattr(retention, "is_full", lambda home: True)
+    monkeypatch.setattr(log_retention, "is_full", lambda home: True)
     kept.keeper.look()
     assert 2 <= folded(link).batch <= 8
 
 
 def test_by_itself_it_looks_now_and_then(link, stream, kept, monkeypatch):
-    monkeypatch.setattr(retention, "_LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(retention, "MOST_BATCHES", 4)
+    monkeypatch.setattr(log_retention, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(log_retention, "MOST_BATCHES", 4)
     for number in range(100, 110):
         kept.keeper.delivered(number, _deliver(link, number))
     kept.keeper.start()

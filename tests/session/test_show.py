@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
+from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.statements.describe import describe_query, describe_stream, dump
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
-from stqsh.session import changes
-from stqsh.session.control import append
-from stqsh.session.delivery import BatchEffects, set_stream_status
-from stqsh.session.describe import describe_query, describe_stream, dump
-from stqsh.session.records import StreamStatus
-from stqsh.session.settings import check_setting
-from stqsh.session.show import SUBJECTS
-from stqsh.session.units import age, duration, iso
+from stqsh.storage import catalogue_writer
+from stqsh.storage.control_log import append
+from stqsh.storage.progress import BatchEffects, set_stream_status
+from stqsh.storage.rows import StreamStatus
+from stqsh.storage.session_settings import check_setting
+from stqsh.time_format import age, duration, iso
 
 PROFILE = load_profile(None, {})
 
@@ -72,7 +72,7 @@ def test_dead_letters_come_with_file_line_and_reason(link, stream):
 
 
 def test_settings_tell_where_they_come_from(link):
-    changes.set_value(link.db, "SET engine.slots = 7;", "engine.slots", 7)
+    catalogue_writer.set_value(link.db, "SET engine.slots = 7;", "engine.slots", 7)
     profile = load_profile(None, {"STQSH_ENGINE_MEMORY": "3g"})
     (settings,) = SUBJECTS["SETTINGS"](link, profile)
     found = {key: (value, origin) for key, value, origin in settings.rows}
@@ -100,15 +100,16 @@ def test_a_stream_and_a_query_describe_themselves(link, stream, query):
 
 def test_a_dump_has_what_lives_in_order(link, query):
     other, gone, _ = (
-        changes.register(
-            link.db, changes.Registered(f"REGISTER QUERY {name} AS …;", {**query.spec, "name": name}, owner)
+        catalogue_writer.register(
+            link.db,
+            catalogue_writer.Registered(f"REGISTER QUERY {name} AS …;", {**query.spec, "name": name}, owner),
         )
         for name, owner in (("r", None), ("x", None), ("sub_1", "1:1"))
     )
-    changes.change_query(link.db, "drop", "DROP QUERY x;", gone)
-    changes.change_query(link.db, "pause_query", "PAUSE QUERY r;", other)
+    catalogue_writer.change_query(link.db, "drop", "DROP QUERY x;", gone)
+    catalogue_writer.change_query(link.db, "pause_query", "PAUSE QUERY r;", other)
     for value in (1, 2):
-        changes.set_value(link.db, f"SET engine.slots = {value};", "engine.slots", value)
+        catalogue_writer.set_value(link.db, f"SET engine.slots = {value};", "engine.slots", value)
     assert dump(link).text.splitlines() == [
         "SET engine.slots = 2;",
         "CREATE MOVING STREAM taxis …;",

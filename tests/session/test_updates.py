@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.chunks import pack, unpack
-from stqsh.session.ordering import ordered
-from stqsh.session.updates import UpdateLog, UpdateTable, write_batch
+from stqsh.spec.chunk import pack, unpack
+from stqsh.storage.update_log.log import UpdateLog, UpdateTable, write_batch
+from stqsh.storage.update_log.order import ordered
 from tests.session.logs import SCHEMA, batch_table, part
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.client.map.query_members import Members
+from stqsh.client.read.watch import Watching, folded
 from stqsh.errors import EngineDead
-from stqsh.session import changes
-from stqsh.session.folding import fold_log
-from stqsh.session.maps.members import Members
-from stqsh.session.updates import last_of_each_key
-from stqsh.session.watching import Watching, folded
+from stqsh.storage import catalogue_writer
+from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.log import last_of_each_key
 
 
 def keys(standing):
@@ -68,7 +68,7 @@ def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):
     looks = Watching((query,), link).standings()
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert next(looks)[1][0].query.state == "active"
-    changes.change_query(link.db, "drop", "DROP QUERY q;", query)
+    catalogue_writer.change_query(link.db, "drop", "DROP QUERY q;", query)
     deliver((2, query.id, -1, 8, ("a", 0.0)))
     _, (standing,) = next(looks)
     assert (standing.query.state, standing.size) == ("dropped", 0)
@@ -79,7 +79,7 @@ def test_a_dead_engine_ends_it(link, deliver, query, monkeypatch):
         raise EngineDead("the engine is not there any more")
 
     link.wake()
-    monkeypatch.setattr("stqsh.session.link.check_alive", check)
+    monkeypatch.setattr("stqsh.client.connection.check_alive", check)
     with pytest.raises(EngineDead, match="not there"):
         next(Watching((query,), link).standings())
 

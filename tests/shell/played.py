@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from stqsh.core.chunks import UPDATES, Chunk, pack, to_table
-from stqsh.session import changes
-from stqsh.session.catalogue import find_stream, live_queries
-from stqsh.session.control import ControlDb, last_seq, wall_clock_us
-from stqsh.session.delivery import BatchEffects, read_progress, record_batch
-from stqsh.session.home import SessionHome, open_home
-from stqsh.session.process import EngineInfo, write_engine
-from stqsh.session.records import Progress
-from stqsh.session.updates import write_batch
+from stqsh.client.engine_process import EngineInfo, write_engine
+from stqsh.spec.chunk import UPDATES, Chunk, pack, to_table
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import find_stream, live_queries
+from stqsh.storage.control_log import ControlDb, last_seq, wall_clock_us
+from stqsh.storage.home import SessionHome, open_home
+from stqsh.storage.progress import BatchEffects, read_progress, record_batch
+from stqsh.storage.rows import Progress
+from stqsh.storage.update_log.log import write_batch
 from tests.session.conftest import STREAM
 from tests.session.logs import BASE_TICK, TICK_US, clock
 
@@ -39,7 +39,7 @@ def prepare(root: Path, name: str) -> tuple[SessionHome, ControlDb]:
     home = open_home(name, root=root)
     db = ControlDb(home.path)
     if find_stream(db, "taxis") is None:
-        stream = changes.create_stream(db, "CREATE MOVING STREAM taxis …;", STREAM)
+        stream = catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", STREAM)
         for query in ("busy", "calm"):
             spec = {
                 "name": query,
@@ -50,7 +50,7 @@ def prepare(root: Path, name: str) -> tuple[SessionHome, ControlDb]:
                 "for_us": None,
                 "text": "SELECT oid, lon, lat FROM taxis INSIDE (0, 0, 1, 1)",
             }
-            changes.register(db, changes.Registered(f"REGISTER QUERY {query} AS …;", spec))
+            catalogue_writer.register(db, catalogue_writer.Registered(f"REGISTER QUERY {query} AS …;", spec))
     return home, db
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.session.records import QueryRow, StreamRow
-from stqsh.session.results import Updates
-from stqsh.shell.output import Target, open_writer
+from stqsh.client.results import Updates
+from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.storage.rows import QueryRow, StreamRow
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]
 STREAM = StreamRow(1, "taxis", {"columns": COLUMNS, "key": "oid"})

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from stqsh.session.records import QueryRow
-from stqsh.session.results import Answer
+from stqsh.client.results import Answer
+from stqsh.storage.rows import QueryRow
 from tests.shell.samples import START_US, Paper, query, updates
 
 TABLE = pa.table(

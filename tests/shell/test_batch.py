@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.local import local_session
 
+from stqsh.client.api import Session
 from stqsh.errors import StqshError
-from stqsh.session.client import Session
-from stqsh.shell.console import Console
-from stqsh.shell.output import FORMATS
-from stqsh.shell.performing import Batch
-from stqsh.shell.place import Place
-from stqsh.shell.scripts import read_scripts
+from stqsh.shell.scripting.console import Console
+from stqsh.shell.scripting.output_choice import Place
+from stqsh.shell.scripting.script_runner import Batch
+from stqsh.shell.scripting.scripts import read_scripts
+from stqsh.shell.writers.writer import FORMATS
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TRANSCRIPTS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.session.control import ControlDb
-from stqsh.session.home import open_home
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import open_home
 
 
 def stqsh(

@@ -9,11 +9,12 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from stqsh.lang.manual import OPTIONS
-from stqsh.session.records import Progress
-from stqsh.shell.backstage import Glance
-from stqsh.shell.completion import StqlCompleter
-from stqsh.sources import csvfile, network, times
+from stqsh.lang.reference import OPTIONS
+from stqsh.shell.repl.completion.completer import StqlCompleter
+from stqsh.shell.repl.session_thread import Glance
+from stqsh.sources.formats import csv_file, time_formats
+from stqsh.sources.generator import network
+from stqsh.storage.rows import Progress
 
 TAXIS = (
     ("oid", "STRING"),
@@ -121,8 +122,8 @@ def test_options_by_what_they_belong_to() -> None:
 
 
 def test_the_options_are_those_that_the_sources_read() -> None:
-    assert set(OPTIONS["CSV"]) == {*csvfile.OPTIONS, *times.TIME_OPTIONS}
-    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == set(times.TIME_OPTIONS)
+    assert set(OPTIONS["CSV"]) == {*csv_file.OPTIONS, *time_formats.TIME_OPTIONS}
+    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == set(time_formats.TIME_OPTIONS)
     assert set(OPTIONS["GENERATOR"]) == set(network.DEFAULTS)
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.client.results import SnapshotMark
 from stqsh.errors import StqshError
-from stqsh.session.results import SnapshotMark
-from stqsh.shell.console import Console
-from stqsh.shell.exporting import export
-from stqsh.shell.guard import CommandLineError
-from stqsh.shell.outlet import open_outlet
-from stqsh.shell.showing import Showing
+from stqsh.shell.exit_codes import CommandLineError
+from stqsh.shell.live.export import export
+from stqsh.shell.renderer import Showing
+from stqsh.shell.scripting.console import Console
+from stqsh.shell.writers.redirect import open_outlet
 from tests.shell.samples import START_US, updates
 from tests.shell.test_live_view import Q1, Query, Terminal, engine, enters, terminal
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
-from stqsh.session.results import Answer, Rows, SnapshotMark, Updates
-from stqsh.shell.columnar import PIECE, ColumnarFiles
-from stqsh.shell.plain import charset, drawn_bytes
+from stqsh.shell.terminal.charset import charset, drawn_bytes
+from stqsh.shell.writers.arrow_files import PIECE, ColumnarFiles
 from tests.shell.samples import START_US, STREAM, Paper, query, updates
 
 Q1 = query(7, "q1")

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from stqsh.session.results import Rows
-from stqsh.shell.grid import drawn
-from stqsh.shell.output import Target
+from stqsh.client.results import Rows
+from stqsh.shell.writers.table_layout import drawn
+from stqsh.shell.writers.writer import Target
 
 TEXT = "SELECT id, speed FROM boats WHERE status = 'free' INSIDE RECT(4 km, 4 km) AROUND 'boat3'"
 QUERIES = Rows(

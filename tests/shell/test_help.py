@@ -8,14 +8,14 @@ import pytest
 from support.local import local_session
 
 import stqsh
+from stqsh.client.read.subscription import Following
+from stqsh.client.statements import help
+from stqsh.client.statements.dispatch import ACTIONS
+from stqsh.client.statements.help import is_built
 from stqsh.errors import StqshError
-from stqsh.lang.manual import ALL, IN_ORDER
-from stqsh.lang.parse import parse
-from stqsh.session import manual
-from stqsh.session.actions import ACTIONS
-from stqsh.session.following import Following
-from stqsh.session.manual import is_built
-from stqsh.shell.help import help_text
+from stqsh.lang.reference import ALL, IN_ORDER
+from stqsh.lang.syntax.parse import parse
+from stqsh.shell.repl.help_text import help_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,15 +26,15 @@ def test_help_lists_all_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
-def test_a_page_fits_the_terminal_and_loses_no_word(entry: stqsh.lang.manual.Entry) -> None:
-    page = manual.help_text(entry.name.lower(), 60)
+def test_a_page_fits_the_terminal_and_loses_no_word(entry: stqsh.lang.reference.Entry) -> None:
+    page = help.help_text(entry.name.lower(), 60)
     assert max(map(len, page.splitlines())) <= 60
-    assert page.split() == manual.help_text(entry.name.lower(), 1000).split()
+    assert page.split() == help.help_text(entry.name.lower(), 1000).split()
 
 
 @pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
-def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.manual.Entry) -> None:
-    page = manual.help_text(entry.name.lower(), 1000)
+def test_a_page_has_syntax_example_and_cost(entry: stqsh.lang.reference.Entry) -> None:
+    page = help.help_text(entry.name.lower(), 1000)
     assert all(line in page for line in entry.syntax.splitlines())
     assert f"{entry.example.splitlines()[-1]};" in page
     assert f"cost: {entry.cost}" in page

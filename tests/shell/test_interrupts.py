@@ -16,13 +16,13 @@ from typing import Any
 import pexpect
 import pytest
 
-from stqsh.lang.parse import parse
-from stqsh.session.control import ControlDb, append
-from stqsh.shell.interrupts import Interrupted, forcible, undisturbed
+from stqsh.lang.syntax.parse import parse
+from stqsh.shell.terminal.interrupts import Interrupted, forcible, undisturbed
+from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
 import sqlite3, sys
-from stqsh.shell.interrupts import forcible
+from stqsh.shell.terminal.interrupts import forcible
 database = sqlite3.connect(sys.argv[1], timeout=120)
 with forcible("left by force; the session goes on"):
     print("asking", flush=True)
@@ -96,8 +96,8 @@ def test_the_second_gets_out_of_what_hears_none(tmp_path: Path) -> None:
 VIEW = """
 import sys, time
 from prompt_toolkit.key_binding import KeyBindings
-from stqsh.shell.fullscreen import Fullscreen
-from stqsh.shell.interrupts import forcible
+from stqsh.shell.terminal.fullscreen import Fullscreen
+from stqsh.shell.terminal.interrupts import forcible
 
 class View:
     def draw(self, width, height):

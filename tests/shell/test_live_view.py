@@ -10,13 +10,13 @@ from typing import Any
 import pyte
 import pytest
 
-from stqsh.session.following import TailOptions
-from stqsh.session.records import Progress
-from stqsh.session.results import SnapshotMark
+from stqsh.client.read.subscription import TailOptions
+from stqsh.client.results import SnapshotMark
 from stqsh.shell import status
-from stqsh.shell.screen import BURST, Screen
+from stqsh.shell.live.tail import watch
 from stqsh.shell.status import grouped, status_text
-from stqsh.shell.tail import watch
+from stqsh.shell.terminal.screen import BURST, Screen
+from stqsh.storage.rows import Progress
 from tests.shell.samples import START_US, query, updates
 
 Q1 = query(7, "q1")

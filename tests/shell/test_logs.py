@@ -11,9 +11,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from stqsh.session.control import ControlDb
-from stqsh.session.home import SessionHome, open_home
-from stqsh.shell.logs import last_lines, whole_lines
+from stqsh.cli.logs import last_lines, whole_lines
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome, open_home
 
 STQSH = (sys.executable, "-m", "stqsh")
 

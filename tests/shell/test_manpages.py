@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stqsh.shell.commandline import app
-from stqsh.shell.manpages import EXAMPLES
+from stqsh.cli.commands import app
+from stqsh.cli.help_pages import EXAMPLES
 
 GROUP = typer.main.get_command(app)
 COMMANDS = sorted(set(GROUP.commands) - {"bench"})  # type: ignore[attr-defined]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.session.control import wall_clock_us
-from stqsh.session.home import SessionHome, open_home
-from stqsh.session.process import EngineInfo, EngineState, write_engine
-from stqsh.shell.obituary import obituary
+from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
+from stqsh.shell.engine_failure import obituary
 from stqsh.shell.status import engine_text
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.home import SessionHome, open_home
 
 NOBODY = 2**22 + 1
 """A pid that no process has."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stqsh.session.control import ControlDb, append
-from stqsh.shell.opening import is_new, profile_script
+from stqsh.shell.scripting.startup_script import is_new, profile_script
+from stqsh.storage.control_log import ControlDb, append
 
 
 def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

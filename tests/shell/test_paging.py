@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 DRIVER = """
 import sys
 from pathlib import Path
-from stqsh.session.results import Rows
-from stqsh.shell.app import Shell
+from stqsh.client.results import Rows
+from stqsh.shell.repl.app import Shell
 from tests.shell.test_shell import Session
 
 long = Rows("x", ("n", "text"), tuple((n, "far " * 40 + "away") for n in range(1, 101)))

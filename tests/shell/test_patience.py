@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from stqsh.shell import patience
-from stqsh.shell.patience import Patience
-from stqsh.shell.screen import Screen
+from stqsh.shell.repl import waiting as patience
+from stqsh.shell.repl.waiting import Patience
+from stqsh.shell.terminal.screen import Screen
 
 
 @pytest.fixture

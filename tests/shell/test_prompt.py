@@ -7,10 +7,10 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 
 from stqsh.settings import KEYS, SCHEMES, Key
-from stqsh.shell.backstage import Glance
-from stqsh.shell.prompt import toolbar
-from stqsh.shell.scheme import STYLES, scheme_name
-from stqsh.shell.suggest import StatementSuggest
+from stqsh.shell.repl.history_suggest import StatementSuggest
+from stqsh.shell.repl.prompt import toolbar
+from stqsh.shell.repl.session_thread import Glance
+from stqsh.shell.terminal.colours import STYLES, scheme_name
 
 
 @pytest.mark.parametrize(

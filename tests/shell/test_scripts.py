@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stqsh.errors import StqshError
-from stqsh.shell.guard import CommandLineError
-from stqsh.shell.scripts import Block, Call, ends_vertical, is_command, read_scripts
-from stqsh.shell.variables import given_variables, replaced
+from stqsh.shell.exit_codes import CommandLineError
+from stqsh.shell.scripting.scripts import Block, Call, ends_vertical, is_command, read_scripts
+from stqsh.shell.scripting.variables import given_variables, replaced
 
 
 def read(text: str, file: str | None = "a.stq", **variables: str) -> list[Block | Call]:

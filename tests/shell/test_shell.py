@@ -14,19 +14,19 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from stqsh.client.results import Message, Rows, Script, Waiting
 from stqsh.errors import HomeError, StqshError
-from stqsh.lang.ast import Statement
+from stqsh.lang.ast.statements import Statement
 from stqsh.profile import load_profile
-from stqsh.session.control import ControlDb
-from stqsh.session.home import SessionHome
-from stqsh.session.records import Progress
-from stqsh.session.results import Message, Rows, Script, Waiting
-from stqsh.shell.app import Shell
-from stqsh.shell.backstage import Glance
-from stqsh.shell.commands import COMMANDS
-from stqsh.shell.completion import StqlCompleter
-from stqsh.shell.lexer import StqlLexer
-from stqsh.shell.prompt import Terminal, may_run, toolbar_text
+from stqsh.shell.repl.app import Shell
+from stqsh.shell.repl.completion.completer import StqlCompleter
+from stqsh.shell.repl.highlighter import StqlLexer
+from stqsh.shell.repl.prompt import Terminal, may_run, toolbar_text
+from stqsh.shell.repl.session_thread import Glance
+from stqsh.shell.scripting.backslash_commands import COMMANDS
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.rows import Progress
 
 
 class Session:
@@ -155,7 +155,7 @@ def test_a_session_that_does_not_open_ends_the_shell_with_the_reason(typed: Any)
 def test_while_a_stream_is_waited_for_the_session_shows_that_it_lives(
     typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stqsh.shell.showing.draws", lambda stream: True)
+    monkeypatch.setattr("stqsh.shell.renderer.draws", lambda stream: True)
     told: list[Progress] = []
 
     def wait(tell: Callable[[Progress], None]) -> None:

@@ -24,7 +24,7 @@ HEAVY = (
 
 LOADED = """
 import sys
-from stqsh.shell.app import Shell
+from stqsh.shell.repl.app import Shell
 shell = Shell("default", lambda: None)
 shell._front.prompt()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
@@ -42,7 +42,7 @@ def test_nothing_heavy_is_loaded_before_the_prompt(tmp_path: Path) -> None:
     assert not set(HEAVY) & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["stqsh.cli", "stqsh.shell.commandline"])
+@pytest.mark.parametrize("module", ["stqsh.cli", "stqsh.cli.commands"])
 def test_nothing_heavy_is_loaded_by_the_command_line(module: str) -> None:
     text = f"import sys, {module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

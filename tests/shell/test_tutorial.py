@@ -11,8 +11,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from stqsh.lang.parse import parse
-from stqsh.shell.lessons import LESSONS
+from stqsh.cli.lessons import LESSONS
+from stqsh.lang.syntax.parse import parse
 
 STQSH = (sys.executable, "-m", "stqsh")
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ AT_A_TERMINAL = """
 import sys
 from pathlib import Path
 from support.local import local_session
-from stqsh.shell.tutorial import Tutorial, sample_folder
+from stqsh.cli.tutorial import Tutorial, sample_folder
 with local_session(Path(sys.argv[1])) as session:
     Tutorial(session, str(sample_folder() / "tutorial.stq"), asks=sys.stdin.isatty()).run()
 """

@@ -18,10 +18,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from stqsh.session.control import ControlDb
-from stqsh.session.delivery import read_progress
-from stqsh.session.home import SessionHome
-from stqsh.session.process import is_alive, read_engine
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
 from tests.shell.terminal import STQSH, Terminal
 
 RATE = 10_000

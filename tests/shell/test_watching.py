@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.session.records import Progress
-from stqsh.session.results import SnapshotMark
-from stqsh.session.watching import Standing
-from stqsh.shell import feed as feeding
-from stqsh.shell.feed import Feed
-from stqsh.shell.fullscreen import cut, joined
-from stqsh.shell.matching import Wanted, wanted
-from stqsh.shell.screen import fitted
-from stqsh.shell.scrollback import Kept
+from stqsh.client.read.watch import Standing
+from stqsh.client.results import SnapshotMark
+from stqsh.shell.live import prefetch as feeding
+from stqsh.shell.live.prefetch import Feed
+from stqsh.shell.live.scrollback import Kept
+from stqsh.shell.live.update_filter import Wanted, wanted
+from stqsh.shell.terminal.fullscreen import cut, joined
+from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line, sparkline, steps_line
-from stqsh.shell.watch.board import Board, left_text, shared
+from stqsh.shell.watch.dashboard import Board, left_text, shared
+from stqsh.storage.rows import Progress
 from tests.shell.samples import START_US, query, updates
 
 Q1, Q2 = query(7, "near"), query(8, "far")
@@ -152,7 +152,7 @@ def test_a_window_on_what_is_kept_is_a_slice_of_it(
 
 
 def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stqsh.shell.scrollback.KEPT", 10)
+    monkeypatch.setattr("stqsh.shell.live.scrollback.KEPT", 10)
     kept = Kept()
     for step in range(100):
         kept.add(updates([Q1], [enters(step, "a"), enters(step, "b"), enters(step, "c")]))
@@ -210,7 +210,9 @@ def test_panels_share_the_height_by_what_they_need(needs: list[int], height: int
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A dashboard of two queries, a clock that the test sets, and what there is to be seen."""
-    monkeypatch.setattr("stqsh.shell.watch.board.alive_text", lambda home, progress: f"step {progress.step}")
+    monkeypatch.setattr(
+        "stqsh.shell.watch.dashboard.alive_text", lambda home, progress: f"step {progress.step}"
+    )
     now, there = [0.0], [None]
     made = Board(SimpleNamespace(name="mine"), lambda: there[0], lambda: now[0])  # type: ignore[arg-type]
     return SimpleNamespace(view=made, now=now, there=there)

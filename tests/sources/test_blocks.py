@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.streams import COLUMNS, stream
 
-from stqsh.sources import lines
-from stqsh.sources.files import find_files, read_group
-from stqsh.sources.layout import Layout
-from stqsh.sources.lines import PLAIN, Quoting, count_lines, find_rows, line_ends
+from stqsh.sources.formats import row_blocks
+from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.row_blocks import PLAIN, Quoting, count_lines, find_rows, line_ends
+from stqsh.sources.source_files import find_files, read_group
 
 QUOTED = Quoting(ord(","), ord('"'))
 TEXTS = st.text(alphabet='a," \n\r', max_size=40).map(str.encode)
@@ -54,7 +54,7 @@ ROWS = st.lists(ROW, max_size=30).flatmap(
 
 def records(path: Path, block_bytes: int) -> tuple[list, list]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "BLOCK_BYTES", block_bytes)
+        patch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
         spec = stream(path)
         layout = Layout.of(spec)
         parts = list(read_group(find_files(spec["source"]), spec["source"], layout))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.sources.casting import cast_column
+from stqsh.sources.formats.casting import cast_column
 
 KINDS = ["STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP"]
 NUMBERS = st.one_of(st.integers(-(2**64), 2**64).map(str), st.floats(width=32).map(repr), st.just("1e400"))

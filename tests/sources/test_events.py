@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.streams import prepared, stream
 
 from stqsh.errors import SourceError
-from stqsh.sources import ordering
-from stqsh.sources.extent import SAMPLE, bounds_of
-from stqsh.sources.keys import KnownKeys
-from stqsh.sources.manifest import read_manifest
-from stqsh.sources.prepare import prepare
+from stqsh.sources.replay_store import replay_order
+from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+from stqsh.sources.replay_store.manifest import read_manifest
+from stqsh.sources.replay_store.preparation import prepare
+from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 
 SECOND = 1_000_000
 HEAD = "oid,lon,lat,ts,n\n"
@@ -76,7 +76,7 @@ def test_a_record_whose_key_is_still_kept_is_left_out_and_counted(
         rows = by_arrival(files)
     changes = EVENT | {"keep_us": keep_us, "order": "arrival" if arrival else "time"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordering, "SEGMENT_ROWS", segment_rows)
+        patch.setattr(replay_order, "SEGMENT_ROWS", segment_rows)
         result = prepared(stream(root / "in/*.csv", **changes), root / "store")
     expected = first_ones(rows, keep_us)
     assert result.column("n") == expected

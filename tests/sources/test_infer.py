@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stqsh.errors import SourceError
-from stqsh.sources.infer import infer
+from stqsh.sources.inference import infer
 
 
 def inferred(path, **source) -> dict[str, str]:

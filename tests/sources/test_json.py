@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.streams import stream
 
 from stqsh.errors import SourceError
-from stqsh.sources import jsonfile
-from stqsh.sources.files import find_files, read_group
-from stqsh.sources.layout import Layout
+from stqsh.sources.formats import json_file
+from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.source_files import find_files, read_group
 
 GOOD = {"oid": "a", "lon": 1.5, "lat": 2.5, "ts": "2020-01-01T00:00:00Z", "n": 7}
 
@@ -102,7 +102,7 @@ def test_arrow_and_line_by_line_give_the_same(tmp_path_factory, rows, ascii_only
 
     fast = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonfile, "_read_whole", lambda *_: None)
+        patch.setattr(json_file, "_read_whole", lambda *_: None)
         assert read() == fast
 
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from stqsh.errors import SourceError
-from stqsh.sources.network import COLUMNS, Generator
-from stqsh.sources.prepare import extend, prepare
-from stqsh.sources.road import CLASS_SPEEDS, Town, build_road
-from stqsh.sources.store import open_store
-from stqsh.sources.traffic import KINDS
+from stqsh.sources.generator.network import COLUMNS, Generator
+from stqsh.sources.generator.roads import CLASS_SPEEDS, Town, build_road
+from stqsh.sources.generator.vehicles import KINDS
+from stqsh.sources.replay_store.preparation import extend, prepare
+from stqsh.sources.replay_store.store import open_store
 
 SECOND = 1_000_000
 TOWN = Town((10.0, 50.0, 10.1, 50.1), 200, 1, True)
@@ -179,7 +179,7 @@ def test_an_extension_that_was_cut_off_is_made_good(tmp_path, monkeypatch) -> No
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("stqsh.sources.generated.write_manifest", die)
+        patch.setattr("stqsh.sources.generator.replay.write_manifest", die)
         extend(spec(), tmp_path / "cut", wanted)
     for name in ("cut", "whole"):
         extend(spec(), tmp_path / name, wanted)
@@ -188,7 +188,7 @@ def test_an_extension_that_was_cut_off_is_made_good(tmp_path, monkeypatch) -> No
 
 
 def test_what_is_needed_no_more_is_deleted_and_the_rest_is_as_it_would_be(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("stqsh.sources.generated._SEGMENT_ROWS", 1000)
+    monkeypatch.setattr("stqsh.sources.generator.replay._SEGMENT_ROWS", 1000)
     for name in ("whole", "part"):
         prepare(spec(), tmp_path / name, report=silent)
     tick, row = open_store(tmp_path / "whole").last_tick, 0

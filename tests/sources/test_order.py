@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.streams import prepared, stream
 
-from stqsh.sources import files as module
-from stqsh.sources import prepare as preparing
-from stqsh.sources.manifest import read_manifest
+from stqsh.sources import source_files as module
+from stqsh.sources.replay_store import preparation as preparing
+from stqsh.sources.replay_store.manifest import read_manifest
 
 HEAD = "oid,lon,lat,ts,n\n"
 #: Per file the times of its rows, in tenths of a second; negative ones too.

@@ -8,7 +8,7 @@ import pytest
 from support.streams import prepared, stream
 
 from stqsh.errors import SourceError
-from stqsh.sources import parquetfile
+from stqsh.sources.formats import parquet_file
 
 TABLE = pa.table(
     {
@@ -24,7 +24,7 @@ TABLE = pa.table(
 
 @pytest.mark.parametrize("block_rows", [1, 3, 1000])
 def test_rows_and_dead_letters(tmp_path, monkeypatch, block_rows) -> None:
-    monkeypatch.setattr(parquetfile, "BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(parquet_file, "BLOCK_ROWS", block_rows)
     pq.write_table(TABLE, tmp_path / "a.parquet", row_group_size=2)
     result = prepared(stream(tmp_path / "*.parquet"), tmp_path / "store")
     assert result.column("oid") == ["10", "40"]

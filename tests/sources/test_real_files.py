@@ -13,8 +13,8 @@ import pytest
 import shapely
 from support.streams import prepared, stream
 
-from stqsh.sources.infer import infer
-from stqsh.sources.regions import read_regions
+from stqsh.sources.inference import infer
+from stqsh.sources.region_files import read_regions
 
 DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 pytestmark = [

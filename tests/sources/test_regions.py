@@ -10,7 +10,7 @@ import pytest
 import shapely
 
 from stqsh.errors import SourceError
-from stqsh.sources.regions import (
+from stqsh.sources.region_files import (
     Regions,
     read_regions,
     region_of_member,

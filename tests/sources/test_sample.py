@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.streams import prepared, stream
 
-from stqsh.sources.sample import write_sample
+from stqsh.sources.generator.sample_taxis import write_sample
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]

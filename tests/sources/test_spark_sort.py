@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from support.streams import COLUMNS, prepared, stream
 
-from stqsh.engine.settings import EngineSettings
-from stqsh.engine.spark import remove_scratch, start_spark
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.errors import SourceError
-from stqsh.sources import prepare as preparing
+from stqsh.sources.replay_store import preparation as preparing
 
 pytestmark = pytest.mark.spark
 

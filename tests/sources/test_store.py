@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stqsh.errors import SourceError
-from stqsh.sources import store as module
-from stqsh.sources.manifest import read_manifest, write_manifest
-from stqsh.sources.store import StoreWriter, open_store, write_segment
+from stqsh.sources.replay_store import store as module
+from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
+from stqsh.sources.replay_store.store import StoreWriter, open_store, write_segment
 
 COLUMNS = [("oid", "STRING"), ("x", "DOUBLE")]
 SCHEMA = pa.schema([("oid", pa.string()), ("x", pa.float64()), ("_tick", pa.int64())])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.streams import dead_letters
 
 from stqsh.errors import SourceError
-from stqsh.sources import files as reading
-from stqsh.sources.tables import BATCH_ROWS, prepare_table, read_table
+from stqsh.sources import source_files as reading
+from stqsh.sources.table_files import BATCH_ROWS, prepare_table, read_table
 
 COLUMNS = [["id", "BIGINT"], ["name", "STRING"], ["since", "TIMESTAMP"]]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stqsh.errors import SourceError
-from stqsh.sources.infer import infer
+from stqsh.sources.inference import infer
 
 HEAD = "oid,lon,lat,ts,n\n"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from stqsh.session.client import Session
-from stqsh.session.running import Running
+from stqsh.client.api import Session
+from stqsh.client.run import Running
 
 
 def told(session: Session, script: str) -> pd.DataFrame:

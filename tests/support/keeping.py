@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stqsh.core.kernels.hashing import hash_keys
-from stqsh.core.objects.table import ObjectTable
-from stqsh.core.significance.shadow import ShadowTable, shadow_size
-from stqsh.core.significance.tally import figures, tallies
-from stqsh.core.slot.state import SlotState, restore, snapshot
-from stqsh.engine.folds import EVALUATE
-from stqsh.routing.object import slots_of
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.retention.dropped_objects import ShadowTable, shadow_size
+from stqsh.core.retention.stream_stats import figures, tallies
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.engine.operators.folds import EVALUATE
+from stqsh.routing.object_routing import slots_of
 from support.cases import Case, Spec
 from support.memory import Slots
 from support.oracle import significant

@@ -15,20 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.chunks import to_table
-from stqsh.engine.arena import Arena
-from stqsh.engine.deliver import Deliver
-from stqsh.engine.plan import Planner
-from stqsh.engine.prepare import Preparer
-from stqsh.engine.tasks import chunks
+from stqsh.client.api import Session
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import EngineInfo
+from stqsh.engine.delivery.deliver import Deliver
+from stqsh.engine.ingest.stream_preparer import Preparer
+from stqsh.engine.planning.planner import Planner
+from stqsh.engine.planning.tasks import chunks
+from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
-from stqsh.session.client import Session
-from stqsh.session.control import ControlDb, set_meta, wall_clock_us
-from stqsh.session.home import SessionHome, open_home
-from stqsh.session.link import Link
-from stqsh.session.process import EngineInfo
-from stqsh.session.published import slot_name
-from stqsh.session.records import Progress
+from stqsh.spec.chunk import to_table
+from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
+from stqsh.storage.home import SessionHome, open_home
+from stqsh.storage.rows import Progress
+from stqsh.storage.slot_files import slot_name
 from support.memory import Slots
 
 

@@ -12,15 +12,15 @@ import orjson
 import pyarrow as pa
 import shapely
 
-from stqsh.core.chunks import WHY, Chunk, columns_schema, in_order, pack, pack_json, unpack, unpack_json
-from stqsh.core.kernels.distance import circle_box
-from stqsh.core.kernels.hashing import hash_keys
-from stqsh.core.slot.state import SlotState, restore, snapshot
-from stqsh.engine.folds import AGGREGATE, EVALUATE
-from stqsh.engine.slotstate import Fold
-from stqsh.engine.slotwork import addressed
-from stqsh.routing.grid import CellRouting
-from stqsh.routing.object import slots_of
+from stqsh.core.kernels.geometry.distance import circle_box
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.engine.operators.folds import AGGREGATE, EVALUATE
+from stqsh.engine.operators.slot_task import addressed
+from stqsh.engine.state.slot_runner import Fold
+from stqsh.routing.grid_routing import CellRouting
+from stqsh.routing.object_routing import slots_of
+from stqsh.spec.chunk import WHY, Chunk, columns_schema, in_order, pack, pack_json, unpack, unpack_json
 from support.cases import Area, Case, Command, Row, Spec, by_step
 from support.oracle import Update, in_log_order, parts_of
 

@@ -22,11 +22,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from stqsh.core.chunks import Chunk, pack, pack_json
 from stqsh.core.evaluate import evaluate
-from stqsh.core.kernels.hashing import hash_keys
-from stqsh.core.slot.state import SlotState
-from stqsh.engine.arena import Arena
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.state.arena import Arena
+from stqsh.spec.chunk import Chunk, pack, pack_json
 
 SECOND = 1_000_000
 A_BATCH = 20_000

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stqsh.session.client import Session
-from stqsh.session.results import Answer
-from stqsh.session.running import Running
-from stqsh.shell.output import Target, open_writer
+from stqsh.client.api import Session
+from stqsh.client.results import Answer
+from stqsh.client.run import Running
+from stqsh.shell.writers.writer import Target, open_writer
 from support.cases import Area, Case, Clock, Table
 from support.scripts import Line, ScriptCase, printed, write_script
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from stqsh.engine.java import find_java
+from stqsh.engine.spark.java import find_java
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stqsh.sources.prepare import prepare
-from stqsh.sources.store import DEAD_LETTERS, ReplayStore, open_store
+from stqsh.sources.replay_store.preparation import prepare
+from stqsh.sources.replay_store.store import DEAD_LETTERS, ReplayStore, open_store
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["n", "BIGINT"]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stqsh.bench.drive import Say
 from stqsh.bench.figures import LESS, MORE, Better
+from stqsh.bench.harness.drive import Say
 
 COLUMNS = {"queries": "queries", "rate": "rate", "ms": "ms", "note": "note"}
 KEY = ("queries",)

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from stqsh.core.chunks import COUNTS, Chunk, pack, pack_json, unpack
-from stqsh.core.slot.state import SlotState
-from stqsh.engine.rows import to_batch
-from stqsh.engine.schema import SPARK_SCHEMA
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.spark.chunk_codec import to_batch
+from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.spec.chunk import COUNTS, Chunk, pack, pack_json, unpack
 
 STREAM = 5
 #: Chunks of a kind that goes to the slots of Aggregate.

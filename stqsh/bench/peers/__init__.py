@@ -16,12 +16,12 @@ from typing import Any
 
 import platformdirs
 
-from stqsh.bench.drive import Say
 from stqsh.bench.figures import LESS, MORE, Better
+from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import difference, normal
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
+from stqsh.bench.peers.peer_case import Case
 
 _GET = Path(__file__).with_name("get.sh")
 

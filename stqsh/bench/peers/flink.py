@@ -13,11 +13,11 @@ from pathlib import Path
 
 import platformdirs
 
-from stqsh.bench.drive import Say
+from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words, write_csv
-from stqsh.engine.java import find_java
+from stqsh.bench.peers.peer_case import Case
+from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
 
 VARIABLE = "STQSH_BENCH_FLINK"

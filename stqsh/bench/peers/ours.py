@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 import stqsh
-from stqsh.bench import bulk
-from stqsh.bench.cpu import Meter
-from stqsh.bench.drive import Say, execute, paced, run
+from stqsh.bench.harness import bulk
+from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.drive import Say, execute, paced, run
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Outcome
-from stqsh.session.client import Session
-from stqsh.session.following import UpdateReader
+from stqsh.bench.peers.peer_case import Case
+from stqsh.client.api import Session
+from stqsh.client.read.subscription import UpdateReader
 
 _CREATE = (
     "CREATE MOVING STREAM m (oid BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from stqsh.bench.cpu import spent
-from stqsh.bench.drive import Say
+from stqsh.bench.harness.cpu import spent
+from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import Updates
-from stqsh.bench.peers.case import Case
+from stqsh.bench.peers.peer_case import Case
 
 
 @dataclass(frozen=True)

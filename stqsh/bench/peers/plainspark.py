@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from stqsh.bench.drive import Say, portions
+from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import Updates, updates
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
-from stqsh.engine.java import find_java
+from stqsh.bench.peers.peer_case import Case
+from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
 
 _JOB = Path(__file__).with_name("plainspark_job.py")

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv as pa_csv
 
-from stqsh.bench.drive import Say, portions
+from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.case import Case
 from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, write_csv
+from stqsh.bench.peers.peer_case import Case
 
 CONNECTIONS = 2
 _SETTINGS = {

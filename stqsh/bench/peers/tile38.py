@@ -24,10 +24,10 @@ import numpy as np
 import orjson
 import platformdirs
 
-from stqsh.bench.drive import Say, portions
+from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.case import Case, Reports
 from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
+from stqsh.bench.peers.peer_case import Case, Reports
 
 VARIABLE = "STQSH_BENCH_TILE38"
 _KEY, _END = "objects", "end"

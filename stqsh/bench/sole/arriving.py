@@ -1,20 +1,20 @@
 """Figure 25b: the mean accuracy while queries keep arriving and the memory is full.
 
-The engine's own rule decides, step by step, what is shed: see `stqsh.engine.shedding`.
+The engine's own rule decides, step by step, what is shed: see `stqsh.engine.delivery.shedding_policy`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from stqsh.bench.sole.catalogue import Bench
 from stqsh.bench.sole.curves import accuracy, kept
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Chart, Line, Result
 from stqsh.bench.sole.sharing import FACTOR
-from stqsh.bench.sole.slot import STREAM, Slot, memory, registered
-from stqsh.bench.sole.world import Queries, Spec
-from stqsh.engine.shedding import decide, load_of
-from stqsh.session.memory import MemorySettings, Order
+from stqsh.bench.sole.slot_driver import STREAM, Slot, memory, registered
+from stqsh.bench.sole.town import Queries, Spec
+from stqsh.engine.delivery.shedding_policy import decide, load_of
+from stqsh.storage.shedding_orders import MemorySettings, Order
 
 _FULL = 1_200
 """So many queries fill the memory in the paper."""

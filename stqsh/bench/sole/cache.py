@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from stqsh.bench.sole import formula
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot import Slot, memory, registered
-from stqsh.bench.sole.world import MILE, SIDE, Array, Spec, World
-from stqsh.core.significance.tally import tallies
+from stqsh.bench.sole.slot_driver import Slot, memory, registered
+from stqsh.bench.sole.town import MILE, SIDE, Array, Spec, World
+from stqsh.core.retention.stream_stats import tallies
 
 FACTORS = (0.0, 0.25, 0.5, 1.0)
 _SIDE = 2 * MILE

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
 from stqsh.bench.sole.sharing import FACTOR, shared_slot
-from stqsh.bench.sole.slot import STREAM, Slot, memory
-from stqsh.bench.sole.world import Queries
-from stqsh.core.significance.table import InterestTable
-from stqsh.core.significance.tally import accuracies
+from stqsh.bench.sole.slot_driver import STREAM, Slot, memory
+from stqsh.bench.sole.town import Queries
+from stqsh.core.retention.interest_table import InterestTable
+from stqsh.core.retention.stream_stats import accuracies
 
 _FEW, _MANY = 1_000, 25_000
 _COUNTS = (1_000, 2_000, 8_000, 32_000)

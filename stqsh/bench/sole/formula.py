@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stqsh.bench.sole.world import Drive
+from stqsh.bench.sole.town import Drive
 
 
 def growth(drive: Drive, factor: float) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot import Slot, registered
-from stqsh.bench.sole.world import SIDE, Spec, World
+from stqsh.bench.sole.slot_driver import Slot, registered
+from stqsh.bench.sole.town import SIDE, Spec, World
 
 _SHARES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 _TRUCK = "bus"

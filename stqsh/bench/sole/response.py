@@ -9,10 +9,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot import Slot, registered
-from stqsh.bench.sole.world import Queries
+from stqsh.bench.sole.slot_driver import Slot, registered
+from stqsh.bench.sole.town import Queries
 
 _COUNTS = (5_000, 10_000, 20_000, 35_000, 50_000)
 _SIZES = (0.0001, 0.001, 0.01)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from stqsh.bench.report import cell, console, save, show
-from stqsh.bench.sole.catalogue import FIGURES, Bench, measure
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
+from stqsh.bench.sole.figures import FIGURES, Bench, measure
 from stqsh.bench.sole.result import Bar, Result
-from stqsh.bench.sole.world import QUICK, Array, Say, Scale, population
+from stqsh.bench.sole.town import QUICK, Array, Say, Scale, population
 
 _POPULATION = "town.npz"
 """Where a folder keeps the objects of the town, which take a minute or two to make."""

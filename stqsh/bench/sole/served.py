@@ -18,13 +18,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import stqsh
-from stqsh.bench import bulk
-from stqsh.bench.drive import execute, run
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.harness import bulk
+from stqsh.bench.harness.drive import execute, run
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.world import SIDE, Queries, Spec, World
-from stqsh.session.client import Session
-from stqsh.session.records import Progress
+from stqsh.bench.sole.town import SIDE, Queries, Spec, World
+from stqsh.client.api import Session
+from stqsh.storage.rows import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
 _BATCHES = 40

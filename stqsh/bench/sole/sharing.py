@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.bench.sole.catalogue import Bench
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot import STREAM, Slot, memory, registered
-from stqsh.bench.sole.world import Queries, Spec
-from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.joining import join
-from stqsh.core.objects.table import ObjectTable
-from stqsh.core.regions.grid import rect_lists
-from stqsh.core.significance.tally import tallies
+from stqsh.bench.sole.slot_driver import STREAM, Slot, memory, registered
+from stqsh.bench.sole.town import Queries, Spec
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.join.static_join import join
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.regions.grid_layout import rect_lists
+from stqsh.core.retention.stream_stats import tallies
 
 _SIZES = (0.0001, 0.0005, 0.001, 0.005, 0.01)
 _CALIBRATED = 60_000

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from stqsh.bench.sole.arriving import fills_up
-from stqsh.bench.sole.catalogue import Bench
 from stqsh.bench.sole.curves import kept
+from stqsh.bench.sole.figures import Bench
 from stqsh.bench.sole.result import Bar, Chart, Line, Result
 from stqsh.bench.sole.sharing import FACTOR, parted, shadow_bytes, shared_slot
-from stqsh.bench.sole.slot import Slot, memory
-from stqsh.bench.sole.world import Queries
+from stqsh.bench.sole.slot_driver import Slot, memory
+from stqsh.bench.sole.town import Queries
 
 _SIZES = (0.001, 0.005, 0.01)
 _BUDGETS = (0.8, 0.85, 0.9, 0.95)

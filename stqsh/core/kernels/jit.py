@@ -27,7 +27,8 @@ def _cache_folder() -> str:
     Numba by itself compiles a kernel anew when its own file changes, but not when that of a kernel it calls
     does.
     """
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parent.parent / "clock.py"]
+    folder = Path(__file__).parent
+    files = [*sorted(folder.rglob("*.py")), folder.parent / "base" / "clock.py"]
     digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     return str(user_cache_path("stqsh") / "kernels" / digest)
 

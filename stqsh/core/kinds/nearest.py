@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.conditions.conditions import Conditions
-from stqsh.core.kernels.telling import DROPPED, ENDED
-from stqsh.core.kinds.protocol import StreamBatch
-from stqsh.core.matching.answers import RegionContext, context_of
-from stqsh.core.matching.movers import CellStore
-from stqsh.core.matching.queries import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
-from stqsh.core.matching.sent import SentTable
-from stqsh.core.nearest.following import Follower
-from stqsh.core.nearest.offers import Offered, fallen, farewell, together
-from stqsh.core.nearest.roster import RosterTable
-from stqsh.core.slot.state import SlotState
-from stqsh.core.telling.merging import MergeBatch, Merged, first_k
-from stqsh.core.telling.partials import DROP, END, PAUSE, REGISTER, Offers, Partials
-from stqsh.core.telling.report import Report
-from stqsh.core.texts.keyworded import forget_keywords, keywords_of, note_texts, take_keywords
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.matching.keyword_queries import forget_keywords, keywords_of, note_texts, take_keywords
+from stqsh.core.matching.moving_index import CellStore
+from stqsh.core.matching.paused_answers import SentTable
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.query_context import RegionContext, context_of
+from stqsh.core.nearest.candidate_changes import Offered, fallen, farewell, together
+from stqsh.core.nearest.circle_tracking import Follower
+from stqsh.core.nearest.members import RosterTable
+from stqsh.core.output.batch_output import Report
+from stqsh.core.output.merge import MergeBatch, Merged, first_k
+from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Offers, Partials
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
+from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ class NearestKind:
     """
 
     def step(self, batch: StreamBatch, report: Report) -> None:
-        """See `stqsh.core.kinds.protocol.Kind`."""
+        """See `stqsh.core.contract.query_kind.Kind`."""
         if batch.timing.last >= batch.timing.first:
             NearestStep(batch, report).run()
 
@@ -42,7 +42,7 @@ class NearestKind:
         return len(QueryTable(state, f"s{stream}/nearest"))
 
     def merge(self, batch: MergeBatch) -> Merged:
-        """See `stqsh.core.kinds.protocol.Merging`."""
+        """See `stqsh.core.contract.query_kind.Merging`."""
         return first_k(batch)
 
 

@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.conditions.conditions import Conditions
-from stqsh.core.kernels.stationary import Lives
-from stqsh.core.kernels.telling import DROPPED, ENDED
-from stqsh.core.kinds.protocol import StreamBatch
-from stqsh.core.matching.answers import Members, RegionContext, context_of
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.kernels.index.static_rects import Lives
 from stqsh.core.matching.dwell import DwellTable
-from stqsh.core.matching.following import follow
-from stqsh.core.matching.movers import CellStore
-from stqsh.core.matching.queries import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
-from stqsh.core.matching.scaling import scale, will_scale
-from stqsh.core.matching.sent import SentTable
-from stqsh.core.matching.still import StillRegions
-from stqsh.core.regions.districts import leave_areas, place_in_areas
-from stqsh.core.significance.settings import memory_of
-from stqsh.core.slot.state import SlotState
-from stqsh.core.telling.report import Report, Told, arrivals
-from stqsh.core.telling.teller import Teller
+from stqsh.core.matching.event_matching import follow
+from stqsh.core.matching.moving_index import CellStore
+from stqsh.core.matching.paused_answers import SentTable
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.query_context import Members, RegionContext, context_of
+from stqsh.core.matching.region_scaling import scale, will_scale
+from stqsh.core.matching.static_index import StillRegions
+from stqsh.core.matching.update_emitter import Teller
+from stqsh.core.output.batch_output import Report, Told, arrivals
+from stqsh.core.queries.query_polygons import leave_areas, place_in_areas
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
+from stqsh.core.state.retention_mode import memory_of
+from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
 Had = tuple[Array, Array]
@@ -34,7 +34,7 @@ class RangeKind:
     """The kind "range": an answer is the present objects inside a rectangle that satisfy a condition."""
 
     def step(self, batch: StreamBatch, report: Report) -> None:
-        """See `stqsh.core.kinds.protocol.Kind`."""
+        """See `stqsh.core.contract.query_kind.Kind`."""
         if batch.timing.last >= batch.timing.first:
             RangeStep(batch, report).run()
 

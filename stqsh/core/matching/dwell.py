@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.dwell import Toggles, ripen
-from stqsh.core.matching.answers import Members, RegionContext
-from stqsh.core.objects.events import holds_objects
-from stqsh.core.slot.state import SlotState
-from stqsh.core.telling.report import Told
+from stqsh.core.kernels.events.dwell_changes import Toggles, ripen
+from stqsh.core.matching.query_context import Members, RegionContext
+from stqsh.core.objects.event_objects import holds_objects
+from stqsh.core.output.batch_output import Told
+from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
 

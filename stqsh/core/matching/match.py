@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events import Events
-from stqsh.core.kernels.stationary import Lives, Pairs, living
-from stqsh.core.matching.answers import RegionContext
-from stqsh.core.matching.movers import moving_pairs
-from stqsh.core.objects.movement import joined
-from stqsh.core.objects.touches import with_touches
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.static_rects import Lives, Pairs, living
+from stqsh.core.matching.moving_index import moving_pairs
+from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.time_events import with_touches
+from stqsh.core.objects.batch_objects import joined
 
 Array = npt.NDArray[Any]
 

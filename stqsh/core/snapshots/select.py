@@ -5,7 +5,7 @@ client reads the published arrays or the slots answer in a batch (architecture.m
 takes a slot's tables is evaluated in `part`: the select list and ORDER BY are columns of what it gives.
 
 CheetahGIS section VI-A (object, range count and kNN queries: hash look-up, cells, local k merged) and SSTD
-section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.scan`.
+section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.index.scan`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.chunks import pack_json
-from stqsh.core.conditions.expressions import parts
-from stqsh.core.kernels.distance import distances
-from stqsh.core.kernels.scan import count_in_box, in_box, nearest
-from stqsh.core.regions.reach import Place, Reach, reach_of
-from stqsh.core.slot.state import SlotState
-from stqsh.core.snapshots.measure import measure
-from stqsh.core.snapshots.rows import Present, StoredRows
+from stqsh.core.conditions.evaluation import parts
+from stqsh.core.conditions.region_test import Place, Reach, reach_of
+from stqsh.core.kernels.geometry.distance import distances
+from stqsh.core.kernels.index.scan import count_in_box, in_box, nearest
+from stqsh.core.snapshots.query_cost import measure
+from stqsh.core.snapshots.snapshot_rows import Present, StoredRows
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import pack_json
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -65,7 +65,7 @@ def answer(state: SlotState, ask: Spec) -> pa.RecordBatch | None:
 
     ask: {"spec", "place"}. Without a place, a region that moves is answered with the place of its focal
     object: one row x, y where it is this slot's and present, else none. A spec with "measure" asks for what
-    `stqsh.core.snapshots.measure` says, which is given as JSON. All else is answered by `part`. None where
+    `stqsh.core.snapshots.query_cost` says, which is given as JSON. All else is answered by `part`. None where
     what the snapshot is about has been dropped meanwhile.
     """
     spec = ask["spec"]

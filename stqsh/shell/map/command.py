@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stqsh.shell.guard import CommandLineError, coloured, draws, say
+from stqsh.shell.exit_codes import CommandLineError, coloured, draws, say
 
 if TYPE_CHECKING:
-    from stqsh.session.client import Session
-    from stqsh.session.maps.feed import MapFeed
-    from stqsh.shell.screen import Screen
+    from stqsh.client.api import Session
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.shell.terminal.screen import Screen
 
 _PORTS = 65535
 
@@ -31,8 +31,8 @@ class MapOptions:
 
 def run_map(options: MapOptions) -> int:
     """Draw, write or serve a map until the user leaves it. Raises `StqshError`."""
-    from stqsh.session.client import connect
-    from stqsh.shell.sessions import session_home
+    from stqsh.cli.sessions import session_home
+    from stqsh.client.api import connect
 
     if options.serve and options.to is not None:
         raise CommandLineError("a map is served or written to a file, not both", hint="leave one of them out")
@@ -48,10 +48,10 @@ def run_map(options: MapOptions) -> int:
 
 
 def _show(feed: MapFeed, port: int | None, session: Session) -> str:
-    from stqsh.shell.map.showing import print_or_write, show
+    from stqsh.shell.map.dispatch import print_or_write, show
 
     if port is not None:
-        from stqsh.shell.map.serving import serve_map
+        from stqsh.shell.map.page.server import serve_map
 
         return serve_map(feed, port, _status_screen())
     if feed.once:
@@ -61,7 +61,7 @@ def _show(feed: MapFeed, port: int | None, session: Session) -> str:
 
 def _status_screen() -> Screen:
     """Where a status line is drawn: on standard error, which is no data."""
-    from stqsh.shell.screen import Screen
+    from stqsh.shell.terminal.screen import Screen
 
     return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=draws(sys.stderr))
 
@@ -82,9 +82,9 @@ def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
 
 def _statement(session: Session, names: Sequence[str], to: str | None) -> str:
     """The MAP that the words mean: the first is a stream where there is one of that name."""
-    from stqsh.lang.ast import Map
-    from stqsh.lang.expressions import Name
-    from stqsh.lang.printer import to_sql
+    from stqsh.lang.ast.expressions import Name
+    from stqsh.lang.ast.statements import Map
+    from stqsh.lang.printer.printer import to_sql
 
     stream = None
     if len(names) > 1 and names[0] in {one.name for one in session.streams()}:

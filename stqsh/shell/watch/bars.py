@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stqsh.shell.fullscreen import Line
 from stqsh.shell.status import grouped
+from stqsh.shell.terminal.fullscreen import Line
 
 LEVELS = "▁▂▃▄▅▆▇█"
 _BAR = 8

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stqsh.session.watching import Standing
-from stqsh.shell.columns import cells, cut_to, is_numeric, outputs, readable, selected
-from stqsh.shell.fullscreen import Line
-from stqsh.shell.matching import ALL, Wanted
+from stqsh.client.read.watch import Standing
+from stqsh.shell.live.update_filter import ALL, Wanted
 from stqsh.shell.status import grouped
+from stqsh.shell.terminal.fullscreen import Line
 from stqsh.shell.watch.bars import steps_line
+from stqsh.shell.writers.text_columns import cells, cut_to, is_numeric, outputs, readable, selected
 
 if TYPE_CHECKING:
-    from stqsh.session.results import Updates
+    from stqsh.client.results import Updates
 
 NEW_S = 3.0
 """So long a row is marked as new."""

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.session import procfs
-from stqsh.session.client import Session
-from stqsh.session.control import wall_clock_us
-from stqsh.session.maps.feed import MapFeed
-from stqsh.session.process import EngineInfo, write_engine
+from stqsh.client.api import Session
+from stqsh.client.engine_process import EngineInfo, write_engine
+from stqsh.client.map.scene import MapFeed
+from stqsh.storage import processes
+from stqsh.storage.control_log import wall_clock_us
 from tests.shell.terminal import STQSH
 from tests.support.local import local_session
 
@@ -49,7 +49,7 @@ class Town:
     def beat(self, state: str = "ready") -> None:
         """Say that the engine lives."""
         pid = os.getpid()
-        started = procfs.started_us(pid) or 0
+        started = processes.started_us(pid) or 0
         write_engine(self.session.home, EngineInfo(pid, started, wall_clock_us(), state))  # type: ignore[arg-type]
 
     def feed(self, text: str = "MAP taxis;") -> MapFeed:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.shell.map.canvas import Canvas
+from stqsh.shell.map.terminal.canvas import Canvas
 from tests.support.budget import share
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stqsh.shell.map import pace
-from stqsh.shell.map.pace import LONGEST_S, Pace
+from stqsh.shell.map import poll_rate
+from stqsh.shell.map.poll_rate import LONGEST_S, Pace
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from stqsh.shell.map.pace import LONGEST_S, Pace
 )
 def test_rest(monkeypatch: pytest.MonkeyPatch, spent: float, least: float | None, rest: float) -> None:
     now = [100.0]
-    monkeypatch.setattr(pace.time, "thread_time", lambda: now[0])
+    monkeypatch.setattr(poll_rate.time, "thread_time", lambda: now[0])
     made = Pace(0.05)
     made.begin()
     now[0] += spent

@@ -179,8 +179,8 @@ def test_dark_and_light_follow_the_browser_and_the_button(
 
 
 def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path: Path, town: Town) -> None:
-    from stqsh.shell.map.page import page
-    from stqsh.shell.map.state import States
+    from stqsh.shell.map.page.page import page
+    from stqsh.shell.map.page.page_state import States
 
     state = States(town.feed()).next()
     assert state is not None

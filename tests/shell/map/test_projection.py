@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.shell.map.projection import Projection, box_of, fitted, nice, tick_text, ticks
+from stqsh.shell.map.terminal.map_projection import Projection, box_of, fitted, nice, tick_text, ticks
 from tests.support.budget import share
 
 degrees = st.tuples(st.floats(-179, 179), st.floats(-80, 80))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.session.maps.feed import Drawn, Scene
-from stqsh.session.maps.outlines import Outline
-from stqsh.session.maps.places import Places
-from stqsh.session.records import Progress, StreamRow
-from stqsh.shell.map.page import page
-from stqsh.shell.map.state import scene_json
+from stqsh.client.map.object_places import Places
+from stqsh.client.map.region_outlines import Outline
+from stqsh.client.map.scene import Drawn, Scene
+from stqsh.shell.map.page.page import page
+from stqsh.shell.map.page.page_state import scene_json
+from stqsh.storage.rows import Progress, StreamRow
 from tests.shell.samples import query
 
 KEYS = ["</script><script>alert(1)</script>", "plain", "two"]

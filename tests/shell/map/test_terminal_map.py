@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.session.process import EngineInfo, write_engine
-from stqsh.shell.map.showing import print_or_write
-from stqsh.shell.screen import Screen
+from stqsh.client.engine_process import EngineInfo, write_engine
+from stqsh.shell.map.dispatch import print_or_write
+from stqsh.shell.terminal.screen import Screen
 from tests.shell.map.conftest import Town
 from tests.shell.terminal import STQSH, Terminal
 

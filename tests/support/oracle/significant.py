@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from stqsh.core.kernels.hashing import hash_keys
+from stqsh.core.kernels.index.hashing import hash_keys
 from support.cases import Case, Command, Row, Spec, by_step
 from support.oracle.caches import FULL, Caches, Memory, Past, least
 from support.oracle.fold import Live, Oracle, Update, in_log_order, world_of

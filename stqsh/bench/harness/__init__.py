@@ -1,0 +1,1 @@
+"""What all measurements share: workloads, sessions, processor time."""

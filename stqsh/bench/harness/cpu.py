@@ -1,0 +1,140 @@
+"""The processor time of an engine's processes, Java's and Python's: what can be compared on a busy machine.
+
+Read from /proc: utime and stime of each process of the tree, and what its children that have ended took with
+them (cutime, cstime), so that a worker that ends in between is not lost. Where there is no /proc, nothing is
+measured.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from stqsh.client.api import Session
+from stqsh.client.engine_process import read_engine
+
+CPU = {"cpu_java_s": "Java CPU s/M", "cpu_python_s": "Python CPU s/M"}
+"""Columns of processor seconds a million records."""
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Processor seconds so far of Java's processes and of all others."""
+
+    java: float
+    python: float
+
+
+class Meter:
+    """Measures the processor time that a session's engine spends from now on."""
+
+    def __init__(self, session: Session) -> None:
+        engine = read_engine(session.home)
+        self._pid = None if engine is None else engine.pid
+        self._before = self._now()
+
+    def spent(self) -> Spent | None:
+        """Processor seconds since the beginning; None: unknown."""
+        before, now = self._before, self._now()
+        return grown(before, now) if before and now else None
+
+    def per_million(self, records: int) -> dict[str, float | None]:
+        """Processor seconds since the beginning, a million records, by the keys of `CPU`; None: unknown."""
+        found = self.spent()
+        if found is None:
+            return dict.fromkeys(CPU)
+        million = max(records, 1) / 1e6
+        return {key: seconds / million for key, seconds in zip(CPU, (found.java, found.python), strict=True)}
+
+    def _now(self) -> Tree:
+        return {} if self._pid is None else tree_of(self._pid)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process: clock ticks that it has taken itself, and those of its children that have ended."""
+
+    parent: int
+    is_java: bool
+    own: int
+    of_children: int
+
+
+Tree: TypeAlias = dict[int, Process]
+
+
+def spent(root: int, proc: Path = PROC) -> Spent | None:
+    """Sum up what the process `root` and its descendants have taken; None where `proc` does not tell."""
+    tree = tree_of(root, proc)
+    return grown({}, tree) if tree else None
+
+
+def grown(before: Tree, now: Tree) -> Spent:
+    """Give what a tree of processes has taken between two looks at it.
+
+    What a process that has ended had taken is with the one that waited for it, and was counted before; with
+    none where nobody waits, or somebody outside of the tree does: then the little that it took since is lost.
+    """
+    counted = dict.fromkeys(now, 0)
+    for pid, process in before.items():
+        if pid not in now and (heir := _heir(process.parent, before, now)) is not None:
+            counted[heir] += process.own + process.of_children
+    java = python = 0
+    for pid, process in now.items():
+        was = before.get(pid, replace(process, own=0, of_children=0))
+        own = max(0, process.own - was.own)
+        java, python = (java + own, python) if process.is_java else (java, python + own)
+        python += max(0, process.of_children - was.of_children - counted[pid])
+    per_second = os.sysconf("SC_CLK_TCK")
+    return Spent(java / per_second, python / per_second)
+
+
+def _heir(pid: int, before: Tree, now: Tree) -> int | None:
+    """The nearest ancestor of a process that has ended, from its parent `pid` on, that goes on."""
+    while pid not in now:
+        if pid not in before:
+            return None
+        pid = before[pid].parent
+    return pid
+
+
+def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
+    """Give the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
+    return {pid: process.is_java for pid, process in sorted(tree_of(root, proc).items())}
+
+
+def tree_of(root: int, proc: Path = PROC) -> Tree:
+    """Give the process `root` and its descendants by pid; none where `proc` does not tell."""
+    all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
+    processes = {pid: process for pid, process in all_of_them.items() if process is not None}
+    tree = _descendants(root, processes) if root in processes else ()
+    return {pid: processes[pid] for pid in tree}
+
+
+def _descendants(root: int, processes: Tree) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    tree, ahead = set[int](), [root]
+    while ahead:
+        pid = ahead.pop()
+        tree.add(pid)
+        ahead += children.get(pid, [])
+    return tree
+
+
+def _read(folder: Path) -> Process | None:
+    """Read a process's `stat`: the name stands in brackets and may hold blanks (proc(5))."""
+    try:
+        text = (folder / "stat").read_text()
+    except OSError:
+        return None  # it has ended
+    name, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    parent = int(fields[1])
+    own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    return Process(parent, name == "java", own, of_children)

@@ -1,0 +1,164 @@
+"""How long a key takes: from stroke to echo in a terminal, with completion, at rest and under load."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import statistics
+import struct
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stqsh.bench.figures import LESS, Better
+from stqsh.bench.harness.drive import Say
+
+COLUMNS = {
+    "what": "while",
+    "keys": "keys",
+    "ms": "median ms",
+    "p99": "p99 ms",
+    "max": "max ms",
+}
+KEY = ("what",)
+FIGURES: dict[str, Better] = {"ms": LESS, "p99": LESS}
+STATEMENT = (
+    "SELECT oid, kind, speed FROM cars WHERE status = 'free' AND speed BETWEEN a AND b "
+    "INSIDE CIRCLE(x, y, r) AND kind LIKE 'taxi' ORDER BY speed DESC LIMIT n"
+)
+"""Nothing in it is a digit, as the clock below the prompt is: an echo must not be mistaken."""
+
+_SIZE = (30, 100)
+_PROMPT = b"stqsh>"
+_READY = b"engine ready"
+_QUIET_S = 0.06
+"""The terminal is silent for so long before the next key: what a menu draws is no echo."""
+_PATIENCE_S = 300.0
+_KILL_LINE, _DRAW_ALL = b"\x15", b"\x0c"
+_CARS = (
+    "CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => {objects}) TICK 1 s REPORT EVERY 30 s; "
+    "REGISTER QUERY free AS SELECT oid FROM cars WHERE status = 'free'; PLAY cars AT MAX;"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How often a statement is typed, and how many objects move while the engine is at work."""
+
+    times: int = field(default=3, metadata={"help": "How often a statement is typed."})
+    objects: int = field(default=20_000, metadata={"help": "Moving objects while the engine is at work."})
+
+
+QUICK = Options(times=1)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Type a statement so many times while the engine rests, then while it replays as fast as it can."""
+    times, objects = options.times, options.objects
+    with _shell() as terminal:
+        say("waiting for the engine")
+        terminal.wait_for_toolbar(_READY)
+        say(f"typing a statement of {len(STATEMENT)} characters {times} times")
+        rest = [ms for _ in range(times) for ms in _typed(terminal)]
+        terminal.send(_CARS.format(objects=objects).encode() + b"\r")
+        terminal.wait_for_toolbar(b"records/s")
+        say(f"the same while {objects:,} objects are replayed at the engine's full speed")
+        load = [ms for _ in range(times) for ms in _typed(terminal)]
+    return [_row("the engine rests", rest), _row("it works as hard as it can", load)]
+
+
+def _row(what: str, echoes: list[float]) -> dict[str, Any]:
+    return {
+        "what": what,
+        "keys": len(echoes),
+        "ms": echoes,
+        "p99": statistics.quantiles(echoes, n=100)[98],
+        "max": max(echoes),
+    }
+
+
+def _typed(terminal: Terminal) -> Iterator[float]:
+    """The milliseconds from each key of the statement to its echo."""
+    for character in STATEMENT.encode():
+        terminal.settle()
+        begun = time.perf_counter()
+        terminal.send(bytes([character]))
+        terminal.wait(bytes([character]).strip())  # a blank is no more than a step of the cursor
+        yield 1000 * (time.perf_counter() - begun)
+    terminal.send(_KILL_LINE)
+    terminal.settle()
+
+
+class Terminal:
+    """The master's end of a pseudo-terminal."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+
+    def send(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._master, keys)
+
+    def wait(self, text: bytes) -> None:
+        """Read until the text comes, or for none until anything does. Raises `TimeoutError`."""
+        seen, deadline = b"", time.monotonic() + _PATIENCE_S
+        while not seen or text not in seen:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the shell does not show {text.decode()!r}")
+            seen += self._read(1.0)
+
+    def wait_for_toolbar(self, text: bytes) -> None:
+        """The same for a line of which only what changes is drawn: all is drawn anew again and again."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            self.send(_DRAW_ALL)
+            time.sleep(0.5)
+            if text in self._read(0.5):
+                return
+        raise TimeoutError(f"the shell does not show {text.decode()!r}")
+
+    def settle(self) -> None:
+        """Read until nothing comes for a moment, or at the longest for half a second: a clock may tick on."""
+        deadline = time.monotonic() + 0.5
+        while self._read(_QUIET_S) and time.monotonic() < deadline:
+            pass
+
+    def _read(self, seconds: float) -> bytes:
+        ready, _, _ = select.select([self._master], [], [], seconds)
+        data = os.read(self._master, 65536) if ready else b""
+        if b"\x1b[6n" in data:
+            self.send(b"\x1b[1;1R")  # where the cursor is, as a terminal would tell
+        return data
+
+
+@contextmanager
+def _shell() -> Iterator[Terminal]:
+    """A shell in a terminal of its own, with a home of its own; its engine is stopped afterwards."""
+    from stqsh.client.engine_process import stop_engine
+    from stqsh.storage.home import open_home, remove_home
+
+    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
+        pid, master = pty.fork()
+        if pid == 0:
+            os.environ.update(STQSH_HOME=folder, TERM="xterm-256color")
+            os.execv(sys.executable, [sys.executable, "-m", "stqsh", "--no-init"])
+        fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
+        terminal = Terminal(master)
+        try:
+            terminal.wait(_PROMPT)
+            yield terminal
+        finally:
+            os.write(master, _KILL_LINE + b"\\q\r")
+            os.close(master)
+            os.waitpid(pid, 0)
+            home = open_home(root=Path(folder))
+            stop_engine(home)
+            remove_home(home)

@@ -1,0 +1,109 @@
+"""Recovery: an engine is killed, and started again; how long until it is ready, and has taken a step.
+
+One session: objects that have all reported, and range queries. The engine gets SIGKILL between two batches.
+Once its arena is left to it, as after a crash of the engine; once the arena is taken away as well, as after a
+crash of the machine, so that the slots' snapshots and logs have to be read. A slot has two states to open,
+Evaluate's and Aggregate's, and opens them in the first batch of the new engine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import stqsh
+from stqsh.bench.figures import LESS, Better
+from stqsh.bench.harness.drive import Say, execute, run
+from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.bench.suite.register import registrations
+from stqsh.client.api import Session
+from stqsh.client.engine_process import read_engine
+from stqsh.storage.processes import exists
+from stqsh.storage.rows import Progress
+
+COLUMNS = {
+    "what": "arena",
+    "objects": "objects",
+    "queries": "queries",
+    "ready_s": "until ready s",
+    "step_s": "until a step is taken s",
+    "rebuilt": "states rebuilt",
+}
+KEY = ("what", "objects", "queries")
+FIGURES: dict[str, Better] = {"ready_s": LESS, "step_s": LESS}
+
+_PER_TICK = 100_000
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What there is to recover."""
+
+    objects: int = field(default=1_000_000, metadata={"help": "Objects, all of which have reported."})
+    queries: int = field(default=100_000, metadata={"help": "Range queries."})
+
+
+QUICK = Options(200_000, 10_000)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Run the benchmark; `say` is told what goes on. A row for each of the two crashes."""
+    ticks = -(-options.objects // _PER_TICK)
+    with (
+        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
+        stqsh.connect(temporary=True, autoplay=False) as session,
+    ):
+        reports = Path(folder) / "reports.parquet"
+        Motion(options.objects, min(_PER_TICK, options.objects), ticks + 4).write(reports)
+        execute(session, CREATE.format(file=reports))
+        say(f"taking {options.objects:,} objects in, and {options.queries:,} queries")
+        run(session, ticks)
+        execute(session, "\n".join(registrations(options.queries)))
+        run(session, 1)
+        return [_crash(session, options, keep_arena=keep, say=say) for keep in (True, False)]
+
+
+def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) -> dict[str, Any]:
+    what = "left" if keep_arena else "lost"
+    say(f"killing the engine, arena {what}")
+    _kill(session)
+    if not keep_arena:
+        shutil.rmtree(session.home.arena(), ignore_errors=True)
+    before, begun = session.progress().batch, time.perf_counter()
+    session.start_engine()
+    ready_s = time.perf_counter() - begun
+    batches = [_batch_after(session, before), *run(session, 1)]
+    return {
+        "what": what,
+        "objects": options.objects,
+        "queries": options.queries,
+        "ready_s": ready_s,
+        "step_s": time.perf_counter() - begun,
+        "rebuilt": sum(int(progress.stats.get("rebuilt", 0)) for progress in batches),
+    }
+
+
+def _batch_after(session: Session, number: int) -> Progress:
+    """Wait for a batch that comes after another one; give its progress."""
+    return next(progress for progress in session.link.watch() if progress.batch > number)
+
+
+def _kill(session: Session) -> None:
+    """Kill the engine, once its last batch is committed and will not be repeated; wait until it is gone."""
+    engine = read_engine(session.home)
+    if engine is None:
+        raise RuntimeError("there is no engine to kill")
+    commit = session.home.checkpoint / "commits" / str(session.progress().batch)
+    deadline = time.monotonic() + _PATIENCE_S
+    while not commit.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(engine.pid, signal.SIGKILL)
+    while exists(engine.pid):
+        time.sleep(0.01)

@@ -1,0 +1,121 @@
+"""Snapshot SELECTs: how long an answer takes over a million objects, straight from the slots and by the log.
+
+One session at rest: every object has reported once. The time is that of `Session.execute`, from the text to
+the rows. Places and keys are drawn anew for each question, from a seed, so no text comes twice but where one
+question is repeated.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stqsh
+from stqsh.bench.figures import LESS, Better
+from stqsh.bench.harness.drive import Say, execute, run
+from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.client.api import Session
+
+COLUMNS = {
+    "what": "snapshot",
+    "way": "way",
+    "rows": "rows",
+    "ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "asked": "asked",
+}
+KEY = ("what", "way")
+FIGURES: dict[str, Better] = {"ms": LESS, "p99_ms": LESS}
+
+_SIDE = 0.1
+"""Of a square that is 1 % of the area."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: objects, questions of each kind asked directly, and by the log."""
+
+    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
+    asked: int = field(default=300, metadata={"help": "Questions of each kind, straight from the slots."})
+    by_log: int = field(default=30, metadata={"help": "Questions of each kind by way of the control log."})
+    per_tick: int = field(default=100_000, metadata={"help": "Objects that report in a tick."})
+
+
+QUICK = Options(asked=100, by_log=5)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Run the benchmark; `say` is told what goes on. One row for each kind of question and way."""
+    ticks = -(-options.objects // options.per_tick)
+    with (
+        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
+        stqsh.connect(temporary=True, autoplay=False) as session,
+    ):
+        reports = Path(folder) / "reports.parquet"
+        say(f"writing a report of each of {options.objects:,} objects")
+        Motion(options.objects, min(options.per_tick, options.objects), ticks).write(reports)
+        execute(session, CREATE.format(file=reports))
+        say("taking every object in")
+        run(session, ticks)
+        rows = []
+        for direct, asked in ((True, options.asked), (False, options.by_log)):
+            session.snapshots.direct = direct
+            for what, questions in _questions(options.objects).items():
+                say(f"{what}, {_way(direct)}")
+                rows.append({"what": what, "way": _way(direct), **_timed(session, questions, asked)})
+        return rows
+
+
+def _way(direct: bool) -> str:
+    return "direct" if direct else "by the log"
+
+
+def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int) -> dict[str, Any]:
+    """Ask so many questions one after the other; the first two warm up."""
+    times, counts, text = [], [], questions()
+    for number in range(asked + 2):
+        question = next(text)
+        begun = time.perf_counter()
+        [answer] = session.execute(question)
+        if number >= 2:
+            times.append((time.perf_counter() - begun) * 1000)
+            counts.append(answer.table.num_rows)  # type: ignore[union-attr]  # a SELECT gives an Answer
+    p99 = float(np.percentile(times, 99))
+    return {"rows": round(float(np.mean(counts))), "ms": times, "p99_ms": p99, "asked": asked}
+
+
+def _questions(objects: int) -> dict[str, Callable[[], Iterator[str]]]:
+    """Endless questions by what they are."""
+
+    def places() -> Iterator[tuple[float, float]]:
+        rng = np.random.default_rng(3)
+        while True:
+            x, y = rng.random(2).tolist()
+            yield x * (1 - _SIDE), y * (1 - _SIDE)
+
+    def square(x: float, y: float) -> str:
+        return f"({x!r}, {y!r}, {x + _SIDE!r}, {y + _SIDE!r})"
+
+    def keys() -> Iterator[str]:
+        for number in np.random.default_rng(4).integers(0, objects, 1 << 16).tolist():
+            yield f"SELECT * FROM m WHERE oid = 'o{number}';"
+
+    def one_key() -> Iterator[str]:
+        while True:
+            yield "SELECT * FROM m WHERE oid = 'o7';"
+
+    return {
+        "object by key": keys,
+        "the same object by key": one_key,
+        "range, 1 % of the area": lambda: (f"SELECT * FROM m INSIDE {square(x, y)};" for x, y in places()),
+        "range count, 1 %": lambda: (f"SELECT COUNT(*) FROM m INSIDE {square(x, y)};" for x, y in places()),
+        "kNN, k = 10": lambda: (
+            f"SELECT oid, distance FROM m NEAREST 10 TO ({x!r}, {y!r});" for x, y in places()
+        ),
+    }

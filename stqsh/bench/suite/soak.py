@@ -1,0 +1,163 @@
+"""Soak: minutes at full load, and what grows meanwhile: memory, shared memory, disk, open files.
+
+A generator without an end plays as fast as may be against range queries, and from time to time everything
+that a session holds is measured; memory is the proportional share (PSS) of the engine's processes. The first
+third is warm-up; `growth` is the mean of the last third over that of the second. All is to stay flat: the
+update log is folded beyond `updates.keep`, and the replay store lets go what nobody will read again.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import stqsh
+from stqsh.bench.figures import LESS, Better
+from stqsh.bench.harness.cpu import processes_of
+from stqsh.bench.harness.drive import Say, execute
+from stqsh.bench.harness.workload import rectangles
+from stqsh.client.api import Session
+from stqsh.client.engine_process import read_engine
+
+COLUMNS = {
+    "what": "what",
+    "early": "second third",
+    "late": "last third",
+    "most": "most",
+    "growth": "growth",
+}
+KEY = ("what",)
+FIGURES: dict[str, Better] = {"growth": LESS}
+
+CREATE = (
+    "CREATE MOVING STREAM m FROM GENERATOR 'network' (objects => {objects}, report_every => {report} s) "
+    "TICK 1 s REPORT EVERY 1 min;"
+)
+TOWN = (10.0, 50.0, 10.14, 50.09)
+"""Where the generator's objects move: x1, y1, x2, y2."""
+_MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """How long, how many objects and queries."""
+
+    minutes: float = field(default=30.0, metadata={"help": "How long."})
+    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
+    report: int = field(default=4, metadata={"help": "Seconds between two reports of an object."})
+    queries: int = field(default=10_000, metadata={"help": "Range queries."})
+    every: float = field(default=5.0, metadata={"help": "Seconds between two looks."})
+
+    def __post_init__(self) -> None:
+        if self.minutes * 60 < 6 * self.every:
+            raise ValueError("a soak takes six looks at least")
+
+
+QUICK = Options(minutes=0.5, objects=50_000, queries=1_000, every=3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a session holds: sizes in MB, open files, and the load of the last batch."""
+
+    java: float
+    python: float
+    shared: float
+    checkpoint: float
+    updates: float
+    streams: float
+    files: int
+    records_per_s: float
+    batch_s: float
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Run it; one row for each thing that was looked at."""
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        execute(session, CREATE.format(objects=options.objects, report=options.report))
+        execute(session, _queries(options.queries))
+        execute(session, "PLAY m AT MAX;")
+        looks = list(_looks(session, options, say))
+    return rows(looks)
+
+
+def rows(looks: list[Look]) -> list[dict[str, Any]]:
+    """Compare the second third of the looks with the last."""
+    third = len(looks) // 3
+    found = []
+    for name in asdict(looks[0]):
+        values = [float(getattr(look, name)) for look in looks]
+        early, late = statistics.mean(values[third : 2 * third]), statistics.mean(values[2 * third :])
+        growth = late / early if early else None
+        found.append({"what": name, "early": early, "late": late, "most": max(values), "growth": growth})
+    return found
+
+
+def _queries(count: int) -> str:
+    """Statements that register squares of a hundredth of the town's sides, uniform over it."""
+    x1, y1, x2, y2 = TOWN
+    squares = rectangles(count) * [x2 - x1, y2 - y1, x2 - x1, y2 - y1] + [x1, y1, x1, y1]
+    return "\n".join(
+        f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({a!r}, {b!r}, {c!r}, {d!r});"
+        for number, (a, b, c, d) in enumerate(squares.tolist())
+    )
+
+
+def _looks(session: Session, options: Options, say: Say) -> Iterable[Look]:
+    end = time.monotonic() + 60 * options.minutes
+    while time.monotonic() < end:
+        time.sleep(options.every)
+        look = look_at(session)
+        say(", ".join(f"{name} {value:,.1f}" for name, value in asdict(look).items()))
+        yield look
+
+
+def look_at(session: Session) -> Look:
+    """Measure what a session's engine and home hold now."""
+    engine = read_engine(session.home)
+    tree = processes_of(engine.pid) if engine else {}
+    stats = session.progress().stats
+    return Look(
+        java=sum(_pss_mb(pid) for pid, is_java in tree.items() if is_java),
+        python=sum(_pss_mb(pid) for pid, is_java in tree.items() if not is_java),
+        shared=_size_mb(session.home.arena()),
+        checkpoint=_size_mb(session.home.checkpoint),
+        updates=_size_mb(session.home.updates),
+        streams=_size_mb(session.home.path / "streams"),
+        files=sum(_open_files(pid) for pid in tree),
+        records_per_s=float(stats.get("records_per_s", 0)),
+        batch_s=stats.get("time", {}).get("total_us", 0) / 1e6,
+    )
+
+
+def _pss_mb(pid: int) -> float:
+    """A process's memory, what it shares with others divided among them; 0 for one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def _open_files(pid: int) -> int:
+    try:
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return 0
+
+
+def _size_mb(folder: Path) -> float:
+    """The bytes of all files below a folder; what goes away meanwhile does not count."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(where, name).lstat().st_size
+            except OSError:
+                continue
+    return total / _MB

@@ -1,0 +1,81 @@
+"""What a user waits for at the beginning: the prompt, and a session that is ready."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import stqsh
+from stqsh.bench.figures import LESS, Better
+from stqsh.bench.harness.drive import Say
+
+COLUMNS = {"what": "from a cold start to", "seconds": "median s"}
+KEY = ("what",)
+FIGURES: dict[str, Better] = {"seconds": LESS}
+
+_PROMPT = b"stqsh>"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How often to start."""
+
+    times: int = field(default=7, metadata={"help": "Starts to measure."})
+
+
+QUICK = Options(3)
+
+
+def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+    """Start shell and session so many times: seconds until the prompt shows, and until Spark is ready.
+
+    The first start of each warms the disk's cache and is not counted.
+    """
+    times = options.times + 1
+    say(f"starting a session {times} times")
+    sessions = [_session_s() for _ in range(times)][1:]
+    say(f"starting the shell {times} times")
+    prompts = [_prompt_s() for _ in range(times)][1:]
+    return [
+        {"what": "the prompt", "seconds": prompts},
+        {"what": "a session that is ready", "seconds": sessions},
+    ]
+
+
+def _session_s() -> float:
+    with stqsh.connect(temporary=True) as session:
+        begun = time.perf_counter()
+        session.start_engine()
+        return time.perf_counter() - begun
+
+
+def _prompt_s() -> float:
+    """Start the shell in a terminal of its own, wait for its prompt, leave it, stop its engine."""
+    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as home:
+        begun = time.perf_counter()
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.update(STQSH_HOME=home, TERM="xterm-256color")
+            os.execv(sys.executable, [sys.executable, "-m", "stqsh"])
+        seen = b""
+        while _PROMPT not in seen:
+            seen += os.read(terminal, 4096)
+        seconds = time.perf_counter() - begun
+        os.write(terminal, b"\\q\r")
+        os.waitpid(pid, 0)
+        os.close(terminal)
+        _stop(Path(home))
+        return seconds
+
+
+def _stop(home: Path) -> None:
+    from stqsh.client.engine_process import stop_engine
+    from stqsh.storage.home import open_home
+
+    stop_engine(open_home(root=home))

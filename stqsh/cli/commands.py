@@ -1,0 +1,257 @@
+"""The command line as typer sees it: every command is a line or two that call the library."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stqsh.cli.completion import format_names, profile_names, session_names
+from stqsh.cli.help_pages import page
+from stqsh.shell.exit_codes import exit_on_signals, guarded
+from stqsh.shell.scripting.batch import BatchOptions, run_batch
+from stqsh.shell.scripting.scripts import script_text
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="An interactive shell for continuous spatial queries over streams that move.",
+)
+
+Session = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="NAME", help="the session's name", autocompletion=session_names),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="a profile's name or file", autocompletion=profile_names),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="jsonl, csv, tsv, geojson, markdown, table or vertical",
+        autocompletion=format_names,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="write the results to this file; .arrow and .parquet are tables",
+    ),
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-v", "--variable", metavar="NAME=VALUE", help="a variable, :NAME in statements; repeatable"
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="results and errors, and nothing else")]
+
+
+@app.callback(invoke_without_command=True, epilog=page(""))
+def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
+    context: typer.Context,
+    *,
+    session: Session = None,
+    profile: ProfileName = None,
+    command: Annotated[
+        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; may be repeated")
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f", "--file", metavar="FILE", help="a script to run, before what -c says; may be repeated"
+        ),
+    ] = None,
+    format_: Format = None,
+    output: Output = None,
+    variable: Variables = None,
+    quiet: Quiet = False,
+    no_init: Annotated[bool, typer.Option("--no-init", help="do not read the shell's init file")] = False,
+    version: Annotated[bool, typer.Option("--version", help="show the version")] = False,
+) -> None:
+    """The shell; with -f or -c, or with a script on standard input, a run of that script.
+
+    The shell first reads an init file: $STQSH_INIT, else init.stq in the user's configuration folder.
+    Scripts read none.
+    """
+    if context.invoked_subcommand is not None:
+        # What is said before a command holds for it as well: stqsh --profile cluster doctor
+        said = {"session": session, "profile": profile, "format_": format_, "output": output}
+        context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
+        return
+    options = BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if version:
+        show_version()
+    elif command or file or not terminal:
+        texts = [("\n".join(command), "-c")] if command else []
+        _batch(file or ([] if command else ["-"]), texts, options)
+    else:
+        from stqsh.shell.repl.app import ShellOptions, run_shell
+
+        shell = ShellOptions(
+            session,
+            profile,
+            format_,
+            options.variables,
+            quiet,
+            not no_init,
+            None if output is None else str(output),
+        )
+        raise typer.Exit(guarded(lambda: run_shell(shell)))
+
+
+@app.command(epilog=page("run"))
+def run(  # noqa: PLR0913
+    file: Annotated[str, typer.Argument(metavar="FILE", help="a script, or - for standard input")],
+    *,
+    format_: Format = None,
+    output: Output = None,
+    session: Session = None,
+    profile: ProfileName = None,
+    variable: Variables = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a script, in a session of its own unless one is named."""
+    _batch([file], [], BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet))
+
+
+@app.command(epilog=page("serve"))
+def serve(session: Session = None, profile: ProfileName = None) -> None:
+    """Run a session's engine in the foreground."""
+    from stqsh.cli.sessions import serve as serve_session
+
+    raise typer.Exit(guarded(lambda: serve_session(session, profile)))
+
+
+@app.command(epilog=page("sessions"))
+def sessions(profile: ProfileName = None, format_: Format = None) -> None:
+    """List the sessions and their engines."""
+    from stqsh.cli.sessions import show_sessions
+
+    raise typer.Exit(guarded(lambda: show_sessions(profile, format_)))
+
+
+@app.command(epilog=page("stop"))
+def stop(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="the session's name", autocompletion=session_names),
+    ] = None,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Stop a session's engine; the session stays.
+
+    It goes on where it was when it is used again.
+    """
+    from stqsh.cli.sessions import stop_session
+
+    raise typer.Exit(guarded(lambda: stop_session(name or session, profile)))
+
+
+@app.command(epilog=page("logs"))
+def logs(
+    session: Session = None,
+    profile: ProfileName = None,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="so many of the last lines")
+    ] = 50,
+    follow: Annotated[bool, typer.Option("--follow", help="go on with what comes; Ctrl-C ends it")] = False,
+    json: Annotated[bool, typer.Option("--json", help="each line as a JSON object")] = False,
+) -> None:
+    """Show what a session's engine printed."""
+    from stqsh.cli.logs import show_logs
+
+    raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
+
+
+@app.command("map", epilog=page("map"))
+def draw_map(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STREAM] [QUERIES]", help="all of the only stream without them"),
+    ] = None,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="FILE", help="write a page that stays live, instead of drawing"),
+    ] = None,
+    serve_it: Annotated[
+        bool,
+        typer.Option("--serve", help="serve the page on 127.0.0.1; a port may follow, else it is a free one"),
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="one picture, and no more")] = False,
+    session: Session = None,
+    profile: ProfileName = None,
+) -> None:
+    """Draw what a session knows on a map.
+
+    That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
+    """
+    from stqsh.shell.map.command import MapOptions, run_map
+
+    exit_on_signals()
+    options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
+    raise typer.Exit(guarded(lambda: run_map(options)))
+
+
+@app.command(epilog=page("tutorial"))
+def tutorial(profile: ProfileName = None) -> None:
+    """Learn stqsh in ten minutes, on the sample data.
+
+    Streams, queries, what they send, and what they cost.
+    """
+    from stqsh.cli.tutorial import run_tutorial
+
+    exit_on_signals()
+    raise typer.Exit(guarded(lambda: run_tutorial(profile)))
+
+
+@app.command(epilog=page("doctor"))
+def doctor(profile: ProfileName = None) -> None:
+    """Look whether this machine has what it takes.
+
+    For what is missing the remedy is told.
+    """
+    # By name: it looks at the engine's Java, and the shell does not know the engine.
+    examined = import_module("stqsh.cli.doctor").doctor
+    raise typer.Exit(guarded(lambda: examined(profile)))
+
+
+@app.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
+)
+def bench(context: typer.Context) -> None:
+    """Measure: `stqsh bench --help` lists what."""
+    # By name: the measurements plug into the command line; the shell does not know them.
+    import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
+
+
+@app.command("version", epilog=page("version"))
+def show_version() -> None:
+    """Show the version."""
+    from importlib.metadata import version
+
+    typer.echo(f"stqsh {version('stqsh')}")
+
+
+def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
+    exit_on_signals()
+
+    def run_all() -> int:
+        read = [(script_text(file), "stdin" if file == "-" else file) for file in files]
+        return run_batch([*read, *texts], options)
+
+    raise typer.Exit(guarded(run_all))

@@ -1,0 +1,31 @@
+"""What bash, zsh and fish are offered for the command line: names of sessions, profiles, formats."""
+
+from __future__ import annotations
+
+from stqsh.errors import StqshError
+
+
+def session_names(incomplete: str) -> list[str]:
+    """The sessions that are there."""
+    from stqsh.storage.home import list_sessions
+
+    try:
+        found = list_sessions()
+    except StqshError:  # a home that cannot be read: there is nothing to offer
+        return []
+    return [one.home.name for one in found if one.home.name.startswith(incomplete)]
+
+
+def profile_names(incomplete: str) -> list[str]:
+    """The profiles that are known by name."""
+    from stqsh.profile import profile_folders
+
+    names = {path.stem for folder in profile_folders() for path in folder.glob("*.yaml")}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def format_names(incomplete: str) -> list[str]:
+    """The formats of results."""
+    from stqsh.shell.writers.writer import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]

@@ -1,0 +1,204 @@
+"""`stqsh doctor`: whether this machine has what stqsh needs; each finding comes with its remedy."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal
+
+from stqsh.errors import StqshError
+from stqsh.profile import Profile, load_profile
+from stqsh.settings import cores
+from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, sessions_root
+
+State = Literal["ok", "note", "bad"]
+GB = 1 << 30
+LEAST_DISK = GB
+SPARK_OVERHEAD = GB // 2
+"""What an engine takes beside the heap: Python's workers, the slots' arrays at rest."""
+_MEMINFO = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, how it is, what was found, and what to do about it ("" where nothing)."""
+
+    what: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def examine(profile_name: str | None = None) -> Iterator[Finding]:
+    """Look at everything, one finding after the other; those that need the profile only where it reads."""
+    yield python()
+    yield from packages()
+    yield java()
+    try:
+        profile = load_profile(profile_name)
+    except StqshError as error:
+        yield Finding(
+            "profile", "bad", error.message, error.hint or "mend it, or name another with --profile"
+        )
+        return
+    yield Finding("profile", "ok", f"{profile.name} ({profile.path or 'built in'})")
+    for look in (memory, slots, ports, home):
+        yield look(profile)
+    yield shared_memory()
+    yield terminal()
+
+
+def python() -> Finding:
+    """The interpreter's version and place; one that is too old does not come so far."""
+    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def packages() -> Iterator[Finding]:
+    """Whether the packages that stqsh names are there, and the versions of the great ones."""
+    found, missing = [], []
+    for requirement in _requirements():
+        name = re.split(r"[^\w.-]", requirement)[0]
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(requirement)
+    if missing:
+        quoted = " ".join(f"'{requirement}'" for requirement in missing)
+        yield Finding("packages", "bad", f"missing: {', '.join(missing)}", f"pip install {quoted}")
+    else:
+        told = [text for text in found if text.split()[0] in ("pyspark", "pyarrow", "numpy", "numba")]
+        yield Finding("packages", "ok", ", ".join(told))
+
+
+def _requirements() -> list[str]:
+    try:
+        return [text for text in requires("stqsh") or () if "extra ==" not in text]
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return []
+
+
+def java() -> Finding:
+    """The Java runtime that the engine would use."""
+    from stqsh.engine.spark.java import JavaMissing, find_java
+
+    try:
+        found = find_java()
+    except JavaMissing as error:
+        return Finding("Java", "bad", error.message, error.hint or "")
+    return Finding("Java", "ok", f"{found.version}, from {found.origin}")
+
+
+def memory(profile: Profile, meminfo: Path = _MEMINFO) -> Finding:
+    """Whether what engine.memory asks for is free."""
+    wanted = _bytes(profile.text("engine.memory")) + SPARK_OVERHEAD
+    free = _available(meminfo)
+    found = f"engine.memory is {profile.text('engine.memory')}"
+    if free is None:
+        return Finding("memory", "note", f"{found}; how much is free cannot be told here")
+    found += f", {free / GB:.1f} GB are free"
+    if free < wanted:
+        remedy = "end what else runs (stqsh sessions), or SET engine.memory = '1g'"
+        return Finding("memory", "note", found, remedy)
+    return Finding("memory", "ok", found)
+
+
+def _available(meminfo: Path) -> int | None:
+    try:
+        lines = meminfo.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _bytes(text: str) -> int:
+    return int(text[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[text[-1].lower()]
+
+
+def slots(profile: Profile) -> Finding:
+    """Whether the slots keep all cores busy."""
+    number = profile.number("engine.slots")
+    found = f"{number} on {cores()} cores"
+    if number % cores() and number > 1:
+        return Finding("slots", "note", found, f"SET engine.slots = {cores()}, or a multiple of it")
+    return Finding("slots", "ok", found)
+
+
+def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
+    """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
+    from stqsh.engine.config import EngineSettings
+    from stqsh.engine.spark.start_errors import check_master
+
+    try:
+        with socket.create_server((host, 0)) as server:
+            socket.create_connection(server.getsockname(), 2).close()
+        check_master(EngineSettings.from_profile(Path(), profile))
+    except OSError as error:
+        found = f"no port of {host} can be used: {error.strerror or error}"
+        return Finding(
+            "ports", "bad", found, "bring the loopback up (ip link set lo up), or let stqsh use it"
+        )
+    except StqshError as error:
+        return Finding("ports", "bad", error.message, error.hint or "")
+    return Finding("ports", "ok", f"{host} takes connections; nothing of stqsh listens elsewhere")
+
+
+def home(profile: Profile) -> Finding:
+    """Whether sessions can be kept: a folder that can be written to, with room."""
+    root = sessions_root(default=profile.text("session.home_root") or None)
+    elsewhere = "set STQSH_HOME, or session.home_root in the profile, to another place"
+    try:
+        probe = open_home(root=root, temporary=True)
+        probe.path.joinpath("updates").rmdir()
+        probe.path.joinpath("streams").rmdir()
+        probe.path.rmdir()
+    except (StqshError, OSError) as error:
+        return Finding("home", "bad", getattr(error, "message", str(error)), elsewhere)
+    free = shutil.disk_usage(root).free
+    found = f"{root}, {free / GB:.1f} GB are free"
+    if free < LEAST_DISK:
+        return Finding("home", "bad", found, f"make room (stqsh sessions lists what is kept), or {elsewhere}")
+    return Finding("home", "ok", found)
+
+
+def shared_memory(folder: Path = SHM) -> Finding:
+    """Whether the slots' state can lie in shared memory; in files it is slower."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return Finding("shared memory", "note", f"no {folder}; the slots' state lies in files", "none needed")
+    free = shutil.disk_usage(folder).free
+    found = f"{folder}, {free / GB:.1f} GB are free"
+    if free < SHM_FREE_BYTES:
+        remedy = "give it more (in a container: docker run --shm-size=4g), or end a session: stqsh stop"
+        return Finding("shared memory", "note", f"{found}; the slots' state lies in files", remedy)
+    return Finding("shared memory", "ok", found)
+
+
+def terminal() -> Finding:
+    """What the terminal can show."""
+    name, encoding = os.environ.get("TERM", ""), (sys.stdout.encoding or "").lower()
+    found = f"TERM is {name or 'not set'}, {encoding or 'no encoding'}"
+    if "utf" not in encoding:
+        return Finding("terminal", "note", found, "export LANG=C.UTF-8 for lines and maps at their best")
+    return Finding("terminal", "ok", found)
+
+
+_MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+
+
+def doctor(profile_name: str | None, show: Callable[[str], None] = print) -> int:
+    """Tell the findings as they come; the exit code is 1 where something is bad."""
+    worst = 0
+    for finding in examine(profile_name):
+        show(f"{_MARKS[finding.state]}  {finding.what:<14} {finding.found}")
+        if finding.remedy:
+            show(f"      {'':<14} remedy: {finding.remedy}")
+        worst = max(worst, finding.state == "bad")
+    show("something has to be mended" if worst else "all that stqsh needs is here")
+    return worst

@@ -1,0 +1,114 @@
+"""`stqsh logs`: what a session's engine printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stqsh.errors import HomeError
+from stqsh.shell.exit_codes import say
+
+POLL_S = 0.2
+
+
+_HEAD = re.compile(
+    r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}) (?P<level>[A-Z]+) (?P<source>[^\s:]+): (?P<text>.*)"
+)
+"""How Spark and the engine begin what they say; what goes on over several lines has none."""
+
+
+def show_logs(session: str | None, profile: str | None, lines: int, follow: bool, *, json: bool) -> int:
+    """Print the last lines of an engine's log, and those that come with `follow`; raises `HomeError`.
+
+    `json`: each line as an object, see `Structured`.
+    """
+    from stqsh.cli.sessions import session_home
+
+    home = session_home(session, profile)
+    log = home.engine_log
+    if not log.exists():
+        raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
+    say(f"-- {log}")
+    written = Structured().line if json else str
+    end = log.stat().st_size  # what comes from now on is followed, and none of it is lost
+    for line in last_lines(log, lines, end):
+        print(written(line))
+    sys.stdout.flush()
+    if follow:
+        for line in whole_lines(followed(log, end)):
+            print(written(line), flush=True)
+    return 0
+
+
+class Structured:
+    """Lines of a log as JSON: `{"at", "level", "source", "text"}`, the first three null where nothing says.
+
+    A line that goes on with an entry, such as one of a traceback, has that entry's time, level and source.
+    """
+
+    def __init__(self) -> None:
+        self._entry: dict[str, str | None] = dict.fromkeys(("at", "level", "source"))
+
+    def line(self, line: str) -> str:
+        """The next line of the log."""
+        import json
+
+        found = _HEAD.fullmatch(line)
+        if found is not None:
+            self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
+        text = line if found is None else found["text"]
+        return json.dumps({**self._entry, "text": text}, ensure_ascii=False)
+
+
+def _instant(text: str) -> str:
+    """A local time as ISO 8601 in UTC."""
+    at = datetime.fromisoformat(text.replace(",", ".")).astimezone(UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def whole_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in pieces, each once it is whole."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
+
+
+def last_lines(log: Path, count: int, end: int | None = None) -> list[str]:
+    """The last lines of a file, whatever its length, or of so many bytes of it."""
+    with log.open("rb") as file:
+        end = file.seek(0, 2) if end is None else end
+        begin = file.seek(max(0, end - 400 * count - 4096))
+        text = file.read(end - begin).decode(errors="replace")
+    return text.splitlines()[-count:] if count else []
+
+
+def followed(log: Path, begin: int) -> Iterator[str]:
+    """What is in a file from a byte on, and comes, without end; a new file in its place is read whole."""
+    file = log.open(encoding="utf-8", errors="replace")
+    try:
+        file.seek(begin)
+        while True:
+            text = file.read()
+            if text:
+                yield text
+                continue
+            time.sleep(POLL_S)
+            if not _is_same(file.fileno(), log):
+                file.close()
+                file = log.open(encoding="utf-8", errors="replace")
+    finally:
+        file.close()
+
+
+def _is_same(descriptor: int, log: Path) -> bool:
+    import os
+
+    try:
+        return os.fstat(descriptor).st_ino == log.stat().st_ino
+    except FileNotFoundError:
+        return True  # a new engine is about to make it

@@ -1,0 +1,62 @@
+"""The command `stqsh`: shell (default), run, serve, sessions, stop, bench, version.
+
+The bare shell is the way that has to be quick, and it does without typer, whose machinery costs as much
+time as the prompt itself; everything else goes through `stqsh.cli.commands`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+_VALUES = {"--session": "session", "-s": "session", "--profile": "profile"}
+_FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init", False)}
+
+
+def main() -> None:
+    """Run the command line and leave with the exit code of language.md section 6."""
+    _open_closed()
+    plain = _plain_shell(sys.argv[1:])
+    if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        from stqsh.shell.exit_codes import guarded
+
+        sys.exit(guarded(lambda: _shell(plain)))
+    from stqsh.cli.commands import app
+
+    app(prog_name="stqsh")
+
+
+def _open_closed() -> None:
+    """Let standard streams that were closed (`<&-`) be of nothing: the next file opened took their place."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
+    """The options of a bare interactive shell; `None` where the command line says anything else."""
+    options: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        if word in _FLAGS:
+            name, flag = _FLAGS[word]
+            options[name] = flag
+            continue
+        name, is_joined, value = word.partition("=")
+        text = value if is_joined else next(rest, "")
+        if name not in _VALUES or not text or text.startswith("-"):
+            return None
+        options[_VALUES[name]] = text
+    return options
+
+
+def _shell(options: dict[str, Any]) -> int:
+    from stqsh.shell.repl.app import ShellOptions, run_shell
+
+    return run_shell(ShellOptions(**options))

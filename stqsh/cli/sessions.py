@@ -1,0 +1,94 @@
+"""`stqsh serve`, `stqsh sessions` and `stqsh stop`: the engines of sessions, from the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.profile import Profile, load_profile
+from stqsh.shell.exit_codes import coloured, say
+
+if TYPE_CHECKING:
+    from stqsh.storage.home import SessionHome
+
+
+def serve(session: str | None, profile: str | None) -> int:
+    """Become a session's engine, until Ctrl-C or a TERM signal; raises `HomeError` where one runs already."""
+    from stqsh.client.engine_process import is_alive, read_engine
+    from stqsh.errors import HomeError
+    from stqsh.storage.home import open_home
+
+    home = open_home(session, root=_root(load_profile(profile)))
+    engine = read_engine(home)
+    if engine is not None and is_alive(engine):
+        raise HomeError(
+            f"session {home.name} has an engine already (pid {engine.pid})",
+            hint=f"stqsh stop --session {home.name} ends it",
+        )
+    say(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
+    os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(home.path)])
+
+
+def show_sessions(profile: str | None, format_: str | None) -> int:
+    """Print the sessions with their engines' states."""
+    from stqsh.client.engine_process import is_alive, read_engine
+    from stqsh.client.results import Rows
+    from stqsh.shell.writers.text_columns import instant
+    from stqsh.shell.writers.writer import Target, open_writer
+    from stqsh.storage.home import list_sessions
+
+    found = list_sessions(_root(load_profile(profile)))
+    lines = []
+    for info in found:
+        engine = read_engine(info.home)
+        alive = engine is not None and is_alive(engine)
+        state = engine.state if engine is not None and alive else "stopped"
+        pid = engine.pid if engine is not None and alive else None
+        lines.append(
+            (info.home.name, state, pid, instant(int(info.changed) * 1_000_000), str(info.home.path))
+        )
+    terminal = sys.stdout.isatty()
+    target = Target(sys.stdout.buffer, colour=coloured(sys.stdout), width=terminal_width())
+    rows = Rows("sessions", ("session", "engine", "pid", "changed", "home"), tuple(lines))
+    if not found:
+        say("no sessions yet")
+    else:
+        open_writer(format_ or ("table" if terminal else "jsonl"), target).rows(1, rows)
+    return 0
+
+
+def stop_session(session: str | None, profile: str | None) -> int:
+    """Stop a session's engine between two batches."""
+    from stqsh.client.engine_process import stop_engine
+
+    home = session_home(session, profile)
+    stopped = stop_engine(home)
+    say(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
+    return 0
+
+
+def session_home(session: str | None, profile: str | None) -> SessionHome:
+    """The home of a session that is there; raises `BadSessionName`, with the names of those that are."""
+    from stqsh.errors import BadSessionName
+    from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions
+
+    root, name = _root(load_profile(profile)), session or DEFAULT_NAME
+    names = [info.home.name for info in list_sessions(root)]
+    if name not in names:
+        raise BadSessionName(f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}")
+    return SessionHome(root / name)
+
+
+def terminal_width() -> int | None:
+    """The terminal's width where standard output is one."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _root(profile: Profile) -> Path:
+    from stqsh.storage.home import sessions_root
+
+    return sessions_root(default=profile.text("session.home_root") or None)

@@ -1,0 +1,99 @@
+"""`stqsh tutorial`: ten minutes on the sample data, in a session that goes when it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.cli.lessons import FAREWELL, LESSONS, Lesson
+from stqsh.errors import StqshError
+from stqsh.shell.exit_codes import error_text, folded, width_of
+from stqsh.shell.renderer import Showing
+from stqsh.shell.scripting.console import Console
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+
+ASK = "Enter runs it; or type a statement of your own; q leaves > "
+_WIDTH = 100
+"""Columns of the lessons where there is no terminal."""
+
+
+def run_tutorial(profile: str | None = None) -> int:
+    """Go through the lessons; without a terminal, straight through. Raises `StqshError`."""
+    from stqsh.client.api import connect
+
+    script = sample_folder() / "tutorial.stq"
+    with connect(temporary=True, profile=profile, autoplay=False) as session:
+        session.start_engine(wait=False)  # while the user reads
+        Tutorial(session, str(script), asks=sys.stdin.isatty() and sys.stdout.isatty()).run()
+    return 0
+
+
+def sample_folder() -> Path:
+    """The sample data: in the working directory, else in the working copy. Raises `StqshError` for none."""
+    for root in (Path.cwd(), Path(__file__).resolve().parents[2]):
+        folder = root / "sample_data"
+        if (folder / "taxis").is_dir():
+            return folder
+    raise StqshError(
+        "there are no sample data here",
+        hint="python -m stqsh.sources.generator.sample_taxis sample_data makes them",
+    )
+
+
+class Tutorial:
+    """The lessons in a session. `script`: a name in the folder of the sample data; `asks`: wait for Enter."""
+
+    def __init__(self, session: Session, script: str, *, asks: bool) -> None:
+        self._session, self._script, self._asks = session, script, asks
+        console = Console(self.tell, "table")
+        console.pager = False  # Enter leads on, and nowhere else
+        self._showing = Showing(console)
+
+    def run(self) -> None:
+        """All lessons, or those before the user leaves."""
+        for number, lesson in enumerate(LESSONS, 1):
+            self.tell(_page(number, lesson))
+            if not self._user_goes_on():
+                return
+            self._execute(lesson.statements)
+        self.tell(FAREWELL)
+
+    def tell(self, text: str) -> None:
+        """Show some text."""
+        print(text, flush=True)
+
+    def _user_goes_on(self) -> bool:
+        """Wait for Enter; what the user types meanwhile is run. `False`: the user leaves."""
+        while self._asks:
+            try:
+                typed = input(ASK).strip()
+            except (EOFError, KeyboardInterrupt):
+                return False
+            if not typed:
+                break
+            if typed.lower().rstrip(";") in ("q", "quit", "exit", "\\q"):
+                return False
+            try:
+                self._execute(typed)
+            except StqshError as error:
+                self.tell(error_text(error, sys.stdout))
+        return True
+
+    def _execute(self, statements: str) -> None:
+        from stqsh.client.run import Running
+
+        numbers = [1]
+        for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
+            if isinstance(outcome, Running) and not self._asks:
+                continue  # it is waited for all the same; nobody looks at how far it is
+            self._showing.outcome(self._session, outcome, numbers[-1])
+
+
+def _page(number: int, lesson: Lesson) -> str:
+    head = f"{number} of {len(LESSONS)}: {lesson.title}"
+    statements = "\n".join(f"    {line}" for line in lesson.statements.splitlines())
+    text = folded(" ".join(lesson.text.split()), width_of(sys.stdout) or _WIDTH)
+    return f"\n{head}\n{'-' * len(head)}\n{text}\n\n{statements}\n"

@@ -1,0 +1,257 @@
+"""`stqsh.connect()`: the Python API, which the shell and `stqsh run` use as well.
+
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        for outcome in session.execute("CREATE MOVING STREAM …; REGISTER QUERY q AS …; RUN;"):
+            if isinstance(outcome, Running):
+                for updates in session.updates(until=outcome):
+                    print(updates.table.to_pandas())
+
+Statements go into the control log; the engine, a process of its own, takes them from there. What a query
+sends is read from the update log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from types import TracebackType
+from typing import Self
+
+from stqsh.client.cleanup import claim, drop_orphans, remove_orphans
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import EngineInfo, OnProgress, stop_engine, wait_until_ready
+from stqsh.client.read.accuracy import Summary, summary
+from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.read.subscription import OnIdle, UpdateReader
+from stqsh.client.results import Answer, Outcome, Updates
+from stqsh.client.run import Running
+from stqsh.client.statements.bulk import groups, parts, perform_alike
+from stqsh.client.statements.context import Desk
+from stqsh.client.statements.dispatch import perform, start_run
+from stqsh.errors import StqshError
+from stqsh.lang.ast import statements as ast
+from stqsh.lang.bulk_parse import parse_pieces
+from stqsh.lang.syntax.parse import parse
+from stqsh.lang.syntax.split import split
+from stqsh.profile import Profile, load_profile
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import (
+    count_queries,
+    live_areas,
+    live_queries,
+    live_streams,
+    live_tables,
+    owned_queries,
+)
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
+from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
+from stqsh.storage.session_settings import session_settings, use_profile
+
+_OWED = ("register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query")
+_SHORT = 1000
+"""Characters of a text at the most whose statements are remembered."""
+
+
+def connect(
+    name: str | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    temporary: bool = False,
+    profile: str | None = None,
+    autoplay: bool = True,
+) -> Session:
+    """Open a session: the one of that name ("default"), made if need be, or a temporary one.
+
+    `home` is the folder that holds the sessions (else `STQSH_HOME`, the profile, the system's place).
+    `profile` names the settings. With `autoplay` streams play as soon as they are made (unless the
+    profile says otherwise); without it they stand still until RUN. The engine starts with the first
+    statement that needs it, and goes on when a session that is not temporary is closed.
+
+    Raises `HomeError`, `ProfileError`.
+    """
+    settings = load_profile(profile)
+    root = sessions_root(home, default=settings.text("session.home_root") or None)
+    if temporary:
+        remove_orphans(root)
+    return Session(open_home(name, root=root, temporary=temporary), settings, autoplay=autoplay)
+
+
+class Session:
+    """An open session. A context manager: leaving it closes it."""
+
+    def __init__(
+        self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Link | None = None
+    ) -> None:
+        self.home = home
+        self.link = link or Link(home, ControlDb(home.path))
+        use_profile(self.link.db, profile)
+        settings = session_settings(self.link.db, profile)
+        self.snapshots = Snapshots(self.link)
+        plays = autoplay and settings.flag("shell.autoplay")
+        self._desk = Desk(self.link, profile, plays, self.snapshots, is_script=not autoplay)
+        self._reader: UpdateReader | None = None
+        self._read_from = self.link.progress().batch
+        drop_orphans(self.link.db)
+        if home.temporary:
+            claim(self.link.db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def execute(
+        self,
+        text: str | Sequence[ast.Statement],
+        *,
+        file: str | None = None,
+        on_statement: Callable[[int], None] | None = None,
+    ) -> Iterator[Outcome]:
+        """Execute the statements of a text (or parsed ones), one after the other; yields what they answer.
+
+        Nothing is done before the whole text has been read. A RUN is waited for before the next statement
+        (the caller may do so first, reading updates meanwhile). `file` is the script's name, for errors
+        and for the files that it names. `on_statement` is told the number, from 1, of the statement whose
+        answers follow (the first of a group that is done together). Raises `StqshError` at the first
+        statement that fails; those before it stay done.
+        """
+        statements = _parsed(text, file) if isinstance(text, str) else text
+        desk = replace(self._desk, script=file)
+        number = 1
+        for group in groups(statements):
+            if on_statement is not None:
+                on_statement(number)
+            told = perform_alike(desk, group)
+            if told is not None:
+                number += len(group)
+                yield from told
+                continue
+            for some in parts(group):
+                if on_statement is not None and some[0] is not group[0]:
+                    on_statement(number)
+                number += len(some)
+                yield from _performed(desk, some, number - 1)
+
+    def finish_script(self) -> Running | None:
+        """What the end of a script implies (language.md section 4), if there is anything to wait for.
+
+        With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
+        wait for a step: one step, so that what they owe is delivered.
+        """
+        streams, progress = live_streams(self.link.db), self.link.progress()
+        queries = count_queries(self.link.db)
+        if queries and not any(self._desk.is_endless(stream) for stream in streams):
+            return start_run(self._desk, "", {"mode": "end"})
+        pending = self.link.db.clock_rows_after(progress.seq, _OWED)
+        if pending and streams and (queries or progress.step):
+            return start_run(self._desk, "", {"mode": "steps", "n": 1})
+        return None
+
+    def updates(
+        self, *, until: Running | None = None, from_start: bool = False, on_idle: OnIdle | None = None
+    ) -> Iterator[Updates]:
+        """The updates of all queries, in order, as the engine delivers them; each is given once a session.
+
+        Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
+        call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
+        `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
+        two calls it may be folded (`updates.keep`). Raises `EngineDead`, `SourceError`, `LogCutError`.
+        """
+        if self._reader is None or from_start:
+            self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
+        with self._reader as reader:
+            for progress in self.link.watch():
+                yield from reader.poll(progress.batch)
+                if until is not None and progress.run_done >= until.seq:
+                    self.link.check_streams()  # what failed may have done so since the last look
+                    return
+                if on_idle is not None:
+                    on_idle(progress)
+
+    def progress(self) -> Progress:
+        """How far the engine has come; cheap enough to be asked all the time."""
+        return self.link.progress()
+
+    def queries(self, most: int = -1) -> list[QueryRow]:
+        """The queries that live, or the last `most` of them: there may be very many."""
+        return live_queries(self.link.db, most)
+
+    def streams(self) -> list[StreamRow]:
+        """The streams that live."""
+        return live_streams(self.link.db)
+
+    def tables(self) -> list[TableRow]:
+        """The tables that live."""
+        return live_tables(self.link.db)
+
+    def settings(self) -> Profile:
+        """The settings in force: the profile's, and over them what was SET."""
+        return session_settings(self.link.db, self._desk.profile)
+
+    def areas(self) -> list[AreaRow]:
+        """The regions and sets of regions that live."""
+        return live_areas(self.link.db)
+
+    def accuracy(self) -> Summary:
+        """How accurate the answers of all active queries are."""
+        return summary(self.link)
+
+    def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
+        """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.
+
+        `on_progress` is told about the start in a few words. Raises `EngineDead` with the reason.
+        """
+        info = self.link.restart()
+        return wait_until_ready(self.home, on_progress) if wait else info
+
+    def close(self) -> None:
+        """Leave the session; a temporary one is stopped and deleted, another goes on without us."""
+        for query in owned_queries(self.link.db):
+            if query.owner == self._desk.owner:
+                catalogue_writer.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)
+        if self.home.temporary:
+            stop_engine(self.home)
+        self.link.db.close()
+        if self.home.temporary:
+            remove_home(self.home)
+
+
+def _performed(desk: Desk, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
+    """Do the statements of a group, of which the last has a number, together if they are many."""
+    if len(group) > 1:
+        yield from _perform_together(desk, group)
+        return
+    for outcome in perform(desk, group[0]):
+        yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
+        if isinstance(outcome, Running):
+            outcome.wait()
+
+
+def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
+    """The statements of a text; what is short enough to be asked again and again is remembered."""
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse_pieces(split(text, file))
+
+
+_parsed_before = lru_cache(256)(parse)
+
+
+def _perform_together(desk: Desk, group: list[ast.Statement]) -> Iterator[Outcome]:
+    """Quick statements in one transaction; up to the first that fails, whose error is raised at the end."""
+    outcomes: list[Outcome] = []
+    failed: StqshError | None = None
+    with desk.link.db.transaction():
+        for statement in group:
+            try:
+                outcomes += perform(desk, statement)
+            except StqshError as error:
+                failed = error
+                break
+    yield from outcomes
+    if failed is not None:
+        raise failed

@@ -1,0 +1,50 @@
+"""What clients that were killed have left behind: subscriptions, temporary homes, engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.errors import HomeError
+from stqsh.storage import catalogue_writer, processes
+from stqsh.storage.catalogue import owned_queries
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.home import list_sessions, remove_home
+
+_OWNER = "owner"
+
+
+def claim(db: ControlDb) -> None:
+    """Note that the session lives only as long as this process."""
+    set_meta(db, _OWNER, processes.identity())
+
+
+def is_orphaned(db: ControlDb) -> bool:
+    """Whether the session was claimed by a process that is gone: its engine should end then."""
+    owner = get_meta(db, _OWNER)
+    return owner is not None and not processes.is_running(owner)
+
+
+def drop_orphans(db: ControlDb) -> None:
+    """Drop the subscriptions of clients that are gone."""
+    for query in owned_queries(db):
+        if query.owner is not None and not processes.is_running(query.owner):
+            catalogue_writer.change_query(db, "drop", f"DROP QUERY {query.name};", query)
+
+
+def remove_orphans(root: Path) -> None:
+    """Remove the temporary homes of clients that are gone, once their engines have ended."""
+    for info in list_sessions(root):
+        if info.home.temporary and not is_alive(read_engine(info.home)) and _is_left(info.home.path):
+            remove_home(info.home)
+
+
+def _is_left(path: Path) -> bool:
+    try:
+        db = ControlDb(path)
+    except HomeError:
+        return False  # it is being made or removed just now
+    try:
+        return is_orphaned(db)
+    finally:
+        db.close()

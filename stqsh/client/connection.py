@@ -1,0 +1,114 @@
+"""What every part of a client shares: the home, control.db, the names, and an eye on the engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stqsh.client.engine_process import EngineInfo, check_alive, ensure_engine
+from stqsh.errors import EngineDead, SourceError
+from stqsh.storage.catalogue import NameBook, live_streams, live_tables
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.disk_space import DiskFullError, is_full
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress, stream_statuses
+from stqsh.storage.rows import Progress
+
+if TYPE_CHECKING:
+    from stqsh.client.read.projection import Lookups
+
+POLL_S = 0.02
+_FULL_S = 5.0
+"""So long a disk may be full before who waits is told: files come and go."""
+LOOK_EVERY_S = 0.5
+"""How often a client that waits looks after the engine's process and the streams' preparation."""
+
+StartEngine = Callable[[SessionHome], EngineInfo]
+
+
+@dataclass
+class Link:
+    """One client's hold on a session; `start` brings the engine up (a test passes its own)."""
+
+    home: SessionHome
+    db: ControlDb
+    start: StartEngine = ensure_engine
+    book: NameBook = field(init=False)
+    _lookups: Lookups | None = field(default=None, init=False)
+    _looked: float = field(default=0.0, init=False)
+    _started: bool = field(default=False, init=False)
+    _had_room: float = field(default_factory=time.monotonic, init=False)
+
+    def __post_init__(self) -> None:
+        self.book = NameBook(self.db)
+
+    @property
+    def lookups(self) -> Lookups:
+        """The tables that queries are joined with; made when first asked for, as pyarrow comes with it."""
+        if self._lookups is None:
+            from stqsh.client.read.projection import Lookups
+
+            self._lookups = Lookups(self.home, self.db)
+        return self._lookups
+
+    def progress(self) -> Progress:
+        """How far the engine has come; cheap."""
+        return read_progress(self.db)
+
+    def wake(self) -> None:
+        """Start the engine if this client has not done so yet; returns at once."""
+        if not self._started:
+            self.restart()
+
+    def restart(self) -> EngineInfo:
+        """Start the engine, also where it has died since; one that runs is left alone."""
+        self._started = True
+        return self.start(self.home)
+
+    def watch(self) -> Iterator[Progress]:
+        """The engine's progress every `POLL_S`, without end.
+
+        Raises `EngineDead` where the engine has died, `SourceError` where a stream cannot be read and
+        `DiskFullError` where all stands still since there is no room on the disk.
+        """
+        self._had_room = time.monotonic()
+        while True:
+            self._look()
+            yield self.progress()
+            time.sleep(POLL_S)
+
+    def check_streams(self) -> None:
+        """Raise `SourceError` with the reason where the preparation of a live stream or table has failed."""
+        statuses = stream_statuses(self.db)
+        for word, made in (("stream", live_streams(self.db)), ("table", live_tables(self.db))):
+            for row in made:
+                status = statuses.get(row.id)
+                if status is not None and status.state == "failed":
+                    raise SourceError(
+                        f"{word} {row.name}: {status.message}",
+                        hint=f"DROP {word.upper()} {row.name}; and make it again, as it should be",
+                    )
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= LOOK_EVERY_S:
+            self._looked = now
+            self.check_streams()
+            self._check_room(now)
+            if self._started:
+                self._check_engine()
+
+    def _check_room(self, now: float) -> None:
+        if not is_full(self.home.path):
+            self._had_room = now
+        elif now - self._had_room > _FULL_S:
+            raise DiskFullError(self.home.path)
+
+    def _check_engine(self) -> None:
+        try:
+            check_alive(self.home)
+        except EngineDead:
+            self._started = False  # so that the next statement starts it again
+            raise

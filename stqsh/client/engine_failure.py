@@ -1,0 +1,74 @@
+"""What an engine that has gone left behind: how it ended, and the lines of its log that matter."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.storage import processes
+
+if TYPE_CHECKING:
+    from stqsh.client.engine_process import EngineInfo
+    from stqsh.storage.home import SessionHome
+
+_LINES = 5
+_FRAMES = ("\tat ", "    at ", "  File ", "    ", "\t...", "Traceback (most recent")
+_USUAL = (
+    "WARNING: Using incubator modules",
+    "Setting default log level",
+    "To adjust logging level",
+    "Streaming TransformWithState",
+    "BrokenPipeError",  # what is left of a killed engine says of its end of the pipe
+    "ConnectionResetError",
+    "Identifier: ",  # from here on: how Spark describes a query
+    "Current ",
+    "Thread State: ",
+    "Logical Plan:",
+    "~",
+    "+- ",
+)
+"""Lines that say nothing of why an engine has gone."""
+_INFO = " INFO "
+"""The level of lines that tell what went well."""
+_MEMORY = ("OutOfMemory", "MemoryError")
+_REAPED_S = 1.0
+"""So long a process that is dead may take until its exit code is there: its threads end one by one."""
+
+
+def last_words(home: SessionHome, info: EngineInfo) -> str:
+    """Why the engine has gone, as far as can be told: a line, and the last lines of its log that matter."""
+    if info.state == "failed" and info.message:
+        return f"the engine failed: {info.message}"
+    ending, lines = _ending(info.pid), telling_lines(home.engine_log)
+    if ending:  # what its parts said of that is no reason
+        lines = [line for line in lines if any(word in line for word in _MEMORY)]
+    return "\n  ".join([f"the engine (pid {info.pid}) is not running any more{ending}", *lines])
+
+
+def _ending(pid: int) -> str:
+    """How a process ended, where this one started it and a signal did it."""
+    child = processes.children.get(pid)
+    if child is None:
+        return ""
+    try:
+        code = child.wait(_REAPED_S)
+    except subprocess.TimeoutExpired:
+        return ""
+    if code == -signal.SIGKILL:
+        return ": it was killed (SIGKILL); if nobody did that, the machine ran out of memory (stqsh doctor)"
+    names = {number.value: number.name for number in signal.Signals}
+    return f": {names.get(-code, -code)} ended it" if code < 0 else ""
+
+
+def telling_lines(log: Path) -> list[str]:
+    """The last lines of a log that name an error, else its last lines; each once, and no stack frames."""
+    try:
+        text = log.read_bytes()[-65536:].decode(errors="replace")
+    except OSError:
+        return []
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith((*_FRAMES, *_USUAL)) and _INFO not in line]
+    errors = [line for line in telling if "Error" in line or "Exception" in line or "rror:" in line]
+    return [line[:300] for line in dict.fromkeys(errors or telling)][-_LINES:]

@@ -1,0 +1,198 @@
+"""The engine process of a session: start it, find it again, see whether it lives, stop it.
+
+The engine writes engine.json (`write_engine`) when it starts, each second after that, and when it
+leaves. A client believes it only as long as the pid is that very process and the heart beats.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import stqsh
+from stqsh.client.engine_failure import last_words
+from stqsh.errors import EngineDead
+from stqsh.storage import processes
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.home import SessionHome, kept_log
+
+EngineState = Literal["starting", "ready", "stopping", "failed"]
+OnProgress = Callable[[str], None]
+"""Told about the start in a few words ("starting Spark… 3 s")."""
+
+_CLOCK_SLACK_US = 5_000_000
+SILENT_US = 60_000_000
+"""An engine whose heart has not beaten for so long hangs, though its process may be there."""
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What engine.json says; times in microseconds since the epoch."""
+
+    pid: int
+    started_us: int
+    heartbeat_us: int
+    state: EngineState
+    message: str = ""
+
+
+def read_engine(home: SessionHome) -> EngineInfo | None:
+    """What the session's engine last said of itself; `None` where there has never been one."""
+    try:
+        return EngineInfo(**json.loads(home.engine_json.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def write_engine(home: SessionHome, info: EngineInfo) -> None:
+    """Replace engine.json, whole or not at all."""
+    hidden = home.engine_json.with_name(f".engine.json.{os.getpid()}")
+    hidden.write_text(json.dumps(asdict(info)), encoding="utf-8")
+    hidden.replace(home.engine_json)
+
+
+def is_alive(info: EngineInfo | None) -> bool:
+    """Whether the engine that wrote this is still running (it may be on its way up or down)."""
+    if info is None or not processes.exists(info.pid):
+        return False
+    began = processes.started_us(info.pid)
+    # A process that began after the last heartbeat has only inherited the number.
+    return began is None or began <= info.heartbeat_us + _CLOCK_SLACK_US
+
+
+def check_alive(home: SessionHome) -> EngineInfo:
+    """The engine's own word, if it is alive and well.
+
+    Raises `EngineDead` with the reason that it gave, or the last lines of its log that matter.
+    """
+    info = read_engine(home)
+    if info is None:
+        raise EngineDead("no engine has been started for this session")
+    if info.state == "failed" or not is_alive(info):
+        raise EngineDead(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
+    if wall_clock_us() - info.heartbeat_us > SILENT_US:
+        silent = (wall_clock_us() - info.heartbeat_us) // 1_000_000
+        raise EngineDead(
+            f"the engine (pid {info.pid}) has not answered for {silent} s",
+            hint=f"stqsh stop {home.name} ends it; the next statement starts it again, where it was",
+        )
+    return info
+
+
+def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> EngineInfo:
+    """Start the session's engine unless it runs already; returns at once, see `wait_until_ready`.
+
+    Two clients that do this at the same time start one engine. `command` replaces the usual way to start
+    it; `--home DIR` is added. Raises `EngineDead` where the process cannot be started.
+    """
+    with _starting_alone(home):
+        info = read_engine(home)
+        if info is not None and info.state == "stopping":
+            _wait_gone(info, STOP_TIMEOUT_S)
+        if info is not None and info.state != "failed" and is_alive(info):
+            return info
+        if info is not None:
+            _clear_remains(info)
+        return _spawn(home, command or (sys.executable, "-m", "stqsh.engine.launch.main"))
+
+
+def wait_until_ready(
+    home: SessionHome, on_progress: OnProgress | None = None, timeout_s: float = START_TIMEOUT_S
+) -> EngineInfo:
+    """Wait for the engine to take batches. Raises `EngineDead` where it fails or takes too long."""
+    began, told = time.monotonic(), ""
+    while True:
+        info = check_alive(home)
+        if info.state == "ready":
+            return info
+        waited = time.monotonic() - began
+        if waited > timeout_s:
+            raise EngineDead(
+                f"the engine was not ready after {timeout_s:.0f} s", hint=f"see {kept_log(home)}"
+            )
+        text = f"{info.message or 'starting Spark'}… {waited:.0f} s"
+        if on_progress is not None and text != told:
+            on_progress(text)
+            told = text
+        time.sleep(0.05)
+
+
+def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+    """Stop the session's engine between two batches, by force after `timeout_s`; `False` if none ran."""
+    info = read_engine(home)
+    if info is None or not is_alive(info):
+        return False
+    os.kill(info.pid, signal.SIGTERM)
+    if not _wait_gone(info, timeout_s):
+        _kill_group(info.pid)
+        _wait_gone(info, timeout_s)
+    _clear_remains(info)
+    return True
+
+
+def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
+    source = str(Path(stqsh.__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    try:
+        if home.engine_log.exists():
+            home.engine_log.replace(home.engine_log.with_suffix(".log.1"))
+        with home.engine_log.open("wb") as log:
+            child = subprocess.Popen(
+                [*command, "--home", str(home.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=home.path,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise EngineDead(f"the engine cannot be started: {error}") from error
+    processes.children[child.pid] = child
+    now = wall_clock_us()
+    info = EngineInfo(child.pid, now, now, "starting")
+    write_engine(home, info)
+    return info
+
+
+@contextmanager
+def _starting_alone(home: SessionHome) -> Iterator[None]:
+    with (home.path / "engine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while is_alive(info):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _clear_remains(info: EngineInfo) -> None:
+    """End what a dead engine left behind (its JVM, its workers): they share the group that it led."""
+    began = processes.started_us(1)
+    same_boot = began is not None and began < info.heartbeat_us
+    if same_boot and not processes.exists(info.pid):
+        _kill_group(info.pid)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # nobody is left in it, or it is not ours any more

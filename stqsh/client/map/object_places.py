@@ -1,0 +1,187 @@
+"""Where the objects of a stream are after one step, in columns, straight from the slots' published arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.storage.rows import Progress, Spec
+
+if TYPE_CHECKING:
+    from stqsh.client.read.snapshots import Snapshots
+    from stqsh.core.state.slot_state import SlotState
+
+Array = NDArray[Any]
+
+UNKNOWN_SLOT = -1
+_LOW = np.uint64(0xFFFFFFFF)
+_EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted of a stream's objects.
+
+    most: no more than about so many, always the same ones as long as they are there. keys: those that are
+    wanted first, as far as they fill no more than half of it; always: those wanted in any case (arrays
+    of the key's type). records: all declared columns too.
+    """
+
+    most: int
+    keys: pa.Array[Any] | None = None
+    records: bool = False
+    always: pa.Array[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Objects that are present after a step, n of them.
+
+    keys: (n,) of the key's type. x, y: float64 (n,). slot: int32 (n,), `UNKNOWN_SLOT` where the answer came
+    by way of the log. records: the declared columns, n rows, where they were asked for. there: how many are
+    present, of which these are a sample where n is less. at_us: None before the first step.
+    """
+
+    step: int
+    at_us: int | None
+    keys: pa.Array[Any]
+    x: Array
+    y: Array
+    slot: Array
+    there: int
+    records: pa.Table | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def find(self, keys: pa.Array[Any]) -> Array:
+        """The positions of keys among these objects, those that are here; int64 ascending."""
+        return np.flatnonzero(_are_among(self.keys, keys))
+
+
+def places(snapshots: Snapshots, stream: Spec, wish: Wish, least: int) -> Places:
+    """The objects of a stream (its StreamSpec) after one step, the step `least` or a later one.
+
+    Where the published state cannot be had, the question goes by way of the control log, and nothing is
+    known of slots. Raises as `Snapshots.ask` does.
+    """
+    if least == 0:
+        return _nothing(stream)
+    found = snapshots.read(lambda states: _of_states(states, stream, wish), least)
+    return _by_log(snapshots, stream, wish) if found is None else found
+
+
+def _nothing(stream: Spec) -> Places:
+    from stqsh.spec.chunk import columns_schema
+
+    schema, none = columns_schema(stream["columns"]), np.empty(0)
+    keys = pa.array([], schema.field(stream["key"]).type)
+    return Places(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
+
+
+def _of_states(states: list[SlotState], stream: Spec, wish: Wish) -> Places:
+    """The objects of all slots; the states are at one step."""
+    clock = states[0].header["clock"]
+    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    shares = [share for state in states if (share := _share(state, stream, wish, len(states))) is not None]
+    return _joined(shares, stream, progress)
+
+
+def _share(state: SlotState, stream: Spec, wish: Wish, slots: int) -> Places | None:
+    """One slot's objects; None where it has not heard of the stream."""
+    from stqsh.core.kernels.index.scan import in_box
+    from stqsh.core.snapshots.snapshot_rows import Present
+
+    present = Present.of(state, stream["id"])
+    if present is None:
+        return None
+    objects = in_box(present.stored, present.since, np.array(_EVERYWHERE))
+    keys, there = present.table.show_keys(objects), len(objects)
+    chosen = _chosen(keys, wish, wish.most // slots)
+    if chosen is not None:
+        objects, keys = objects[chosen], keys.take(chosen)
+    records = None
+    if wish.records:
+        names = [name for name, _ in stream["columns"]]
+        columns = [present.table.show(name, present.no_rows, objects, objects) for name in names]
+        records = pa.Table.from_arrays(columns, names=names)
+    x, y = present.places(objects)
+    slot = np.full(len(objects), state.header["slot"], np.int32)
+    return Places(0, None, keys, x, y, slot, there, records)
+
+
+def _chosen(keys: pa.Array[Any], wish: Wish, most: int) -> Array | None:
+    """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
+    if len(keys) <= most:
+        return None
+    from stqsh.core.kernels.index.hashing import hash_keys
+
+    # The low bits: which slot an object is on depends on the high ones.
+    luck = hash_keys(keys) & _LOW
+    first = _are_among(keys, wish.keys)
+    first &= luck < _share_of(most // 2, int(first.sum()))
+    rest = luck < _share_of(most - int(first.sum()), len(keys))
+    return np.flatnonzero(first | rest | _are_among(keys, wish.always))
+
+
+def _share_of(most: int, count: int) -> np.uint64:
+    """The bound below which the low half of a hash is for about `most` out of `count`."""
+    return np.uint64(2**32 if count <= most else most * 2**32 // count)
+
+
+def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
+    """Whether keys are among others; bool (n,)."""
+    if wanted is None or not len(wanted):
+        return np.zeros(len(keys), np.bool_)
+    import pyarrow.compute as pc
+
+    found: Any = pc.is_in(keys, value_set=wanted.cast(keys.type))
+    among: Array = found.to_numpy(zero_copy_only=False)
+    return among.copy()
+
+
+def _joined(shares: list[Places], stream: Spec, progress: Progress) -> Places:
+    if not shares:
+        shares = [_nothing(stream)]
+    records = [share.records for share in shares if share.records is not None]
+    return Places(
+        progress.step,
+        progress.at_us(),
+        pa.concat_arrays([share.keys for share in shares]),
+        np.concatenate([share.x for share in shares]),
+        np.concatenate([share.y for share in shares]),
+        np.concatenate([share.slot for share in shares]),
+        sum(share.there for share in shares),
+        pa.concat_tables(records) if records else None,
+    )
+
+
+def _by_log(snapshots: Snapshots, stream: Spec, wish: Wish) -> Places:
+    """The same as a SELECT * answers it by way of the control log."""
+    from stqsh.lang.binder.bind import bind
+    from stqsh.lang.catalogue import Catalogue
+    from stqsh.lang.syntax.parse import parse
+
+    [statement] = parse('SELECT * FROM "' + stream["name"].replace('"', '""') + '"')
+    spec = bind(statement, Catalogue({stream["name"]: stream})).spec
+    found = snapshots.ask(spec, stream)
+    table = found.table.combine_chunks()
+    placed = ~np.isnan(_column(table, stream["x"])) & ~np.isnan(_column(table, stream["y"]))
+    table = table.filter(pa.array(placed))
+    keys = pa.concat_arrays(table.column(stream["key"]).chunks or [_nothing(stream).keys])
+    there = len(keys)
+    chosen = _chosen(keys, wish, wish.most)
+    if chosen is not None:
+        table, keys = table.take(chosen), keys.take(chosen)
+    slot = np.full(len(keys), UNKNOWN_SLOT, np.int32)
+    x, y = _column(table, stream["x"]), _column(table, stream["y"])
+    return Places(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
+
+
+def _column(table: pa.Table, name: str) -> Array:
+    values: Array = table.column(name).to_numpy().astype(np.float64)
+    return values

@@ -1,0 +1,146 @@
+"""The regions of queries, and those with a name, as rings of corners that can be drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.rows import AreaRow, Spec
+
+Array = NDArray[Any]
+Place = tuple[float, float]
+Rings = tuple[Array, ...]
+
+CORNERS = 72
+"""Of a ring that stands for a circle."""
+MOST_AREAS = 2000
+"""Members of sets of regions that a map draws at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A region as it is now.
+
+    rings: closed, float64 (m, 2) of x and y each; none for a region without an outline (everywhere, nearest
+    neighbours) or while its focal object is not there. centre: of circles and of what is nearest. focal: the
+    key of the object it moves with.
+    """
+
+    name: str
+    rings: Rings = ()
+    centre: Place | None = None
+    focal: Any = None
+
+
+class Outlines:
+    """Makes outlines; remembers those of named areas, which never change."""
+
+    def __init__(self, db: ControlDb) -> None:
+        self._db = db
+        self._areas: dict[int, dict[str | None, Rings]] = {}
+
+    def of_region(self, name: str, region: Spec, planar: bool, place: Place | None) -> Outline:
+        """The outline of a query's region; `place`: where its focal object is, None while it is not there."""
+        focal = region.get("focal")
+        if region["type"] == "area":
+            return Outline(name, self._members(region["area"]).get(region["member"], ()))
+        centre = place if focal is not None else _stationary_centre(region)
+        draw = _RINGS.get(region["type"])
+        if draw is None or (focal is not None and place is None):
+            return Outline(name, (), centre, focal)
+        return Outline(name, draw(region, centre, planar), centre, focal)
+
+    def of_area(self, area: AreaRow) -> list[Outline]:
+        """The outlines of a region with a name, or of the members of a set of them."""
+        return [
+            Outline(area.name if member is None else f"{area.name}[{member}]", rings)
+            for member, rings in self._members(area.id).items()
+        ]
+
+    def _members(self, area: int) -> dict[str | None, Rings]:
+        """The rings of an area's members; a single region has one, None. All of it, where a set is meant."""
+        if area not in self._areas:
+            self._areas[area] = _rings_of_area(area_geometry(self._db, area))
+        return self._areas[area]
+
+
+def _rings_of_area(payload: bytes) -> dict[str | None, Rings]:
+    import shapely  # takes a while to load
+
+    from stqsh.spec.chunk import unpack
+
+    geometry = unpack(payload)
+    members = geometry.column("member").to_pylist()
+    shapes = shapely.from_wkb(geometry.column("wkb").to_numpy(zero_copy_only=False))
+    found: dict[str | None, Rings] = {}
+    for member, shape in zip(members[:MOST_AREAS], shapes, strict=False):
+        parts = shapely.get_parts(shape)
+        rings = shapely.get_rings(parts[shapely.get_type_id(parts) == shapely.GeometryType.POLYGON])
+        found[member] = tuple(shapely.get_coordinates(ring) for ring in rings)
+    if None not in found:
+        found[None] = tuple(ring for rings in found.values() for ring in rings)
+    return found
+
+
+def _stationary_centre(region: Spec) -> Place | None:
+    return (region["x"], region["y"]) if "x" in region else None
+
+
+def _rectangle(region: Spec, centre: Place | None, planar: bool) -> Rings:
+    del centre, planar
+    return _box(region["x1"], region["y1"], region["x2"], region["y2"])
+
+
+def _polygon(region: Spec, centre: Place | None, planar: bool) -> Rings:
+    del centre, planar
+    return tuple(np.array(ring, np.float64) for ring in region["rings"])
+
+
+def _moving_rectangle(region: Spec, centre: Place | None, planar: bool) -> Rings:
+    from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+
+    assert centre is not None, "without its focal object there is no region"
+    return _box(*rectangle_around(*centre, region["xdist"], region["ydist"], planar))
+
+
+def _circle(region: Spec, centre: Place | None, planar: bool) -> Rings:
+    assert centre is not None, "without its focal object there is no region"
+    return (circle(centre, region["radius"], planar),)
+
+
+def circle(centre: Place, radius: float, planar: bool) -> Array:
+    """A ring of `CORNERS` corners whose distance from the centre is the radius; float64 (CORNERS + 1, 2).
+
+    On the sphere (metres, degrees) by the formula of the place that one comes to along a great circle.
+    """
+    from stqsh.core.kernels.geometry.distance import EARTH_M
+
+    turn = np.linspace(0, 2 * math.pi, CORNERS + 1)
+    x, y = centre
+    if planar:
+        return np.column_stack([x + radius * np.sin(turn), y + radius * np.cos(turn)])
+    low, far = math.radians(y), radius / EARTH_M
+    sine = math.sin(low) * math.cos(far) + math.cos(low) * math.sin(far) * np.cos(turn)
+    across = np.arctan2(np.sin(turn) * math.sin(far) * math.cos(low), math.cos(far) - math.sin(low) * sine)
+    return np.column_stack([x + np.degrees(across), np.degrees(np.arcsin(np.clip(sine, -1, 1)))])
+
+
+def _box(x1: float, y1: float, x2: float, y2: float) -> Rings:
+    return (np.array([(x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1)], np.float64),)
+
+
+_RINGS: dict[str, Callable[[Spec, Place | None, bool], Rings]] = {
+    "rect": _rectangle,
+    "polygon": _polygon,
+    "circle": _circle,
+    "moving_rect": _moving_rectangle,
+    "moving_circle": _circle,
+}
+"""Types of regions that have an outline; of areas it stands in the log."""

@@ -1,0 +1,169 @@
+"""What MAP answers: scenes of a stream, one for each step that there is something new in."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.client.connection import Link
+from stqsh.client.map.object_places import Places, Wish, places
+from stqsh.client.map.query_members import Members
+from stqsh.client.map.region_outlines import Outline, Outlines
+from stqsh.client.map.slot_cells import Cells, cells_of
+from stqsh.storage.catalogue import live_areas, live_queries
+from stqsh.storage.control_log import last_seq
+from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
+
+if TYPE_CHECKING:
+    from stqsh.client.read.snapshots import Snapshots
+
+MOST_QUERIES = 52
+"""A map draws so many at the most: the letters of the alphabet, capital and small."""
+TOGETHER_S = 0.6
+"""So long a scene waits for places and answers of one and the same step."""
+
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A query on a map: its region, and which of the scene's objects are in its answer.
+
+    members: int64 (m,), positions among the places; size: of the whole answer. focal: the position of the
+    focal object, None where there is none, or it is not present.
+    """
+
+    query: QueryRow
+    outline: Outline
+    members: NDArray[Any]
+    size: int
+    focal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that a map shows after a step; the answers are those after step `progress.step`, mostly the same.
+
+    areas: regions with a name. cells: of a stream that is routed by cells. left_out: queries not drawn.
+    """
+
+    stream: StreamRow
+    progress: Progress
+    places: Places
+    drawn: tuple[Drawn, ...]
+    areas: tuple[Outline, ...]
+    cells: Cells | None = None
+    left_out: int = 0
+
+    @property
+    def planar(self) -> bool:
+        """Whether places are in a plane's units, and not in degrees."""
+        return bool(self.stream.spec["planar"])
+
+
+@dataclass
+class MapFeed:
+    """The outcome of MAP: gives scenes of a stream to whoever draws them; for one thread at a time.
+
+    names: the queries to draw, None for all of the stream's. file: where a page is to be written, None for a
+    terminal. once: one picture is wanted, as in a script.
+    """
+
+    stream: StreamRow
+    names: tuple[str, ...] | None
+    file: str | None
+    link: Link = field(repr=False)
+    snapshots: Snapshots = field(repr=False)
+    once: bool = False
+    _members: Members = field(init=False, repr=False)
+    _outlines: Outlines = field(init=False, repr=False)
+    _seen: tuple[int, int] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._members = Members(self.link, self.stream.id)
+        self._outlines = Outlines(self.link.db)
+
+    def look(self, most: int, *, records: bool = False) -> Scene | None:
+        """The scene as it is now, None where nothing has changed since the last look.
+
+        Of more than about `most` objects a sample is given, members of answers first, focal objects always.
+        `records`: all columns of theirs too. Raises as `Snapshots.ask` does.
+        """
+        progress = self.link.progress()
+        stamp = (progress.batch, last_seq(self.link.db))
+        if stamp == self._seen:
+            return None
+        scene = self._scene(most, records)
+        self._seen = (scene.progress.batch, stamp[1])
+        return scene
+
+    def record(self, key: Any) -> dict[str, Any] | None:
+        """All columns of one object as it is now, None where it is not present. Raises as `Snapshots.ask`."""
+        from stqsh.lang.binder.bind import bind
+        from stqsh.lang.catalogue import Catalogue
+        from stqsh.lang.syntax.parse import parse
+
+        spec = self.stream.spec
+        name, column = (part.replace('"', '""') for part in (spec["name"], spec["key"]))
+        said = str(key) if isinstance(key, int) else "'" + str(key).replace("'", "''") + "'"
+        [statement] = parse(f'SELECT * FROM "{name}" WHERE "{column}" = {said}')
+        bound = bind(statement, Catalogue({spec["name"]: spec})).spec
+        rows = self.snapshots.ask(bound, spec).table.to_pylist()
+        return rows[0] if rows else None
+
+    def _scene(self, most: int, records: bool) -> Scene:
+        queries, left_out = self._queries()
+        found, progress = self._together(queries, most, records)
+        drawn = tuple(self._drawn(query, found) for query in queries)
+        used = {query.spec["region"].get("area") for query in queries}
+        areas = [area for area in live_areas(self.link.db) if self.names is None or area.id in used]
+        outlines = tuple(outline for area in areas for outline in self._outlines.of_area(area))
+        return Scene(
+            self.stream, progress, found, drawn, outlines, cells_of(self.link, self.stream), left_out
+        )
+
+    def _queries(self) -> tuple[list[QueryRow], int]:
+        """The queries to draw, and how many there are beyond them."""
+        mine = [query for query in live_queries(self.link.db) if query.stream_id == self.stream.id]
+        if self.names is not None:
+            by_name = {query.name: query for query in mine}
+            mine = [by_name[name] for name in self.names if name in by_name]
+        return mine[:MOST_QUERIES], max(0, len(mine) - MOST_QUERIES)
+
+    def _together(self, queries: list[QueryRow], most: int, records: bool) -> tuple[Places, Progress]:
+        """Places and answers, of one step unless that does not come about in time."""
+        ids = [query.id for query in queries]
+        focal = self._focal_keys(queries)
+        deadline = time.monotonic() + TOGETHER_S
+        progress = self.link.progress()
+        while True:
+            self._members.advance(progress.batch)
+            wish = Wish(most, self._members.keys_of_any(ids), records, focal)
+            found = places(self.snapshots, self.stream.spec, wish, progress.step)
+            # The slots publish a step a moment before Deliver tells of it.
+            while (progress := self.link.progress()).step < found.step and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            if progress.step <= found.step or time.monotonic() > deadline:
+                self._members.advance(progress.batch)
+                return found, progress
+
+    def _focal_keys(self, queries: list[QueryRow]) -> pa.Array[Any] | None:
+        keys = [query.spec["region"]["focal"] for query in queries if "focal" in query.spec["region"]]
+        return pa.array(keys) if keys else None
+
+    def _drawn(self, query: QueryRow, found: Places) -> Drawn:
+        region: Spec = query.spec["region"]
+        keys = self._members.keys(query.id)
+        members = np.empty(0, np.int64) if keys is None else found.find(keys)
+        focal, place = None, None
+        if "focal" in region:
+            at = found.find(pa.array([region["focal"]]))
+            if len(at):
+                focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
+        outline = self._outlines.of_region(query.name, region, bool(self.stream.spec["planar"]), place)
+        return Drawn(query, outline, members, 0 if keys is None else len(keys), focal)

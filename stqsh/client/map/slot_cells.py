@@ -1,0 +1,35 @@
+"""Which slot has which part of an event stream's plane, to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from stqsh.client.connection import Link
+from stqsh.storage.control_log import get_meta
+from stqsh.storage.rows import StreamRow
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Equal cells over a box, x1, y1, x2, y2; owners: int32 (rows, columns), their slots, rows upwards."""
+
+    bounds: tuple[float, float, float, float]
+    owners: NDArray[Any]
+
+
+def cells_of(link: Link, stream: StreamRow) -> Cells | None:
+    """The cells of a stream that is routed by them; None for others, and while it is being read."""
+    slots = get_meta(link.db, "slots")
+    if slots is None or stream.spec["kind"] != "event":
+        return None
+    from stqsh.routing.grid_routing import CellRouting
+    from stqsh.sources.replay_store.manifest import read_manifest
+
+    manifest = read_manifest(link.home.stream(stream.id))
+    if manifest is None or manifest.bounds is None:
+        return None
+    routing = CellRouting.of(manifest.bounds, manifest.sample, int(slots))
+    return Cells(routing.bounds, routing.owners)

@@ -1,0 +1,1 @@
+"""Reading answers: subscriptions, snapshots, projections."""

@@ -1,0 +1,247 @@
+"""How accurate the answers of queries are: exact where nothing is missed, and where not, by how much.
+
+Over a stream that is to RETAIN SIGNIFICANT an answer can lack objects: those of a cache area that is not kept
+in full (expected, by SOLE eq. 4), those that load shedding dropped or cut off (measured, in the slots'
+published state), and for one REPORT EVERY those that nobody kept before the query came.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stqsh.client.connection import Link
+from stqsh.client.read.query_tallies import Tally, read_tallies
+from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
+from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
+from stqsh.storage.shedding_orders import has_significant_streams, is_significant
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How good an answer is: `value`, 0 to 1, None where it is not known.
+
+    `until`: the query is not settled before this step, 0: it is. `expected`: by SOLE eq. 4, of the part that
+    cannot be measured. `by_slots`: the answer is another one with another number of slots.
+    """
+
+    value: float | None
+    until: int = 0
+    expected: float = 1.0
+    tally: Tally | None = None
+    by_slots: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing can be missing."""
+        return self.value is not None and self.value >= 1 and not self.until
+
+    def text(self) -> str:
+        """In a few words: "exact", "accuracy 0.87", "not settled before step 40"."""
+        if self.until:
+            return f"not settled before step {self.until}"
+        return "exact" if self.is_exact else f"accuracy {share_text(self.value)}"
+
+
+EXACT = Accuracy(1.0)
+LOOK_EVERY_S = 1.0
+"""How often whoever follows a query looks after its accuracy."""
+BY_SLOTS = "each slot keeps its own neighbours: with more slots the answer comes nearer to the exact one"
+"""What is to be said of a kNN query that is approximate; see "Neighbours and slots" in core.significance."""
+_CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
+
+
+def accuracies(link: Link, queries: Iterable[QueryRow], *, tallied: bool = False) -> dict[int, Accuracy]:
+    """How accurate the answers of these queries are, by id.
+
+    Slots are asked only where something may be missing, or always, for `tallied`.
+    """
+    asked = list(queries)
+    significant = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}
+    concerned = [query for query in asked if query.stream_id in significant]
+    found = {query.id: EXACT for query in asked}
+    if not concerned:
+        return found
+    progress = link.progress()
+    memory = progress.stats.get("memory") or {}
+    known = read_tallies(link, significant.values()) if tallied or _may_miss(memory) else {}
+    for query in concerned:
+        stream = significant[query.stream_id]
+        until = settled_at(query, stream, progress)
+        found[query.id] = _accuracy(query, stream, memory, known.get(query.id), until)
+    return found
+
+
+def _may_miss(memory: Spec) -> bool:
+    """Whether slots keep less than queries need, or have done so and still lack some of it."""
+    reduced = [memory.get(name, 1) < 1 for name in ("factor", "cache", "area", "least")]
+    return any(reduced) or memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
+
+
+def _accuracy(query: QueryRow, stream: StreamRow, memory: Spec, tally: Tally | None, until: int) -> Accuracy:
+    if query.state == "paused":
+        return Accuracy(None, tally=tally)
+    reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
+    by_slots = is_by_slots(query.spec["region"], memory, until)
+    if tally is None:
+        return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
+    expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec["region"]) else 1.0
+    # While the focal object is not there, an empty answer is right.
+    value = tally.share * (1.0 if math.isnan(expected) else expected)
+    return Accuracy(value, until, expected, tally, by_slots)
+
+
+def is_by_slots(region: Spec, memory: Spec, until: int) -> bool:
+    """Whether a query's answer would be another one with another number of slots: that of a kNN query while
+    caches are not kept in full, objects are shed, or it is not settled.
+    """
+    reduced = memory.get("factor", 1.0) * memory.get("cache", 1.0) < 1
+    shed = memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
+    return region["type"] == "nearest" and (reduced or shed or until > 0)
+
+
+def moves(region: Spec) -> bool:
+    """Whether a region moves or grows, and so needs a cache area."""
+    return "focal" in region or region["type"] == "nearest"
+
+
+def expected_accuracy(stream: Spec, area: float, factor: float) -> float:
+    """SOLE eq. 4, with the square root of the region's area as its side.
+
+    The distance on both sides of a region is what an object travels between two reports. 1 for the full cache
+    and for regions without an end, NaN while it is not known where the region is.
+
+    Args:
+        stream: its StreamSpec, with "report_every_us" and "max_speed".
+        area: of the region, m² or square units.
+        factor: the share of the cache area that is kept, 0 to 1.
+    """
+    if factor >= 1 or math.isinf(area):
+        return 1.0
+    side, distance = math.sqrt(area), 2 * stream["max_speed"] * stream["report_every_us"] / 1e6
+    return float(((side + factor * distance) / (side + distance)) ** 2)
+
+
+def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
+    """The step from which a query has seen all that it needs, 0 where that is past; see engine.settling."""
+    settling = (progress.stats.get("memory") or {}).get("settling") or {"recent": [], "all_until": 0}
+    until = int(settling["all_until"])
+    if stream.id > progress.seq:
+        return 0
+    if query.seq > progress.seq:
+        return progress.step + 1
+    for before, step in settling["recent"]:
+        # Who comes with the stream itself has missed nothing.
+        if before < query.seq and stream.id <= before:
+            until = max(until, step)
+    return until if until > progress.step else 0
+
+
+class AccuracyWatch:
+    """Keeps an eye on the accuracy of one query's answer, on behalf of whoever follows it.
+
+    `text`: what a status line says of it, "" while it is exact.
+    """
+
+    def __init__(self, link: Link, query: int) -> None:
+        self._link, self._query = link, query
+        self._looked, self._told = float("-inf"), False
+        self.text = ""
+
+    def look(self) -> str:
+        """Look again, if that is due; words for the first time that less than the whole answer was found."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_S:
+            return ""
+        self._looked = now
+        query = query_by_id(self._link.db, self._query)
+        found = accuracies(self._link, [query])[query.id]
+        if found.is_exact or not query.live:
+            self.text = ""
+            return ""
+        self.text = found.text()
+        is_news, self._told = not self._told, True
+        return f"the answer is approximate: {self.text} ({_CAUSE})" if is_news else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All answers of a session: how many queries are active, approximate, not settled, not known."""
+
+    queries: int
+    approximate: int
+    settling: int
+    unknown: int
+    least: float | None
+    until: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no answer can lack anything."""
+        return not (self.approximate or self.settling or self.unknown)
+
+    def text(self) -> str:
+        """In words: "exact", or "3 of 5 approximate, least accuracy 0.87"."""
+        parts = []
+        if self.approximate:
+            parts.append(
+                f"{self.approximate} of {self.queries} approximate, least accuracy {share_text(self.least)}"
+            )
+        if self.unknown:
+            parts.append(f"{self.unknown} of {self.queries} of unknown accuracy")
+        if self.settling:
+            parts.append(f"{self.settling} of {self.queries} not settled before step {self.until}")
+        return "; ".join(parts) or "exact"
+
+
+def summary(link: Link) -> Summary:
+    """How accurate the answers of all active queries are; no query is looked at where all must be exact."""
+    if not has_significant_streams(link.db):
+        return Summary(0, 0, 0, 0, None, 0)
+    active = [query for query in live_queries(link.db) if query.state == "active"]
+    found = list(accuracies(link, active).values())
+    less = [one.value for one in found if one.value is not None and one.value < 1]
+    return Summary(
+        len(active),
+        len(less),
+        sum(one.until > 0 for one in found),
+        sum(one.value is None for one in found),
+        min(less, default=None),
+        max((one.until for one in found), default=0),
+    )
+
+
+def share_text(share: float | None) -> str:
+    """A share with two digits, never rounded up to 1."""
+    if share is None:
+        return "unknown"
+    return "1" if share >= 1 else f"{math.floor(share * 100) / 100:.2f}"
+
+
+def accuracy_shown(accuracy: Accuracy) -> float | str | None:
+    """An accuracy as a cell: a number, words while the query is not settled, None where it is not known."""
+    if accuracy.until:
+        return accuracy.text()
+    return accuracy.value if accuracy.value is None else rounded(accuracy.value)
+
+
+def rounded(value: float) -> float | None:
+    """A figure with four digits, None for one that is not known or has no end; a share below 1 stays so."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    return 0.9999 if value < 1 <= short else short
+
+
+def shedding_text(memory: Spec | None) -> str:
+    """What load shedding does, from the progress's "memory": `object, k 2, 12 % dropped`; "" for nothing."""
+    if not memory:
+        return ""
+    if memory["cache"] < 1 or memory["area"] < 1:
+        return f"query, cache {memory['cache']:.0%}, area {memory['area']:.0%}".replace("%", " %")
+    if memory["k"] == 1 and not memory["shadow"]:
+        return ""
+    dropped = memory["shadow"] / max(1, memory["shadow"] + memory["objects"])
+    return f"object, k {memory['k']}, {100 * dropped:.0f} % dropped"

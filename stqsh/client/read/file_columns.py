@@ -1,0 +1,23 @@
+"""A look at a file that a statement in the making names: what its columns are, for completion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stqsh.client.statements.source_paths import find_files
+from stqsh.errors import StqshError
+
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their types."""
+
+
+def file_columns(glob: str, format_: str | None, options: Mapping[str, object]) -> Columns:
+    """The columns of the files that match; () where there are none, or they cannot be read."""
+    # pyarrow: not before it is needed
+    from stqsh.sources.inference import infer
+
+    try:
+        source = {"type": "file", "glob": find_files(glob), "format": format_, "options": dict(options)}
+        return tuple((name, kind) for name, kind in infer(source))
+    except (StqshError, OSError):
+        return ()

@@ -1,0 +1,125 @@
+"""Select lists, computed by whoever reads updates: the engine sends the stream's columns and nothing else.
+
+Most select lists name columns, which are taken as they are. Other expressions are computed by the core's own
+rules; columns of a joined table come from the file that the engine made of it, read once a client.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from stqsh.storage.catalogue import table_by_id
+from stqsh.storage.update_log.log import DISTANCE
+
+if TYPE_CHECKING:
+    from stqsh.client.results import Updates
+    from stqsh.core.conditions.resolver import Resolver
+    from stqsh.core.state.joined_tables import Tables
+    from stqsh.core.state.slot_state import SlotState
+    from stqsh.storage.control_log import ControlDb
+    from stqsh.storage.home import SessionHome
+    from stqsh.storage.rows import Spec
+
+Expr: TypeAlias = list[Any]
+Select: TypeAlias = Sequence[Sequence[Any]]
+"""[output name, bound expression] pairs, as a QuerySpec has them."""
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+CONTENT = "content.arrow"
+"""The rows of a prepared table, in its folder of the session's home."""
+
+
+class Lookups:
+    """The tables that a session's queries are joined with, each read when first needed, by any thread."""
+
+    def __init__(self, home: SessionHome, db: ControlDb) -> None:
+        self._home, self._db = home, db
+        self._reading = threading.Lock()
+        self._state: SlotState | None = None
+        self._read: set[int] = set()
+
+    def resolver(self, stream: Spec, tables: set[int]) -> Resolver:
+        """What expressions over a stream look up, with these tables. Raises `KeyError` for an unknown one."""
+        from stqsh.core.conditions.resolver import Resolver
+        from stqsh.core.state.slot_state import SlotState
+
+        with self._reading:
+            if self._state is None:
+                self._state = SlotState.fresh(0)
+            found = Resolver(self._state, stream)
+            for table in tables - self._read:
+                self._take(table, found.tables)
+                self._read.add(table)
+        return found
+
+    def _take(self, table: int, known: Tables) -> None:
+        """Read a table; one whose file has gone with its DROP has no rows."""
+        known.define(table_by_id(self._db, table).spec)
+        file = self._home.table(table) / CONTENT
+        if not file.exists():
+            return
+        with pa.memory_map(str(file)) as source:
+            content = pa.ipc.open_file(source)
+            for number in range(content.num_record_batches):
+                known.add(table, content.get_batch(number))
+
+
+def project(updates: Updates, select: Select) -> list[Column]:
+    """The columns of a select list for all rows of `updates`, in the list's order.
+
+    Columns keep their Arrow types (INT is int32, FLOAT float32, TIMESTAMP timestamp[us]); other expressions
+    give int64, float64, bool or string. DISTANCE is null where the log has none.
+    """
+    return [_column(updates, expr) for _, expr in select]
+
+
+def satisfying(updates: Updates, condition: Expr) -> Any:
+    """Which rows satisfy a bound condition (a `pa.BooleanArray`; null where SQL says UNKNOWN)."""
+    return _computed(updates, condition)
+
+
+def _column(updates: Updates, expr: Expr) -> Column:
+    table = updates.table
+    match expr:
+        case ["col", name]:
+            return table.column(f"c.{name}")
+        case ["distance"]:
+            return _distance(table)
+        case ["join", number, column, wanted]:
+            # Not by way of `compute`, which would make numbers of timestamps.
+            found = _resolver(updates, {number}).tables
+            return found.values(number, _whole(table.column(f"c.{column}")), wanted)
+    computed: Column = _computed(updates, expr)
+    return computed
+
+
+def _computed(updates: Updates, expr: Expr) -> Any:
+    from stqsh.core.conditions.evaluation import columns_read, compute, parts
+
+    table = updates.table
+    columns = {name: _whole(table.column(f"c.{name}")) for name in columns_read(expr, ("", ""))}
+    columns[DISTANCE if parts(expr, DISTANCE) else ""] = _whole(_distance(table))
+    tables = {number for _, number, _, _ in parts(expr, "join")}
+    resolver = _resolver(updates, tables) if tables else None
+    return compute(expr, columns, _whole(table.column("at_us")), resolver)
+
+
+def _resolver(updates: Updates, tables: set[int]) -> Resolver:
+    assert updates.lookups is not None, "updates with joins come from a session"
+    return updates.lookups.resolver(updates.stream.spec, tables)
+
+
+def _distance(table: pa.Table) -> Column:
+    if DISTANCE in table.column_names:
+        return table.column(DISTANCE)
+    return pa.nulls(table.num_rows, pa.float64())
+
+
+def _whole(column: Column) -> pa.Array[Any]:
+    if isinstance(column, pa.ChunkedArray):
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column

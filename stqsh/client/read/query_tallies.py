@@ -1,0 +1,81 @@
+"""What slots keep for each query over significant streams, summed from their published state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.connection import Link
+from stqsh.storage.control_log import get_meta
+from stqsh.storage.rows import Spec, StreamRow
+
+if TYPE_CHECKING:
+    from stqsh.core.retention.stream_stats import Tallies
+    from stqsh.core.state.slot_state import SlotState
+
+PATIENCE_S = 0.5
+"""So long the slots may be busy; then nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the slots together keep for a query; see `stqsh.core.retention.stream_stats.Tallies`.
+
+    `share`: of what should be kept in its region and cache area, the part that is: 1 where nothing is shed.
+    """
+
+    inside: int
+    cached: int
+    shed: int
+    area: float
+    cache_area: float
+    locked: bool
+    share: float
+
+
+def read_tallies(link: Link, streams: Iterable[StreamRow]) -> dict[int, Tally]:
+    """What the slots keep for each active query of these streams; empty where their state cannot be read."""
+    slots, folder = get_meta(link.db, "slots"), link.home.arena()
+    if slots is None or not folder.is_dir():
+        return {}
+    from stqsh.storage.slot_files import NotPublished, Published
+
+    specs = [stream.spec for stream in streams]
+    try:
+        return Published(folder, int(slots)).read(lambda states: summed(states, specs), 0, lambda: PATIENCE_S)
+    except NotPublished:
+        return {}
+
+
+def summed(states: list[SlotState], streams: list[Spec]) -> dict[int, Tally]:
+    """The tallies of all slots by query. A region that each slot sees for itself is the largest of them."""
+    from stqsh.core.retention.stream_stats import tallies
+
+    told: dict[int, list[tuple[Tallies, int]]] = {}
+    for state in states:
+        for stream in streams:
+            if str(stream["id"]) not in state.header.get("streams", {}):
+                continue
+            found = tallies(state, stream)
+            for row, query in enumerate(found.id.tolist()):
+                told.setdefault(query, []).append((found, row))
+    return {query: _sum(rows) for query, rows in told.items()}
+
+
+def _sum(rows: list[tuple[Tallies, int]]) -> Tally:
+    def column(name: str) -> list[Any]:
+        return [getattr(found, name)[row].item() for found, row in rows]
+
+    inside, cached, shed = (sum(column(name)) for name in ("inside", "cached", "shed"))
+    held = inside + cached
+    # A slot that has dropped nothing of a query tells the share of its area that is left.
+    left = [share for share, gone in zip(column("accuracy"), column("shed"), strict=True) if not gone]
+    share = min([held / (held + shed) if shed else 1.0, *left])
+    area, beyond = (max(column(name), key=_known) for name in ("area", "cache_area"))
+    return Tally(inside, cached, shed, area, beyond, any(column("locked")), share)
+
+
+def _known(area: float) -> float:
+    return -1.0 if math.isnan(area) else area

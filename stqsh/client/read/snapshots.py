@@ -1,0 +1,213 @@
+"""Snapshot SELECTs of a client: answered from the published state, else by way of the control log.
+
+On the engine's host the answer is read straight from the slots' arrays (architecture.md section 3), without
+the engine's help and without waiting for anything but a batch under way. Where there is no such state
+(another host, a restart, a region that the slots have not been told of) the question goes into the control
+log, the next batch carries it to the slots, and the answer comes back as a file. The same two functions of
+`stqsh.core.snapshots.select` make the answer on either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.lang.binder.bind import bind
+from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
+from stqsh.storage.rows import Progress, Spec
+from stqsh.storage.snapshot_answers import read_answer, take_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from stqsh.client.catalogue_view import View
+    from stqsh.core.state.slot_state import SlotState
+    from stqsh.lang.ast.statements import Select
+    from stqsh.storage.slot_files import Published
+
+    T = TypeVar("T")
+
+_REMEMBERED = 1000
+"""Statements whose specs are kept at the most."""
+
+PATIENCE_S = 10.0
+"""So long a batch under way is waited for before the question goes by the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a snapshot found: its rows, and the step after which they were true (0: before the first)."""
+
+    table: pa.Table
+    step: int
+    at_us: int | None
+
+
+class Snapshots:
+    """Asks for snapshots on behalf of one client.
+
+    `direct`: whether the published state may be read; a test and a measurement of the log's way say no.
+    """
+
+    def __init__(self, link: Link, *, direct: bool = True) -> None:
+        self._link, self.direct = link, direct
+        self._published: Published | None = None
+        self._bound: dict[str, tuple[int, Spec, Spec]] = {}
+
+    def bound(self, statement: Select, view: View) -> tuple[Spec, Spec]:
+        """The spec of a SELECT and that of its stream; remembered for as long as nothing new is logged."""
+        seq = last_seq(self._link.db)
+        known = self._bound.get(statement.text)
+        if known is None or known[0] != seq:
+            spec = bind(statement, view).spec
+            stream = view.stream(spec["stream"])
+            assert stream is not None, "bind has found the stream"
+            if len(self._bound) >= _REMEMBERED:
+                self._bound.clear()
+            self._bound[statement.text] = known = seq, spec, stream
+        return known[1], known[2]
+
+    def is_about_to_play(self, stream: Spec) -> bool:
+        """Whether a stream plays and no step has taken it in yet: it would look empty by mistake."""
+        return self._link.progress().seq < stream["id"] and plays(self._link.db, stream["id"])
+
+    def wait_for(self, stream: Spec, tell: Callable[[Progress], None] | None = None) -> None:
+        """Wait until a stream that plays has begun, or is paused or dropped instead. Raises as `ask` does.
+
+        `tell` is told the progress at each look.
+        """
+        for progress in self._link.watch():
+            if progress.seq >= stream["id"] or not plays(self._link.db, stream["id"]):
+                return
+            if tell is not None:
+                tell(progress)
+
+    def ask(self, spec: Spec, stream: Spec) -> Found:
+        """Answer a snapshot spec over a stream, whose StreamSpec is given.
+
+        Raises `EngineDead` where the engine is needed and dies, `SourceError` where a stream cannot be read.
+        """
+        progress = self._link.progress()
+        if progress.step == 0:
+            return _merged([], spec, stream, Progress())
+        found = self.read(lambda states: _answer(states, spec, stream), progress.step)
+        return self._ask_log(spec, stream) if found is None else found
+
+    def measure(self, spec: Spec) -> Spec:
+        """What all slots together say of a query or snapshot, see `stqsh.core.snapshots.query_cost.total`.
+
+        No figures where no step was taken yet. Raises as `ask` does.
+        """
+        from stqsh.core.snapshots.query_cost import total
+
+        step = self._link.progress().step
+        if step == 0:
+            return total([])
+        spec = {**spec, "measure": True}
+        measures = self.read(lambda states: _measures(states, spec), step)
+        return total(self._measures_by_log(spec) if measures is None else measures)
+
+    def _measures_by_log(self, spec: Spec) -> list[Spec]:
+        from stqsh.spec.chunk import unpack_json
+
+        shares, _ = self._answer_by_log(spec)
+        told = [unpack_json(share.column("measure")[0].as_py() or b"null") for share in shares]
+        return [found for found in told if found is not None]
+
+    def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
+        """What `use` makes of all slots' states at one step, not before `step`; None where there are none.
+
+        `use` may raise `NotPublished` for states that will not do.
+        """
+        if not self.direct:
+            return None
+        from stqsh.storage.slot_files import NotPublished
+
+        try:
+            return self._open().read(use, step, self._patience_s)
+        except NotPublished:
+            return None
+
+    def _patience_s(self) -> float:
+        """How long states may take that are not there: without an engine nobody will bring them."""
+        return PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0
+
+    def _open(self) -> Published:
+        """The published state; raises `NotPublished` where an engine was never here."""
+        from stqsh.storage.slot_files import NotPublished, Published
+
+        if self._published is None:
+            slots, folder = get_meta(self._link.db, "slots"), self._link.home.arena()
+            if slots is None or not folder.is_dir():
+                raise NotPublished("no engine has run on this host")
+            self._published = Published(folder, int(slots))
+        return self._published
+
+    def _ask_log(self, spec: Spec, stream: Spec) -> Found:
+        shares, progress = self._answer_by_log(spec)
+        return _merged(shares, spec, stream, progress)
+
+    def _answer_by_log(self, spec: Spec) -> tuple[list[pa.RecordBatch], Progress]:
+        """Ask by way of the control log, and wait for the slots' shares of the answer and their step."""
+        row = append(self._link.db, "ask", "", {"spec": spec})
+        if is_alive(read_engine(self._link.home)):
+            self._link.wake()
+        else:
+            self._link.restart()  # another client may have stopped it
+        for _ in self._link.watch():
+            content = take_answer(self._link.home, row.seq)
+            if content is not None:
+                return read_answer(content)
+        raise AssertionError("unreachable: watch has no end")
+
+
+def plays(db: ControlDb, stream: int) -> bool:
+    """Whether the last word on a stream's running was PLAY."""
+    rows = db.query(
+        "SELECT kind FROM log WHERE kind IN ('play', 'pause', 'drop_stream') AND "
+        "json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
+        stream,
+    )
+    return bool(rows) and rows[0][0] == "play"
+
+
+def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> Found:
+    """The answer on the slots' states; raises `NotPublished` where they lack what it is about."""
+    from stqsh.core.snapshots.select import part
+
+    place = _place(states, spec)
+    shares = [share for share in (part(state, spec, place) for state in states) if share is not None]
+    clock = states[0].header["clock"]
+    progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
+    return _merged(shares, spec, stream, progress)
+
+
+def _measures(states: list[SlotState], spec: Spec) -> list[Spec]:
+    from stqsh.core.snapshots.query_cost import measure
+
+    place = _place(states, spec)
+    return [found for found in (measure(state, spec, place) for state in states) if found is not None]
+
+
+def _place(states: list[SlotState], spec: Spec) -> tuple[float, float] | None:
+    """Where the focal object is, if there is one. Raises `NotPublished` for unknown tables and areas."""
+    from stqsh.core.snapshots.select import focal, knows
+    from stqsh.storage.slot_files import NotPublished
+
+    if not all(knows(state, spec) for state in states):
+        raise NotPublished("the slots have not heard of a table or region")
+    if "focal" not in spec["region"]:
+        return None
+    return next((found for found in (focal(state, spec) for state in states) if found), None)
+
+
+def _merged(shares: Sequence[pa.RecordBatch], spec: Spec, stream: Spec, progress: Progress) -> Found:
+    from stqsh.core.snapshots.select import nothing, whole
+
+    table = whole(shares or [nothing(stream, spec)], spec)
+    return Found(table, progress.step, progress.at_us())

@@ -1,0 +1,283 @@
+"""Following queries: updates as the engine delivers them, and a TAIL that begins with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Self
+
+from stqsh.client.connection import Link
+from stqsh.client.read.accuracy import AccuracyWatch
+from stqsh.client.results import SnapshotMark, Updates
+from stqsh.storage.catalogue import query_by_id
+from stqsh.storage.catalogue_writer import change_query
+from stqsh.storage.rows import Progress, QueryRow
+from stqsh.storage.update_log.leases import Lease
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stqsh.storage.update_log.log import Base, Keep, UpdateLog
+
+OnIdle = Callable[[Progress], None]
+"""Told the engine's progress at each poll, so that the terminal can show that it lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailOptions:
+    """Where a TAIL begins and what it shows.
+
+    `from_step`: the first step shown (0: from the start; None: the answer as it stands, then what
+    comes). `only`: +1 or -1 for one kind of update. `where`: a bound condition (Expr) on the columns of
+    the stream and of a joined table, and DISTANCE. `limit`: rows.
+    """
+
+    from_step: int | None = None
+    only: Literal[1, -1] | None = None
+    where: list[object] | None = None
+    limit: int | None = None
+
+
+class UpdateReader:
+    """Reads the update log from batch `after` on; `keep` says which queries (all of them by default).
+
+    As a context, it keeps what it has not read yet from being folded.
+    """
+
+    def __init__(self, link: Link, after: int, keep: Keep | None = None) -> None:
+        from stqsh.storage.update_log.log import UpdateLog
+
+        self._link = link
+        self._log: UpdateLog = UpdateLog(link.home.updates, link.book.key_of)
+        self._keep = keep
+        self._lease: Lease | None = None
+        self.after = after
+
+    def __enter__(self) -> Self:
+        self._lease = Lease(self._link.home, self.after)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def poll(self, up_to: int) -> Iterator[Updates]:
+        """The updates of the batches up to `up_to` that have not been read yet, in order.
+
+        Raises `LogCutError` where some of them are no longer there; the next call goes on behind them.
+        """
+        from stqsh.storage.update_log.log import LogCutError
+        from stqsh.storage.update_log.order import ordered
+
+        if 0 <= self.after < (base := self.base().batch):
+            self.after = base
+            raise LogCutError
+        for tables in self._log.read(self.after, up_to, self._keep):
+            self.after = tables[0].batch
+            self._link.book.refresh()
+            book, lookups = self._link.book, self._link.lookups
+            for stream, table in ordered(tables, book.names):
+                yield Updates(table, book.stream(stream), _Occurring(table, book.queries), lookups=lookups)
+        self.after = max(self.after, up_to)
+        if self._lease is not None:
+            self._lease.advance(self.after)
+
+    def base(self) -> Base:
+        """How far the log is folded."""
+        from stqsh.storage.update_log.log import read_base
+
+        return read_base(self._link.home.updates)
+
+    def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
+        """The answer of a query after a step, from the batches up to `up_to`."""
+        return self._log.answer_at(query.id, step, up_to)
+
+
+class _Occurring(Mapping[int, QueryRow]):
+    """The queries with rows in a table of updates, by id; `rows` reads each when it is asked for."""
+
+    def __init__(self, table: pa.Table, rows: Mapping[int, QueryRow]) -> None:
+        self._table, self._rows = table, rows
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        ids: list[int] = self._table.column("query").unique().to_numpy().tolist()
+        return ids
+
+    def __getitem__(self, query_id: int) -> QueryRow:
+        return self._rows[query_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+@dataclass
+class Following:
+    """What TAIL and SUBSCRIBE answer: an iterator over marks and updates of one query.
+
+    It begins with the answer as it stands between two `SnapshotMark`s, and ends when the query has ended
+    or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is coming.
+    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is told
+    once, in words, where the answer is not exact; `accuracy_text` says so as it stands.
+    """
+
+    query: QueryRow
+    options: TailOptions
+    link: Link = field(repr=False)
+    temporary: bool = False
+    until_idle: bool = False
+    on_idle: OnIdle | None = None
+    on_notice: Callable[[str], None] | None = None
+    _watch: AccuracyWatch | None = field(default=None, init=False)
+    _shown: int = field(default=0, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    def __iter__(self) -> Iterator[Updates | SnapshotMark]:
+        with UpdateReader(self.link, -1, lambda ids: ids == self.query.id) as reader:
+            start = self._begun() if self.temporary else self.link.progress()
+            self._look()
+            first = self._first_step(start, reader.base().step)
+            if self.options.from_step is None or first > 1:
+                yield from self._snapshot(reader, start, first - 1)
+            if first > start.step:
+                reader.after = start.batch
+            yield from self._live(reader, first)
+
+    def _begun(self) -> Progress:
+        """Wait for the step with which a new query begins, if any is coming: its answer is empty before."""
+        looks = self.link.watch()
+        progress = next(looks)
+        while progress.seq < self.query.seq and not self._closed and not _is_idle(self.link, progress):
+            if self.on_idle is not None:
+                self.on_idle(progress)
+            progress = next(looks)
+        return progress
+
+    def _first_step(self, start: Progress, folded: int) -> int:
+        """The first step whose updates are shown; those up to `folded` are not kept one by one."""
+        asked = self.options.from_step
+        if asked is None:
+            return start.step + 1
+        if 0 < folded >= asked and self.on_notice is not None:
+            self.on_notice(
+                f"{self.query.name}: updates up to step {folded} are kept as the answer that they made, "
+                "no longer one by one"
+            )
+        return min(max(asked, folded + 1), start.step + 1)
+
+    @property
+    def accuracy_text(self) -> str:
+        """What a status line says of the answer's accuracy as it stands, "" where it is exact."""
+        return "" if self._watch is None else self._watch.text
+
+    def _look(self) -> None:
+        """Look after the answer's accuracy."""
+        if self._watch is None:
+            self._watch = AccuracyWatch(self.link, self.query.id)
+        notice = self._watch.look()
+        if notice and self.on_notice is not None:
+            self.on_notice(f"{self.query.name}: {notice}")
+
+    def close(self) -> None:
+        """Leave the query, and drop it if it is temporary."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.temporary and _is_live(self.link, self.query):
+            change_query(self.link.db, "drop", f"DROP QUERY {self.query.name};", self.query)
+
+    def _snapshot(self, reader: UpdateReader, start: Progress, step: int) -> Iterator[Updates | SnapshotMark]:
+        at_us = start.at_us(step)
+        yield SnapshotMark(self.query, step, at_us, "begin")
+        answer = reader.answer_at(self.query, step, start.batch)
+        if answer is not None:
+            yield from self._show(self._updates(_at_step(answer, step, at_us), snapshot=True), first=step)
+        yield SnapshotMark(self.query, step, at_us, "end")
+
+    def _live(self, reader: UpdateReader, first: int) -> Iterator[Updates]:
+        for progress in self.link.watch():
+            over = self._is_over(progress)
+            for updates in reader.poll(self.link.progress().batch if over else progress.batch):
+                yield from self._show(updates, first)
+                if self._full():  # the rest of a long log is not read
+                    return
+            self._look()
+            if over:
+                return
+            if self.on_idle is not None:
+                self.on_idle(progress)
+
+    def _is_over(self, progress: Progress) -> bool:
+        """Whether no further update of the query can come after the batch that `progress` tells of."""
+        if self._closed or self._full():
+            return True
+        now = _current(self.link, self.query)
+        if now.state == "ended" or (now.state == "dropped" and now.seq <= progress.seq):
+            return True
+        return self.until_idle and _is_idle(self.link, progress)
+
+    def _show(self, updates: Updates, first: int) -> Iterator[Updates]:
+        shown = _select(updates, self.options, first)
+        if self.options.limit is not None:
+            shown = replace(shown, table=shown.table.slice(0, self.options.limit - self._shown))
+        self._shown += shown.table.num_rows
+        if shown.table.num_rows:
+            yield shown
+
+    def _full(self) -> bool:
+        return self.options.limit is not None and self._shown >= self.options.limit
+
+    def _updates(self, table: pa.Table, *, snapshot: bool) -> Updates:
+        stream = self.link.book.stream(self.query.stream_id)
+        return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
+
+
+def _current(link: Link, query: QueryRow) -> QueryRow:
+    return query_by_id(link.db, query.id)
+
+
+def _is_live(link: Link, query: QueryRow) -> bool:
+    return _current(link, query).live
+
+
+def _is_idle(link: Link, progress: Progress) -> bool:
+    """Whether no step is under way: no RUN is open and no stream plays."""
+    rows = link.db.query(
+        "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"
+        " coalesce(max(seq) FILTER (WHERE kind = 'play'), 0),"
+        " coalesce(max(seq) FILTER (WHERE kind = 'pause'), 0) FROM log"
+    )
+    run, play, pause = rows[0]
+    return progress.run_done >= run and (progress.ended or play <= pause)
+
+
+def _at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
+    """The rows of an answer, stamped with the step as of which they are shown."""
+    import pyarrow as pa
+
+    for position, (name, value) in enumerate((("step", step), ("at_us", at_us))):
+        column = pa.repeat(pa.scalar(value, pa.int64()), answer.num_rows)
+        answer = answer.set_column(position, name, column)
+    return answer
+
+
+def _select(updates: Updates, options: TailOptions, first: int) -> Updates:
+    """The rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
+    import pyarrow as pa
+
+    table = updates.table
+    wanted = table.column("step").to_numpy() >= first
+    if options.only is not None:
+        wanted &= table.column("op").to_numpy() == options.only
+    chosen = replace(updates, table=table.filter(pa.array(wanted)))
+    if options.where is None or not chosen.table.num_rows:
+        return chosen
+    from stqsh.client.read.projection import satisfying
+
+    # NULL is not TRUE: a filter drops it.
+    return replace(chosen, table=chosen.table.filter(satisfying(chosen, options.where)))

@@ -1,0 +1,168 @@
+"""What WATCH answers: some queries' answers as they stand, kept from the update log, and what they send."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.connection import Link
+from stqsh.client.read.accuracy import accuracies
+from stqsh.client.results import Updates
+from stqsh.storage.catalogue import query_by_id
+from stqsh.storage.rows import Progress, QueryRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOOK_EVERY_S = 0.5
+"""How often the queries' states and the accuracy of their answers are looked at."""
+STEPS_KEPT = 1000
+"""Of so many of the last steps it is known how many updates each sent."""
+_FOLD_AT = 200_000
+"""Updates of one query that are folded together at the most while a long log is read."""
+_MANY_CHUNKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A query's answer after a step.
+
+    `answer`: its rows as they came in, those that came last at the end; `None` while it never had any.
+    `sent`: updates by step, of the last `STEPS_KEPT` steps that sent any. `total`: of all steps. `accuracy`:
+    in words, "" where the answer is exact.
+    """
+
+    query: QueryRow
+    answer: Updates | None = None
+    sent: dict[int, int] = field(default_factory=dict)
+    total: int = 0
+    accuracy: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many rows the answer has."""
+        return 0 if self.answer is None else self.answer.table.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What WATCH answers: `standings` follows these queries; nothing that they do is changed by it."""
+
+    queries: tuple[QueryRow, ...]
+    link: Link = field(repr=False)
+
+    def standings(self) -> Iterator[tuple[Progress, tuple[Standing, ...]]]:
+        """The answers as they stand, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
+
+        Raises `EngineDead`, `SourceError`.
+        """
+        folds, worth = self._begun(), {}
+        after, looked = -1, float("-inf")
+        for progress in self.link.watch():
+            is_due = time.monotonic() - looked >= LOOK_EVERY_S
+            if progress.batch <= after and not is_due:
+                continue
+            rows = [query_by_id(self.link.db, query.id) for query in self.queries]
+            if is_due:
+                looked, worth = time.monotonic(), accuracies(self.link, rows)
+            folds = self._read(folds, after, progress.batch)
+            after = max(after, progress.batch)
+            texts = [worth[query.id].text() for query in rows]
+            yield progress, tuple(map(self._standing, folds, rows, texts))
+
+    def _begun(self) -> list[_Fold]:
+        return [_Fold(query) for query in self.queries]
+
+    def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
+        """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
+        from stqsh.storage.update_log.log import LogCutError
+
+        while up_to > after:
+            try:
+                self._take(folds, after, up_to)
+            except LogCutError:
+                folds, after = self._begun(), -1
+            else:
+                break
+        return folds
+
+    def _take(self, folds: list[_Fold], after: int, up_to: int) -> None:
+        import numpy as np
+
+        from stqsh.storage.update_log.log import UpdateLog
+
+        log = UpdateLog(self.link.home.updates, self.link.book.key_of)
+        ids = [fold.query.id for fold in folds]
+        for tables in log.read(after, up_to, lambda found: np.isin(found, ids)):
+            for fold in folds:
+                for part in tables:
+                    if part.stream_id == fold.query.stream_id:
+                        fold.take(part.table)
+        for fold in folds:
+            fold.settle()
+
+    def _standing(self, fold: _Fold, query: QueryRow, worth: str) -> Standing:
+        answer = None
+        if fold.answer is not None:
+            stream = self.link.book.stream(query.stream_id)
+            answer = Updates(fold.answer, stream, {query.id: query}, True, self.link.lookups)
+        return Standing(query, answer, fold.sent, fold.total, "" if worth == "exact" else worth)
+
+
+class _Fold:
+    """One query's answer, and the updates that are not folded into it yet."""
+
+    def __init__(self, query: QueryRow) -> None:
+        self.query = query
+        self.answer: pa.Table | None = None
+        self.sent: dict[int, int] = {}
+        self.total = 0
+        self._pieces: list[pa.Table] = []
+        self._waiting = 0
+
+    def take(self, table: pa.Table) -> None:
+        """Take the query's own among some updates."""
+        import numpy as np
+        import pyarrow as pa
+
+        own = table.filter(pa.array(table.column("query").to_numpy() == self.query.id))
+        if not own.num_rows:
+            return
+        steps, counts = np.unique(own.column("step").to_numpy(), return_counts=True)
+        self.sent = self.sent | dict(zip(steps.tolist(), counts.tolist(), strict=True))
+        self.total += own.num_rows
+        self._pieces.append(own)
+        self._waiting += own.num_rows
+        if self._waiting >= _FOLD_AT:
+            self.settle()
+
+    def settle(self) -> None:
+        """Fold in all that waits."""
+        if not self._pieces:
+            return
+        import pyarrow as pa
+
+        self.answer = folded(self.answer, pa.concat_tables(self._pieces, promote_options="default"))
+        self._pieces, self._waiting = [], 0
+        if len(self.sent) > 2 * STEPS_KEPT:
+            self.sent = dict(sorted(self.sent.items())[-STEPS_KEPT:])
+
+
+def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
+    """An answer after more updates of its query: those who stay in their order, then those who came."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from stqsh.storage.update_log.log import last_of_each_key
+
+    last = last_of_each_key(updates)
+    came = last.filter(pa.array(last.column("op").to_numpy() > 0))
+    came = came.take(pc.sort_indices(came.column("step")))  # stable: by key within a step
+    if answer is None or not answer.num_rows:
+        return came
+    touched: Any = pc.is_in(answer.column("key"), value_set=pa.concat_arrays(last.column("key").chunks))
+    stay = answer.filter(pc.invert(touched))
+    new = pa.concat_tables([stay, came], promote_options="default")
+    return new.combine_chunks() if new.column(0).num_chunks > _MANY_CHUNKS else new

@@ -1,0 +1,107 @@
+"""What a statement answers: values that a shell renders and a program reads.
+
+`Session.execute` yields one of these for each thing that a statement has to say. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stqsh.storage.rows import Progress, QueryRow, StreamRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.client.read.projection import Lookups
+    from stqsh.client.read.subscription import Following
+    from stqsh.client.read.watch import Watching
+    from stqsh.client.run import Running
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something to tell the user: one or more lines of text, not data."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Message):
+    """Says what the session waits for before it goes on; `wait` waits, and tells the progress meanwhile.
+
+    Who does not call it waits all the same, with the next outcome.
+    """
+
+    wait: Callable[[Callable[[Progress], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A small table, as SHOW and DESCRIBE answer; a cell is a str, int, float, bool or None."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Statements that can be run again, as DUMP answers."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Updates of the queries of one stream, in order: by step, query name, `-` before `+`, key.
+
+    `table` has the columns step int64, at_us int64 (event time of the step), query int64 (id), op int8
+    (+1, -1), why int8 (index into `stqsh.spec.chunk.WHY`), key (type of the stream's key), then the
+    stream's declared columns under their own names with the prefix `c.` so that none of them clashes
+    (`c.lon`), and where a query selects DISTANCE, that as `distance` (float64, null where there is none). The
+    select list of a query is made of these by `projection.project`, which finds joined tables in `lookups`.
+    `queries` has every query that occurs. Successive `Updates` continue the order: where
+    several streams interleave, each run of rows of one stream is a value of its own. `snapshot` marks
+    rows of the answer with which a TAIL begins.
+    """
+
+    table: pa.Table
+    stream: StreamRow
+    queries: Mapping[int, QueryRow]
+    snapshot: bool = False
+    lookups: Lookups | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a snapshot SELECT answers: the state after step `step`, the same for all slots.
+
+    `table` has a column for each of `names`, the select list, rows in order and already limited; TIMESTAMP
+    columns are timestamp[us]. `at_us` is the step's event time, `None` before the first step. `statement` is
+    the SELECT's number in its script, `None` where it has none. `location` names the two of the columns that
+    are the stream's location, where both are selected.
+    """
+
+    names: tuple[str, ...]
+    table: pa.Table
+    step: int
+    at_us: int | None
+    statement: int | None = None
+    location: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMark:
+    """Stands before and after the rows of the answer with which a TAIL begins."""
+
+    query: QueryRow
+    step: int
+    at_us: int | None
+    edge: Literal["begin", "end"]
+
+
+Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following | Watching | MapFeed"
+"""Anything that `Session.execute` yields."""

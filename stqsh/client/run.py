@@ -1,0 +1,45 @@
+"""A RUN under way: wait for it, look at it, stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stqsh.client.connection import Link
+from stqsh.storage.control_log import append
+from stqsh.storage.rows import Progress, Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What RUN answers: `seq` is its number in the control log, `spec` what it asks for.
+
+    The streams advance whether somebody waits or not.
+    """
+
+    seq: int
+    spec: Spec
+    link: Link = field(repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every step that this RUN asks for is delivered."""
+        return self.link.progress().run_done >= self.seq
+
+    def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
+        """Wait until the RUN is done and give the progress then; `on_progress` is told at each poll.
+
+        Raises `EngineDead` where the engine dies meanwhile, `SourceError` where a stream cannot be read.
+        """
+        for progress in self.link.watch():
+            if on_progress is not None:
+                on_progress(progress)
+            if progress.run_done >= self.seq:
+                self.link.check_streams()  # what failed may have done so since the last look
+                return progress
+        raise AssertionError("unreachable: watch has no end")
+
+    def cancel(self) -> None:
+        """Ask the streams to stand still after the batch under way; nothing that is done is undone."""
+        if not self.finished:
+            append(self.link.db, "stop_run", "", {"run": self.seq})

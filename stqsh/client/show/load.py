@@ -1,0 +1,173 @@
+"""SHOW LOAD and SHOW CACHE: what streams that RETAIN SIGNIFICANT hold, and what that means for queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
+from stqsh.client.results import Rows
+from stqsh.profile import Profile
+from stqsh.sizes import size_text
+from stqsh.storage.catalogue import live_queries, live_streams
+from stqsh.storage.rows import QueryRow, Spec
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.shedding_orders import (
+    MemorySettings,
+    Order,
+    is_significant,
+    memory_settings,
+    standing_order,
+)
+
+SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
+CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
+"""As narrow as a terminal of 80 columns asks for: SHOW QUERIES has the regions themselves."""
+_KM2 = 1e6
+"""m² in a km²."""
+_BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
+"""The last counts of the groups in which a histogram is shown; the last group has no end."""
+_NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
+
+
+def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW LOAD: budget, orders and accuracy, an item a row; then what each slot holds, and all of them."""
+    stats = link.progress().stats
+    wished, memory = memory_settings(session_settings(link.db, profile)), stats.get("memory") or {}
+    slots = [
+        (slot["slot"], list(slot["memory"].values())) for slot in stats.get("slots", []) if slot.get("memory")
+    ]
+    told = [one for _, streams in slots for one in streams]
+    queries = _by_query(link, memory, told) if slots else {}
+    items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots else {})
+    items |= ({"histogram": _histogram(told) or "all are locked"} if told else {}) | queries
+    if not any(is_significant(stream) for stream in live_streams(link.db)):
+        items = _NOBODY | items
+    yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
+    if slots:
+        rows = [_slot_row(slot, streams) for slot, streams in slots]
+        whole = _slot_row("all", told)[: SLOT_COLUMNS.index("locked")]
+        over_slots = [queries.get(name) for name in SLOT_COLUMNS[len(whole) :]]
+        yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
+
+
+def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
+    """What is wished, and what slots are told to reach it; nothing of what does not apply."""
+    found: dict[str, Any] = {"shedding": wished.mode}
+    if wished.budget is not None and wished.target is not None:
+        size = size_text if wished.in_bytes else math.floor
+        found |= {"budget": size(wished.budget), "target": size(wished.target)}
+    scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
+    found |= {name: value for name, value in scales.items() if value is not None}
+    if memory.get("part", 1.0) < 1:  # of those with more references none is dropped, of the others all
+        found[f"dropped of count {memory['k'] - 1}"] = f"{100 * memory['part']:.0f} %"
+    return found
+
+
+def _coming(standing: Order, memory: Spec) -> dict[str, Any]:
+    """What slots are told with the next batch, where that is something else than they know."""
+    orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
+    new = [f"{name} {value:g}" for name, value in orders.items() if memory.get(name, value) != value]
+    return {"with the next batch": ", ".join(new)} if new else {}
+
+
+def _by_query(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+    """Of the active queries over significant streams: how many, locked, approximate, and how accurate.
+
+    Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
+    """
+    streams = {stream.id for stream in live_streams(link.db) if is_significant(stream)}
+    active = [query for query in live_queries(link.db) if query.state == "active"]
+    active = [query for query in active if query.stream_id in streams]
+    found = accuracies(link, active, tallied=True).values()
+    tallies = [one.tally for one in found if one.tally is not None]
+    if active and not tallies:
+        return {"queries": len(active)} | _last_known(link, memory, told)
+    values = [one.value for one in found if one.value is not None]
+    known = bool(values) and len(values) == len(found)
+    return {
+        "queries": len(active),
+        "locked": sum(tally.locked for tally in tallies) if tallies else None,
+        "approximate": sum(value < 1 for value in values) if known else None,
+        "mean accuracy": rounded(math.fsum(values) / len(values)) if known else None,
+        "least accuracy": rounded(min(values)) if known else None,
+    }
+
+
+def _last_known(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+    """What the slots said of their queries with their last batch: at least so many are locked."""
+    return {
+        "locked": max(int(one["locked"]) for one in told),
+        "approximate": memory.get("approximate"),
+        "least accuracy": rounded(float(memory.get("least", 1.0))),
+        "as of": f"step {link.progress().step}: {_unseen(link)}",
+    }
+
+
+def _unseen(link: Link) -> str:
+    """Why the slots' own figures are not there."""
+    engine = read_engine(link.home)
+    state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
+    if state == "is ready" and link.progress().step == 0:
+        return "nothing has come yet"
+    return f"the slots cannot be looked at, the engine {state}"
+
+
+def _slot_row(slot: int | str, told: Sequence[Spec]) -> tuple[Any, ...]:
+    """What one slot tells of its streams, or all slots."""
+    names = ("objects", "bytes", "shadow", "locked", "approximate")
+    least = min(float(one["least"]) for one in told)
+    return (slot, *(sum(int(one[name]) for one in told) for name in names), rounded(least))
+
+
+def _histogram(told: Iterable[Spec]) -> str:
+    return histogram_text([sum(column) for column in zip(*(one["histogram"] for one in told), strict=True)])
+
+
+def histogram_text(counts: Sequence[int]) -> str:
+    """S in short: `1: 300, 2: 120, 5-8: 31, 64+: 7`, so many queries each and the objects that they want."""
+    shown, first = [], 1
+    for last in (*_BUCKETS, len(counts)):
+        count = sum(counts[first - 1 : last])
+        name = f"{first}+" if last == len(counts) else str(first) if first == last else f"{first}-{last}"
+        shown += [f"{name}: {count}"] if count else []
+        first = last + 1
+    return ", ".join(shown)
+
+
+def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW CACHE: what is kept in and around the region of each query of a significant stream, and notes."""
+    del profile
+    streams = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}
+    queries = [
+        query
+        for query in live_queries(link.db)
+        if query.stream_id in streams and query.spec["region"]["type"] != "all"
+    ]
+    found = accuracies(link, queries, tallied=True) if queries else {}
+    units = {stream.id: 1.0 if stream.spec["planar"] else _KM2 for stream in streams.values()}
+    rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
+    yield Rows("cache", CACHE_COLUMNS, rows)
+    notes = tuple((query.name, BY_SLOTS) for query in queries if found[query.id].by_slots)
+    if queries and all(found[query.id].tally is None for query in queries):
+        notes = (("all", _unseen(link)), *notes)
+    if notes:
+        yield Rows("notes", ("query", "note"), notes)
+
+
+def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, ...]:
+    tally = accuracy.tally
+    if tally is None:
+        return (query.name, *[None] * (len(CACHE_COLUMNS) - 1))
+    overhead = 100 * tally.cache_area / tally.area if tally.area else math.nan
+    return (
+        query.name,
+        *(rounded(tally.area / unit), rounded(tally.cache_area / unit), rounded(overhead)),
+        *(tally.inside, tally.cached, tally.shed),
+        rounded(accuracy.expected),
+        # What a cache that is too small has let go is gone without a trace.
+        rounded(tally.share) if tally.share < 1 or accuracy.expected >= 1 else None,
+    )

@@ -1,0 +1,256 @@
+"""What SHOW answers: one function a subject, and the table of subjects that dispatch and help use."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stqsh.client.connection import Link
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
+from stqsh.client.results import Rows
+from stqsh.client.show.load import show_cache, show_load
+from stqsh.client.show.query_costs import update_rates, work_shares
+from stqsh.profile import Profile
+from stqsh.storage.catalogue import (
+    count_queries,
+    live_areas,
+    live_queries,
+    live_streams,
+    live_tables,
+    queries_over_area,
+    queries_over_table,
+)
+from stqsh.storage.progress import stream_statuses
+from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
+from stqsh.storage.session_settings import session_settings
+from stqsh.time_format import age, iso
+
+MOST_SHOWN = 10_000
+"""Of more queries than this, the last ones are shown; DUMP has all."""
+DEAD_LETTERS_SHOWN = 1000
+"""The last so many dead letters of a stream are shown; the file has all."""
+
+_SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "bytes")
+_SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
+
+
+def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW STATUS: the session, its engine, the clock and the load, an item a row; of what there is."""
+    progress, engine = link.progress(), read_engine(link.home)
+    alive = is_alive(engine)
+    items: list[tuple[str, Any]] = [
+        ("session", link.home.name + (" (temporary)" if link.home.temporary else "")),
+        ("home", str(link.home.path)),
+        ("engine", "not started" if engine is None else engine.state if alive else "dead"),
+        ("pid", engine.pid if engine and alive else None),
+        ("step", progress.step),
+        ("clock", iso(progress.at_us())),
+        ("streams", _activity(link, progress)),
+        ("answers", summary(link).text()),
+        ("shedding", shedding_text(progress.stats.get("memory")) or _at_rest(link, profile)),
+        *_load(progress.stats),
+        ("dead letters", sum(status.dead for status in _statuses(link))),
+        ("duplicates", sum(status.duplicates for status in _statuses(link))),
+        ("settings", profile.name),
+    ]
+    yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
+
+
+def _at_rest(link: Link, profile: Profile) -> str:
+    """What load shedding is set to while nothing is shed."""
+    mode = session_settings(link.db, profile).text("shedding")
+    return mode if mode == "off" else f"{mode}, nothing dropped"
+
+
+def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW STREAMS: each stream with its source and how far it has been read."""
+    del profile
+    statuses = stream_statuses(link.db)
+    rows = []
+    for stream in live_streams(link.db):
+        status = statuses.get(stream.id, StreamStatus(stream.id))
+        bound = count_queries(link.db, stream.id)
+        state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
+        source, kind = source_text(stream), stream.spec["kind"]
+        rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, status.message))
+    columns = ("name", "kind", "state", "rows", "dead letters", "queries", "source", "message")
+    yield Rows("streams", columns, tuple(rows))
+
+
+def show_queries(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW QUERIES: of each query (the last ones of very many) age, answer, what it sends, share of work."""
+    del profile
+    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
+    rates = update_rates(link) if queries else {}
+    shares = work_shares(link) if queries else {}
+    accurate = accuracies(link, queries)
+    rows = tuple(
+        (
+            *(q.name, q.spec["kind"], q.spec["stream"], q.state, age(now - q.since_us), q.size),
+            *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec["text"]),
+            accuracy_shown(accurate[q.id]),
+        )
+        for q in queries
+    )
+    figures = ("answer", "updates/s", "share of work", "text", "accuracy")
+    title = "queries" if count <= len(rows) else f"the last {len(rows):,} of {count:,} queries"
+    yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.3g} %"
+
+
+def show_tables(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW TABLES: each table with its key, its source and how far it has been read."""
+    del profile
+    statuses = stream_statuses(link.db)
+    rows = []
+    for table in live_tables(link.db):
+        status = statuses.get(table.id, StreamStatus(table.id))
+        bound = len(queries_over_table(link.db, table.id))
+        source = source_text(table)
+        rows.append(
+            (
+                table.name,
+                table.spec["key"],
+                status.state,
+                status.rows,
+                status.dead,
+                bound,
+                source,
+                status.message,
+            )
+        )
+    columns = ("name", "key", "state", "rows", "dead letters", "queries", "source", "message")
+    yield Rows("tables", columns, tuple(rows))
+
+
+def show_regions(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW REGIONS: each region and set of regions, with its members and the queries that ask about it."""
+    del profile
+    rows = tuple(
+        (
+            area.name,
+            area.word,
+            max(1, len(area.spec["members"])),
+            len(queries_over_area(link.db, area.id)),
+            source_text(area) if area.spec.get("source") else None,
+        )
+        for area in live_areas(link.db)
+    )
+    yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
+
+
+def show_slots(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW SLOTS: the load of each slot in the last batch that had records."""
+    del profile
+    slots: list[Mapping[str, Any]] = link.progress().stats.get("slots", [])
+    rows = tuple(
+        (*map(slot.get, _SLOT_COLUMNS), *(_milliseconds(slot.get(name)) for name in _SLOT_TIMES))
+        for slot in slots
+    )
+    yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
+
+
+def show_dead_letters(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last of them."""
+    del profile
+    statuses = stream_statuses(link.db)
+    made: list[tuple[StreamRow | TableRow, Path]] = []
+    made += ((stream, link.home.stream(stream.id)) for stream in live_streams(link.db))
+    made += ((table, link.home.table(table.id)) for table in live_tables(link.db))
+    counts = tuple((s.name, statuses[s.id].dead if s.id in statuses else 0) for s, _ in made)
+    yield Rows("dead letters by stream", ("stream", "count"), counts)
+    letters = tuple(letter for row, folder in made for letter in _dead_letters(row.name, folder))
+    if letters:
+        yield Rows("dead letters", ("stream", "file", "line", "reason", "text"), letters)
+
+
+def show_settings(link: Link, profile: Profile) -> Iterator[Rows]:
+    """SHOW SETTINGS: every setting, its value, and where that came from."""
+    settings = session_settings(link.db, profile)
+    rows = tuple((key, found.value, found.origin) for key, found in settings.items())
+    yield Rows("settings", ("setting", "value", "origin"), rows)
+
+
+Subject = Callable[[Link, Profile], Iterator[Rows]]
+SUBJECTS: dict[str, Subject] = {
+    "STATUS": show_status,
+    "STREAMS": show_streams,
+    "QUERIES": show_queries,
+    "TABLES": show_tables,
+    "REGIONS": show_regions,
+    "SLOTS": show_slots,
+    "CACHE": show_cache,
+    "LOAD": show_load,
+    "DEAD LETTERS": show_dead_letters,
+    "SETTINGS": show_settings,
+}
+"""What SHOW can show by now, in capitals."""
+
+
+def source_text(stream: StreamRow | TableRow | AreaRow) -> str:
+    """A source in one line: the glob, or the generator's name."""
+    source = stream.spec["source"]
+    return str(source["glob"]) if source["type"] == "file" else f"{source['type']} {source.get('name', '')}"
+
+
+def _activity(link: Link, progress: Progress) -> str:
+    """In a word, whether steps are being taken."""
+    last = dict.fromkeys(("run", "play", "pause"), 0)
+    for kind, seq in link.db.query("SELECT kind, max(seq) FROM log GROUP BY kind"):
+        last[kind] = seq
+    if last["run"] > progress.run_done:
+        return "running"
+    if progress.ended:
+        return "at their end"
+    return "playing" if last["play"] > last["pause"] else "standing still"
+
+
+def _load(stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    split = (f"{part.removesuffix('_us')} {us / 1000:.0f} ms" for part, us in stats.get("time", {}).items())
+    return [
+        ("records", stats.get("records_total")),
+        ("records/s", stats.get("records_per_s")),
+        ("lag", None if stats.get("lag_s") is None else f"{stats['lag_s']:.1f} s"),
+        ("behind: records", stats.get("backlog")),
+        ("behind: batches", _batches(stats)),
+        ("records a batch", stats.get("room")),
+        ("last batch: records", stats.get("records")),
+        ("last batch: stale", stats.get("stale")),
+        ("last batch: updates", stats.get("updates")),
+        ("last batch: time", ", ".join(split) or None),
+    ]
+
+
+def _batches(stats: Mapping[str, Any]) -> int | None:
+    """How many batches of the size that they have now the backlog makes."""
+    return -(-stats["backlog"] // stats["room"]) if stats.get("room") and "backlog" in stats else None
+
+
+def _milliseconds(us: float | None) -> float | None:
+    return None if us is None else round(us / 1000, 1)
+
+
+def _statuses(link: Link) -> list[StreamStatus]:
+    known = stream_statuses(link.db)
+    ids = [stream.id for stream in live_streams(link.db)] + [table.id for table in live_tables(link.db)]
+    return [known[id_] for id_ in ids if id_ in known]
+
+
+def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
+    """The last dead letters of a stream or table, in the order in which they were met."""
+    try:
+        with (folder / "dead_letters.jsonl").open(encoding="utf-8") as lines:
+            last = deque(lines, DEAD_LETTERS_SHOWN)
+    except FileNotFoundError:
+        return
+    for line in last:
+        if line.endswith("\n"):  # the last one may be half written
+            letter = json.loads(line)
+            yield (name, *(letter.get(name) for name in ("file", "line", "reason", "text")))

@@ -1,0 +1,1 @@
+"""Statements: one module for each group of handlers."""

@@ -1,0 +1,55 @@
+"""What the actions of statements work with: the session's link and how this client behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stqsh.client.catalogue_view import View
+from stqsh.client.connection import Link
+from stqsh.client.read.snapshots import Snapshots
+from stqsh.profile import Profile
+from stqsh.storage.control_log import append
+from stqsh.storage.processes import identity
+from stqsh.storage.progress import stream_statuses
+from stqsh.storage.rows import StreamRow
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One client's place in a session.
+
+    `autoplay`: streams play as soon as they are made (in the shell, unless its settings say otherwise);
+    `is_script`: nobody sits there, so that a TAIL ends where no step is coming.
+    """
+
+    link: Link
+    profile: Profile
+    autoplay: bool
+    snapshots: Snapshots
+    script: str | None = None
+    is_script: bool = False
+    owner: str = field(default_factory=identity)
+
+    @property
+    def view(self) -> View:
+        """The catalogue for binding."""
+        return View(self.link.db, self.profile)
+
+    def knows(self, name: str) -> bool:
+        """Whether a live stream, table, region or query bears the name."""
+        view = self.view
+        return any(find(name) is not None for find in (view.stream, view.query, view.table, view.area))
+
+    def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
+        """Let a stream run on by itself, at the pace given, else its own, else that of event time."""
+        chosen = stream.spec.get("pace") if pace is None else pace
+        append(self.link.db, "play", text, {"id": stream.id, "name": stream.name, "pace": chosen})
+        self.link.wake()
+
+    def is_endless(self, stream: StreamRow) -> bool:
+        """Whether a stream never ends by itself: the engine says so, or its generator has no duration."""
+        status = stream_statuses(self.link.db).get(stream.id)
+        if status is not None and status.state in ("ready", "endless"):
+            return status.state == "endless"
+        source = stream.spec["source"]
+        return source["type"] == "generator" and source.get("options", {}).get("duration") is None

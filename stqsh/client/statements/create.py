@@ -1,0 +1,152 @@
+"""CREATE STREAM and TABLE: where their files are, what their columns are, and the clock of all streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import Desk
+from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
+from stqsh.client.statements.type_repair import fitted
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Quantity
+from stqsh.lang.ast.statements import FileSource, GeneratorSource
+from stqsh.lang.binder.bind import Bound, bind, needs_inference
+from stqsh.lang.binder.streams import source_spec
+from stqsh.lang.binder.timestamps import duration_us
+from stqsh.lang.errors import BindFault, locating
+from stqsh.lang.printer.printer import to_sql
+from stqsh.storage import catalogue_writer, shedding_orders
+from stqsh.storage.catalogue import live_streams
+from stqsh.storage.rows import Spec, StreamRow
+from stqsh.storage.session_settings import session_settings
+from stqsh.time_format import duration, iso
+
+DEFAULT_TICK_US = 1_000_000
+_RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
+"""So far before and behind the session's clock a stream's first records may be without a word."""
+
+Creation = TypeVar("Creation", statements.CreateStream, statements.CreateTable)
+
+
+def create_stream(desk: Desk, statement: statements.CreateStream) -> Iterator[Outcome]:
+    """Enter a stream, and let it play where streams do so by themselves."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    with locating(statement.piece):
+        statement = _with_session_tick(desk, statement)
+    bound, statement = _bound(desk, statement)
+    notes = (*bound.notes, *_at_another_time(desk, bound.spec))
+    stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
+    desk.link.wake()
+    yield Message("\n".join([f"stream {stream.name} created", *notes]))
+    if desk.autoplay:
+        desk.play(stream, "")
+
+
+def create_table(desk: Desk, statement: statements.CreateTable) -> Iterator[Outcome]:
+    """Enter a table; the engine reads it, and a RUN waits for that."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    bound, statement = _bound(desk, statement)
+    table = catalogue_writer.create_table(desk.link.db, f"{to_sql(statement)};", bound.spec)
+    desk.link.wake()
+    yield Message("\n".join([f"table {table.name} created", *bound.notes]))
+
+
+def _entered(desk: Desk, text: str, spec: Spec) -> StreamRow:
+    """Enter a stream; one that keeps significant objects only is told how much with its first step."""
+    db = desk.link.db
+    with db.transaction():
+        first = not shedding_orders.has_significant_streams(db)
+        stream = catalogue_writer.create_stream(db, text, spec)
+        if shedding_orders.is_significant(stream):
+            shedding_orders.follow_settings(db, session_settings(db, desk.profile), anew=first)
+    return stream
+
+
+def there_already(desk: Desk, statement: statements.Statement) -> Message:
+    """What to say of a CREATE whose name is in use: raises `BindFault`, unless IF NOT EXISTS was said."""
+    return Message("\n".join(bind(statement, desk.view).notes))
+
+
+def _bound(desk: Desk, statement: Creation) -> tuple[Bound, Creation]:
+    """The statement's spec, and the statement with its files' whole path.
+
+    Columns that it leaves out are those that the source has. Raises `BindFault`, also for what is wrong with
+    the source.
+    """
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, desk.script)
+        if not isinstance(statement.source, FileSource | GeneratorSource):
+            return bind(statement, desk.view), statement  # which raises: not supported yet
+        # pyarrow: not before it is needed
+        from stqsh.sources.source_check import check_source
+
+        bound = _bound_to_source(desk, statement)
+        check_source(bound.spec)
+        return bound, statement
+
+
+def _bound_to_source(desk: Desk, statement: statements.CreateStream | statements.CreateTable) -> Bound:
+    """The statement's spec, with the columns that its source has where it lists none."""
+    from stqsh.sources.inference import infer
+
+    if not needs_inference(statement, desk.view):
+        return bind(statement, desk.view)
+    source = source_spec(statement.source)
+    columns = infer(source)
+    notes: tuple[str, ...] = ()
+    if isinstance(statement, statements.CreateStream):
+        columns, notes = fitted(statement, columns, source)
+    bound = bind(statement, desk.view, inferred=columns)
+    return bound._replace(notes=(*bound.notes, *notes))
+
+
+def _at_another_time(desk: Desk, spec: Spec) -> Iterator[str]:
+    """What to tell of a stream whose records are not of the time at which the session's clock is."""
+    from stqsh.sources.source_check import first_time_us
+
+    progress = desk.link.progress()
+    now = progress.at_us(progress.step)
+    if now is None or spec["source"]["type"] != "file":
+        return
+    first = first_time_us(spec)
+    if first is None or now - _RECENT_US <= first <= now + _SOON_US:
+        return
+    times = f"its first records are of {iso(first)}, and the session's clock is at {iso(now)}"
+    if first < now:
+        yield f"{times}: what is older is taken in at once"
+    else:
+        yield f"{times}: it is empty until then"
+    yield "all streams of a session share one clock; stqsh -s NAME begins a session with a clock of its own"
+
+
+def _with_session_tick(desk: Desk, statement: statements.CreateStream) -> statements.CreateStream:
+    """The statement with the session's TICK where it names none; raises `BindFault` for another."""
+    shared = _session_tick_us(desk)
+    if shared is None:
+        return statement
+    if statement.tick is None:
+        tick = None if shared == DEFAULT_TICK_US else Quantity(shared / 1000, "ms")
+        return replace(statement, tick=tick)
+    own = duration_us(statement.tick, "TICK")
+    if own != shared:
+        raise BindFault(
+            f"TICK {duration(own)} does not fit this session, whose TICK is {duration(shared)}",
+            statement.tick.span,
+            hint="all streams of a session share one clock; another TICK takes another session",
+        )
+    return statement
+
+
+def _session_tick_us(desk: Desk) -> int | None:
+    """The TICK that the first stream has fixed, also where that stream is gone; `None` before it."""
+    running = desk.link.progress().tick_us
+    if running is not None:
+        return running
+    return next((int(stream.spec["tick_us"]) for stream in live_streams(desk.link.db)), None)

@@ -1,0 +1,76 @@
+"""CREATE REGION and REGIONS: their polygons go into the control log, made valid and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import Desk
+from stqsh.client.statements.create import there_already
+from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
+from stqsh.errors import StqshError
+from stqsh.lang.ast import statements
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.errors import locating
+from stqsh.lang.printer.printer import to_sql
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.rows import Spec
+
+if TYPE_CHECKING:
+    from stqsh.sources.region_files import Regions
+
+_ONLY_WHILE_CREATING = ("region", "name_column")
+"""What the binder says of where an area's geometry comes from; it is not kept."""
+
+
+def create_region(desk: Desk, statement: statements.CreateRegion) -> Iterator[Outcome]:
+    """Enter a region of its own: a polygon, a rectangle, or one that is there under another name."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    bound = bind(statement, desk.view)
+    with locating(statement.piece):
+        regions = _regions_of(desk, bound.spec["region"])
+    made_from = {"area": bound.spec["region"]["area"]} if bound.spec["region"]["type"] == "area" else {}
+    yield _entered(desk, statement, {**bound.spec, **made_from}, regions)
+
+
+def create_regions(desk: Desk, statement: statements.CreateRegions) -> Iterator[Outcome]:
+    """Enter a set of regions, read from GeoJSON at once."""
+    if desk.knows(statement.name.text):
+        yield there_already(desk, statement)
+        return
+    from stqsh.sources.region_files import read_regions  # shapely: not before it is needed
+
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, desk.script)
+        bound = bind(statement, desk.view)
+        regions = read_regions(bound.spec["source"], bound.spec["name_column"])
+    yield _entered(desk, statement, {**bound.spec, "members": regions.members}, regions)
+
+
+def _entered(desk: Desk, statement: statements.Statement, spec: Spec, regions: Regions) -> Message:
+    from stqsh.spec.chunk import pack
+
+    kept = {name: value for name, value in spec.items() if name not in _ONLY_WHILE_CREATING}
+    area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", kept, pack(regions.geometry))
+    desk.link.wake()
+    count = f" of {len(regions.members)}" if area.spec["set"] else ""
+    return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
+
+
+def _regions_of(desk: Desk, region: Spec) -> Regions:
+    """The geometry of a bound region that stands still. Raises `StqshError` where it encloses nothing."""
+    from stqsh.sources.region_files import region_of_member, region_of_rectangle, region_of_rings
+    from stqsh.spec.chunk import unpack
+
+    kind: Any = region["type"]
+    if kind == "polygon":
+        return region_of_rings(region["rings"])
+    if kind == "rect":
+        return region_of_rectangle(*(region[name] for name in ("x1", "y1", "x2", "y2")))
+    if kind == "area":
+        return region_of_member(unpack(area_geometry(desk.link.db, region["area"])), region["member"])
+    raise StqshError("a region is a polygon, a rectangle, or a region that is there")

@@ -1,0 +1,167 @@
+"""What DESCRIBE and DUMP answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stqsh.client.connection import Link
+from stqsh.client.read.accuracy import Accuracy, accuracy_shown
+from stqsh.client.read.region_text import region_text
+from stqsh.client.results import Rows, Script
+from stqsh.client.show.subjects import source_text
+from stqsh.storage.catalogue import (
+    count_queries,
+    live_areas,
+    live_queries,
+    live_streams,
+    live_tables,
+    queries_over_area,
+    queries_over_table,
+)
+from stqsh.storage.progress import stream_statuses
+from stqsh.storage.rows import AreaRow, QueryRow, Spec, StreamRow, StreamStatus, TableRow
+from stqsh.time_format import duration, iso
+
+_DEFINITIONS = (
+    "SELECT CASE WHEN kind = 'register_alike' THEN json_extract(spec, '$.first') ELSE seq END, seq, text"
+    " FROM log WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register', 'register_alike')"
+    " ORDER BY seq"
+)
+
+
+def describe_stream(link: Link, stream: StreamRow) -> Iterator[Rows]:
+    """A stream's columns with the part each plays, then its clauses and how far it has been read."""
+    spec = stream.spec
+    parts = {spec.get(part): part for part in ("text", "time", "y", "x", "key")}
+    columns = tuple((name, kind, parts.get(name)) for name, kind in spec["columns"])
+    yield Rows(f"{spec['kind']} stream {stream.name}", ("column", "type", "part"), columns)
+    status = stream_statuses(link.db).get(stream.id, StreamStatus(stream.id))
+    speed, bounds, event = spec.get("max_speed"), spec.get("bounds"), spec["kind"] == "event"
+    items: list[tuple[str, Any]] = [
+        ("source", source_text(stream)),
+        ("geometry", "planar" if spec["planar"] else "geodetic"),
+        ("tick", duration(spec["tick_us"])),
+        ("report every", duration(spec.get("report_every_us"))),
+        ("max speed", None if speed is None else f"{speed:g} {'units/s' if spec['planar'] else 'm/s'}"),
+        ("bounds", None if bounds is None else ", ".join(f"{value:g}" for value in bounds)),
+        ("order", spec.get("order")),
+        ("pace", spec.get("pace")),
+        *([] if event else [("retain", spec.get("retain"))]),
+        ("state", f"{status.state}: {status.message}" if status.message else status.state),
+        ("rows", status.rows),
+        ("dead letters", status.dead),
+        *([("keep", duration(spec.get("keep_us"))), ("duplicates", status.duplicates)] if event else ()),
+        ("queries", count_queries(link.db, stream.id)),
+    ]
+    yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
+
+
+def describe_table(link: Link, table: TableRow) -> Iterator[Rows]:
+    """A table's columns, then its source and how far it has been read."""
+    key = table.spec["key"]
+    columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec["columns"])
+    yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
+    status = stream_statuses(link.db).get(table.id, StreamStatus(table.id))
+    items: list[tuple[str, Any]] = [
+        ("source", source_text(table)),
+        ("state", f"{status.state}: {status.message}" if status.message else status.state),
+        ("rows", status.rows),
+        ("dead letters", status.dead),
+        ("queries", ", ".join(queries_over_table(link.db, table.id)) or None),
+    ]
+    yield Rows(f"table {table.name}", ("item", "value"), tuple(items))
+
+
+def describe_area(link: Link, area: AreaRow) -> Iterator[Rows]:
+    """A region, or a set of regions, and its members."""
+    items: list[tuple[str, Any]] = [
+        ("kind", "a set of regions" if area.spec["set"] else "a region"),
+        ("source", source_text(area) if area.spec.get("source") else None),
+        ("members", len(area.spec["members"]) if area.spec["set"] else None),
+        ("queries", ", ".join(queries_over_area(link.db, area.id)) or None),
+    ]
+    yield Rows(f"{area.word} {area.name}", ("item", "value"), tuple(items))
+    if area.spec["set"]:
+        members = tuple((member,) for member in area.spec["members"])
+        yield Rows(f"members of {area.name}", ("member",), members)
+
+
+def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows]:
+    """SHOW QUERY: all about one query; `told` is what the slots say of it (`measure.total`)."""
+    spec, own = query.spec, told["query"] or {}
+    join = spec.get("join")
+    ends = None if spec.get("for_us") is None else f"{duration(spec['for_us'])} of event time after it began"
+    items: list[tuple[str, Any]] = [
+        ("query", query.name),
+        ("text", spec["text"]),
+        ("kind", spec["kind"]),
+        ("stream", spec["stream"]),
+        ("state", query.state),
+        ("registered", iso(query.since_us)),
+        ("ends", ends),
+        ("region", region_text(spec["region"])),
+        ("joined with", None if join is None else f"{join['table']} on {join['key']} = {join['column']}"),
+        ("options", _options_text(spec.get("options", {})) or None),
+        ("select", ", ".join(name for name, _ in spec["select"])),
+        ("answer", query.size),
+        ("candidates so far", own.get("tested")),
+        ("updates so far", own.get("told")),
+        ("accuracy", accuracy_shown(accuracy)),
+    ]
+    yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
+
+
+def _options_text(options: Spec) -> str:
+    """The options of a query as they were given."""
+    shown = {"dwell_us": ("dwell", duration), "min_accuracy": ("min_accuracy", "{:g}".format)}
+    return ", ".join(f"{shown[name][0]} {shown[name][1](value)}" for name, value in options.items())
+
+
+def describe_query(query: QueryRow) -> Iterator[Rows]:
+    """A query's text, state and answer, an item a row."""
+    spec = query.spec
+    items: list[tuple[str, Any]] = [
+        ("query", query.name),
+        ("kind", spec["kind"]),
+        ("stream", spec["stream"]),
+        ("state", query.state),
+        ("registered", iso(query.since_us)),
+        ("for", duration(spec.get("for_us"))),
+        ("answer", query.size),
+        ("select", ", ".join(name for name, _ in spec["select"])),
+        ("text", spec["text"]),
+    ]
+    yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
+
+
+def dump(link: Link) -> Script:
+    """Every setting, stream, table, region and query as it was defined, as a script that runs."""
+    live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
+    queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
+    lines = list(_last_settings(link))
+    for first, last, text in link.db.query(_DEFINITIONS):
+        for id_ in range(first, last + 1):
+            if id_ in live or id_ in queries:
+                lines.append(text or _registration(link, last, queries[id_]))
+            if id_ in queries and queries[id_].state == "paused":
+                lines.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
+    return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _registration(link: Link, pattern: int, query: QueryRow) -> str:
+    """The statement of a query that was registered together with others."""
+    return link.db.pattern(pattern).statement(query.name, query.spec["text"])
+
+
+def _last_settings(link: Link) -> Iterator[str]:
+    rows = link.db.query(
+        "SELECT text FROM log WHERE seq IN"
+        " (SELECT max(seq) FROM log WHERE kind = 'set' GROUP BY json_extract(spec, '$.key')) ORDER BY seq"
+    )
+    for (text,) in rows:
+        yield text
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,312 @@
+"""What each statement does: one function a statement, and the table that names them all.
+
+An action gets the desk of its client and the statement; it binds, changes control.db, and yields what
+there is to say. A statement that is not in the table is not built yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from stqsh.client.read.accuracy import accuracies
+from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.read.subscription import Following, TailOptions
+from stqsh.client.read.watch import Watching
+from stqsh.client.results import Answer, Message, Outcome, Waiting
+from stqsh.client.run import Running
+from stqsh.client.show.subjects import SUBJECTS
+from stqsh.client.statements.context import Desk
+from stqsh.client.statements.create import create_stream, create_table
+from stqsh.client.statements.create_region import create_region, create_regions
+from stqsh.client.statements.describe import (
+    describe_area,
+    describe_query,
+    describe_stream,
+    describe_table,
+    dump,
+    show_query,
+)
+from stqsh.client.statements.drop import drop
+from stqsh.client.statements.explain import explain
+from stqsh.client.statements.help import help_text
+from stqsh.client.statements.set import set_setting
+from stqsh.errors import NotSupported, StqshError
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.source import NOWHERE, Span
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.options import BUILT_IN_KINDS
+from stqsh.lang.errors import BindFault, locating
+from stqsh.lang.printer.printer import to_sql
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
+from stqsh.storage.control_log import append
+from stqsh.storage.rows import QueryRow, Spec, StreamRow
+from stqsh.storage.shedding_orders import is_significant
+
+_OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
+Action = Callable[[Desk, Any], Iterator[Outcome]]
+
+
+def perform(desk: Desk, statement: statements.Statement) -> Iterator[Outcome]:
+    """Do what a statement says. Raises `NotSupported` for one that is not built yet."""
+    action = ACTIONS.get(type(statement))
+    if action is None:
+        bind(statement, desk.view)  # says what is wrong, or that it is not supported yet
+        raise NotSupported(statement.text)
+    yield from action(desk, statement)
+
+
+def register(desk: Desk, statement: statements.RegisterQuery) -> Iterator[Outcome]:
+    """REGISTER QUERY."""
+    bound = bind(statement, desk.view)
+    _check_kind(bound.spec["kind"])
+    query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
+    desk.link.wake()
+    yield Message(f"query {query.name} registered")
+
+
+def _check_kind(kind: str) -> None:
+    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
+    if kind in BUILT_IN_KINDS:
+        return
+    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+
+    if kind not in KINDS:
+        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+
+
+def subscribe(desk: Desk, statement: statements.Subscribe) -> Iterator[Outcome]:
+    """SUBSCRIBE: a query under a name of its own, that is dropped when the user leaves it."""
+    name = free_name(desk)
+    bound = bind(statement, desk.view, name=name)
+    text = to_sql(statements.RegisterQuery(Name(name), statement.select))
+    query = catalogue_writer.register(
+        desk.link.db, catalogue_writer.Registered(f"{text};", bound.spec, desk.owner)
+    )
+    desk.link.wake()
+    yield Following(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+
+
+def run(desk: Desk, statement: statements.Run) -> Iterator[Outcome]:
+    """RUN in all its forms."""
+    bound = bind(statement, desk.view)
+    with locating(statement.piece):
+        running = start_run(desk, _text(statement), bound.spec, statement.span)
+    yield running
+
+
+def start_run(desk: Desk, text: str, spec: dict[str, Any], span: Span = NOWHERE) -> Running:
+    """Log a RUN. Raises `BindFault` where it would never end, or nothing can run."""
+    streams = live_streams(desk.link.db)
+    if not streams:
+        raise BindFault("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
+    endless = [stream.name for stream in streams if desk.is_endless(stream)]
+    if spec["mode"] == "end" and endless:
+        raise BindFault(
+            f"RUN would never end: stream {endless[0]} is endless",
+            span,
+            hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
+        )
+    row = append(desk.link.db, "run", text, spec)
+    desk.link.wake()
+    return Running(row.seq, row.spec, desk.link)
+
+
+def play(desk: Desk, statement: statements.Play) -> Iterator[Outcome]:
+    """PLAY stream."""
+    bind(statement, desk.view)
+    stream = _stream(desk, statement.stream.text)
+    pace = statement.pace
+    desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
+    yield Message(f"stream {stream.name} plays")
+
+
+def pause(desk: Desk, statement: statements.Pause) -> Iterator[Outcome]:
+    """PAUSE stream."""
+    bind(statement, desk.view)
+    stream = _stream(desk, statement.stream.text)
+    append(desk.link.db, "pause", _text(statement), {"id": stream.id, "name": stream.name})
+    yield Message(f"stream {stream.name} stands still")
+
+
+def pause_query(desk: Desk, statement: statements.PauseQuery) -> Iterator[Outcome]:
+    """PAUSE QUERY."""
+    yield _change_state(desk, statement, "pause_query", "paused")
+
+
+def resume_query(desk: Desk, statement: statements.ResumeQuery) -> Iterator[Outcome]:
+    """RESUME QUERY."""
+    yield _change_state(desk, statement, "resume_query", "active")
+
+
+def tail(desk: Desk, statement: statements.Tail) -> Iterator[Outcome]:
+    """TAIL."""
+    bound = bind(statement, desk.view)
+    only = None if statement.only is None else _OPS[statement.only]
+    options = TailOptions(statement.from_step, only, bound.spec["where"], statement.limit)
+    query = _query(desk, statement.name.text)
+    desk.link.wake()
+    yield Following(query, options, desk.link, until_idle=desk.is_script)
+
+
+def watch(desk: Desk, statement: statements.Watch) -> Iterator[Outcome]:
+    """WATCH."""
+    names = bind(statement, desk.view).spec["queries"]
+    desk.link.wake()
+    yield Watching(tuple(_query(desk, name) for name in names), desk.link)
+
+
+def draw_map(desk: Desk, statement: statements.Map) -> Iterator[Outcome]:
+    """MAP."""
+    from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: not before they are needed
+
+    spec = bind(statement, desk.view).spec
+    stream = _stream(desk, spec["stream"])
+    names = None if spec["queries"] is None else tuple(spec["queries"])
+    desk.link.wake()
+    # Snapshots of its own: a map looks from another thread.
+    yield MapFeed(stream, names, spec["file"], desk.link, Snapshots(desk.link), once=not desk.autoplay)
+
+
+def show(desk: Desk, statement: statements.Show) -> Iterator[Outcome]:
+    """SHOW."""
+    subject = SUBJECTS.get(statement.what)
+    if subject is None:
+        raise NotSupported(f"SHOW {statement.what}")
+    yield from subject(desk.link, desk.profile)
+
+
+def describe(desk: Desk, statement: statements.Describe) -> Iterator[Outcome]:
+    """DESCRIBE a stream, a table, a region, a set of regions or a query."""
+    name = statement.name.text
+    kind, db = bind(statement, desk.view).spec["kind"], desk.link.db
+    if kind == "stream":
+        yield from describe_stream(desk.link, _stream(desk, name))
+    elif kind == "table" and (table := find_table(db, name)) is not None:
+        yield from describe_table(desk.link, table)
+    elif kind == "region" and (area := find_area(db, name)) is not None:
+        yield from describe_area(desk.link, area)
+    else:
+        yield from describe_query(_query(desk, name))
+
+
+def show_one(desk: Desk, statement: statements.ShowQuery) -> Iterator[Outcome]:
+    """SHOW QUERY name."""
+    query = _query(desk, bind(statement, desk.view).spec["name"])
+    told = desk.snapshots.measure(query.spec)
+    yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
+
+
+def explain_statement(desk: Desk, statement: statements.Explain) -> Iterator[Outcome]:
+    """EXPLAIN [ANALYZE]."""
+    yield from explain(desk, bind(statement, desk.view).spec)
+
+
+def select(desk: Desk, statement: statements.Select) -> Iterator[Outcome]:
+    """SELECT: a snapshot, answered once."""
+    spec, stream = desk.snapshots.bound(statement, desk.view)
+    if desk.autoplay and desk.snapshots.is_about_to_play(stream):
+        text = f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)"
+        yield Waiting(text, lambda tell: desk.snapshots.wait_for(stream, tell))
+        desk.snapshots.wait_for(stream)
+    found = desk.snapshots.ask(spec, stream)
+    if is_significant(stream):
+        yield Message(f"{stream['name']} keeps objects only that queries need: others are not in this answer")
+    yield Answer(
+        tuple(found.table.column_names),
+        found.table,
+        found.step,
+        found.at_us,
+        location=_location(spec, stream),
+    )
+
+
+def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
+    """The names under which a SELECT gives its stream's location; `None` where it does not."""
+    shown = {expr[1]: name for name, expr in reversed(spec["select"]) if expr[0] == "col"}
+    x, y = shown.get(stream["x"]), shown.get(stream["y"])
+    return None if x is None or y is None else (x, y)
+
+
+def help_(desk: Desk, statement: statements.Help) -> Iterator[Outcome]:
+    """HELP."""
+    del desk
+    yield Message(help_text(statement.topic))
+
+
+def dump_all(desk: Desk, statement: statements.Dump) -> Iterator[Outcome]:
+    """DUMP."""
+    del statement
+    script = dump(desk.link)
+    yield script if script.text else Message("there is nothing to dump yet")
+
+
+ACTIONS: dict[type[statements.Statement], Action] = {
+    statements.CreateStream: create_stream,
+    statements.CreateTable: create_table,
+    statements.CreateRegion: create_region,
+    statements.CreateRegions: create_regions,
+    statements.Drop: drop,
+    statements.RegisterQuery: register,
+    statements.Subscribe: subscribe,
+    statements.Select: select,
+    statements.Run: run,
+    statements.Play: play,
+    statements.Pause: pause,
+    statements.PauseQuery: pause_query,
+    statements.ResumeQuery: resume_query,
+    statements.Tail: tail,
+    statements.Watch: watch,
+    statements.Map: draw_map,
+    statements.Show: show,
+    statements.ShowQuery: show_one,
+    statements.Explain: explain_statement,
+    statements.Describe: describe,
+    statements.SetSetting: set_setting,
+    statements.Dump: dump_all,
+    statements.Help: help_,
+}
+"""Every statement that does something by now."""
+
+
+def free_name(desk: Desk) -> str:
+    """A name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
+    (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB 'sub_[0-9]*'")[0]
+    number = int(count) + 1
+    while find_query(desk.link.db, f"sub_{number}") or find_stream(desk.link.db, f"sub_{number}"):
+        number += 1
+    return f"sub_{number}"
+
+
+def _change_state(
+    desk: Desk,
+    statement: statements.PauseQuery | statements.ResumeQuery,
+    kind: catalogue_writer.QueryChange,
+    state: str,
+) -> Message:
+    bind(statement, desk.view)
+    query = _query(desk, statement.name.text)
+    if query.state == state:
+        return Message(f"query {query.name} is {state} already")
+    catalogue_writer.change_query(desk.link.db, kind, _text(statement), query)
+    return Message(f"query {query.name} is {state}")
+
+
+def _text(statement: statements.Statement) -> str:
+    return f"{to_sql(statement)};"
+
+
+def _stream(desk: Desk, name: str) -> StreamRow:
+    stream = find_stream(desk.link.db, name)
+    if stream is None:
+        raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists those that are there")
+    return stream
+
+
+def _query(desk: Desk, name: str) -> QueryRow:
+    query = find_query(desk.link.db, name)
+    if query is None or not query.live:
+        raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists those that live")
+    return query

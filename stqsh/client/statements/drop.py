@@ -1,0 +1,57 @@
+"""DROP of whatever has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import Desk
+from stqsh.errors import StqshError
+from stqsh.lang.ast import statements
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.errors import BindFault
+from stqsh.lang.printer.printer import to_sql
+from stqsh.storage import catalogue_writer
+from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.rows import LogRow, QueryRow
+
+
+def drop(desk: Desk, statement: statements.Drop) -> Iterator[Outcome]:
+    """DROP STREAM | TABLE | REGION | REGIONS | QUERY. Raises `StqshError` while live queries need it."""
+    bound = bind(statement, desk.view)
+    word, name, db = statement.kind.lower(), statement.name.text, desk.link.db
+    if bound.spec is None:
+        yield Message(f"there is no {word} {name}")
+        return
+    find, change = _DROPS[statement.kind]
+    with db.transaction():
+        found = find(db, name)
+        if found is None:
+            raise StqshError(f"there is no {word} {name}", hint="another shell has just dropped it")
+        try:
+            change(db, f"{to_sql(statement)};", found)
+        except catalogue_writer.InUseError as error:
+            span, piece = statement.name.span, statement.piece
+            raise BindFault(error.message, span, hint=error.hint, piece=piece) from error
+    desk.link.wake()
+    yield Message(f"{word} {name} dropped")
+
+
+def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:
+    query = find_query(db, name)
+    return query if query is not None and query.live else None
+
+
+def _drop_query(db: ControlDb, text: str, query: QueryRow) -> LogRow:
+    return catalogue_writer.change_query(db, "drop", text, query)
+
+
+_DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, str, Any], LogRow]]] = {
+    "STREAM": (find_stream, catalogue_writer.drop_stream),
+    "TABLE": (find_table, catalogue_writer.drop_table),
+    "REGION": (find_area, catalogue_writer.drop_area),
+    "REGIONS": (find_area, catalogue_writer.drop_area),
+    "QUERY": (_find_live_query, _drop_query),
+}

@@ -1,0 +1,44 @@
+"""SET: a setting of the session, and what follows from it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stqsh.client.results import Message, Outcome
+from stqsh.client.statements.context import Desk
+from stqsh.lang.ast import statements
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.printer.printer import to_sql
+from stqsh.profile import Profile
+from stqsh.storage import catalogue_writer, shedding_orders
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.session_settings import check_setting, session_settings
+
+
+def set_setting(desk: Desk, statement: statements.SetSetting) -> Iterator[Outcome]:
+    """SET key = value. Raises `StqshError` for a value that the setting cannot have."""
+    bound = bind(statement, desk.view)
+    key, db = bound.spec["key"], desk.link.db
+    value = check_setting(key, str(bound.spec["value"]))
+    with db.transaction():
+        catalogue_writer.set_value(db, f"{to_sql(statement)};", key, value)
+        settings = session_settings(db, desk.profile)
+        if key in shedding_orders.SETTINGS:
+            shedding_orders.follow_settings(db, settings)
+    yield Message(f"{key} is {value}{_remark(db, key, settings)}")
+
+
+def _remark(db: ControlDb, key: str, settings: Profile) -> str:
+    """What the user may not expect of a setting."""
+    if key.startswith(("engine.", "spark.")):
+        return ", once the engine starts again"
+    if key not in shedding_orders.SETTINGS:
+        return ""
+    wished = shedding_orders.memory_settings(settings)
+    if wished.mode != "off" and wished.budget is None:
+        return "; nothing is shed before there is a budget: SET shedding.budget = 100000;"
+    if wished.mode == "off" and key in ("shedding.budget", "shedding.keep"):
+        return "; nothing is shed yet: SET shedding = object;"
+    if not shedding_orders.has_significant_streams(db):
+        return "; it takes hold with the first stream that is to RETAIN SIGNIFICANT"
+    return ""

@@ -1,0 +1,80 @@
+"""The sources that CREATE statements name: where their files are, and where the statement is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from glob import has_magic, iglob  # pathlib's takes no absolute pattern
+from pathlib import Path
+from typing import TypeVar
+
+from stqsh.errors import OptionError, SourceError
+from stqsh.lang.ast.source import Span
+from stqsh.lang.ast.statements import CreateRegions, CreateStream, CreateTable, FileSource, GeneratorSource
+from stqsh.lang.errors import BindFault, locating, near
+
+Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions)
+
+
+def with_absolute_files(statement: Creation, script: str | None = None) -> Creation:
+    """The statement with its glob made absolute; other sources stay as they are.
+
+    A relative glob is looked for beside the script first, then in the working directory. Raises
+    `SourceError` where no file matches.
+    """
+    if not isinstance(statement.source, FileSource):
+        return statement
+    glob = find_files(statement.source.glob, None if script is None else Path(script).absolute().parent)
+    return replace(statement, source=replace(statement.source, glob=glob))
+
+
+def find_files(glob: str, beside: Path | None = None) -> str:
+    """A glob that is absolute and matches files. Raises `SourceError` where none does."""
+    given = Path(glob).expanduser()
+    places = [folder for folder in (beside, Path.cwd()) if folder is not None]
+    for absolute in dict.fromkeys(str(folder / given) for folder in places):
+        if any(Path(found).is_file() for found in iglob(absolute, recursive=True)):  # noqa: PTH207
+            return absolute
+    looked = "" if given.is_absolute() else "looked in " + ", ".join(dict.fromkeys(map(str, places)))
+    close = next(filter(None, (_near_file(folder / given) for folder in places)), "")
+    hint = "; ".join(filter(None, [close, looked]))
+    raise SourceError(f"no file matches '{glob}'", hint=hint or None)
+
+
+def _near_file(path: Path) -> str:
+    """What may be wrong with a path of which nothing was found: no such folder, or a name like another."""
+    folders = (one for one in reversed(path.parents) if not has_magic(str(one)))
+    missing = next((one for one in folders if not one.is_dir()), None)
+    if missing is not None:
+        return f"there is no folder {missing}"
+    if has_magic(str(path)):
+        return ""
+    found = near(path.name, (one.name for one in path.parent.iterdir()))
+    return f"maybe you meant {path.parent / found}" if found else ""
+
+
+@contextmanager
+def pointing_at_source(statement: CreateStream | CreateTable | CreateRegions) -> Iterator[None]:
+    """Make what is found wrong with a source a fault in the statement, with line and caret.
+
+    Raises `BindFault` for each `SourceError` raised inside: at the option it is about, else at the source.
+    """
+    try:
+        with locating(statement.piece):
+            yield
+    except SourceError as error:
+        with locating(statement.piece):
+            raise BindFault(error.message, _place(statement, error), hint=error.hint) from error
+
+
+def _place(statement: CreateStream | CreateTable | CreateRegions, error: SourceError) -> Span:
+    """Where in the statement an error about its source is shown: the option's name, its value, the source."""
+    source = statement.source
+    if not isinstance(error, OptionError) or not isinstance(source, FileSource | GeneratorSource):
+        return source.span
+    value = dict(source.options).get(error.option)
+    if value is None or not error.is_unknown:
+        return source.span if value is None else value.span
+    begin = statement.piece.text.casefold().rfind(error.option, 0, value.span.start)
+    return value.span if begin < 0 else Span(begin, begin + len(error.option))

@@ -1,0 +1,86 @@
+"""Places are numbers and times are times, though a few records of a source say otherwise.
+
+A column's type is found from its values. One record with a place of 'n/a' would make the column text, and the
+stream impossible; so what a statement names as LOCATION or TIME, or what has a usual name for it, is of the
+type that most of its values are, and the records that are not are set aside when the stream is read.
+"""
+
+from __future__ import annotations
+
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import CreateStream
+from stqsh.lang.binder.column_roles import USUAL_NAMES, guess_roles
+from stqsh.lang.errors import BindFault
+from stqsh.storage.rows import Spec
+
+_KINDS = {"x": "DOUBLE", "y": "DOUBLE", "time": "TIMESTAMP"}
+_CLAUSES = {"x": "LOCATION", "y": "LOCATION", "time": "TIME"}
+_EXPECTED = {"x": "numbers", "y": "numbers", "time": "times (ISO 8601, or seconds since the epoch)"}
+_SHOWN = 40
+
+Columns = list[list[str]]
+
+
+def fitted(statement: CreateStream, columns: Columns, source: Spec) -> tuple[Columns, tuple[str, ...]]:
+    """Inferred columns with the types of place and time as most records have them, and what to tell of that.
+
+    Raises `BindFault` where the only column for a role does not hold what it should.
+    """
+    # pyarrow: not before it is needed
+    from stqsh.sources.type_votes import leaning
+
+    types, notes = dict(columns), []
+    for role, name in _texts(statement, types).items():
+        found = leaning(source, name.text, _KINDS[role])
+        if found is None or name.text not in types:
+            continue
+        if found.is_strong:
+            types[name.text] = _KINDS[role]
+            notes.append(
+                f"{name.text}: {found.seen - found.fitting} of {found.seen} values seen are no"
+                f" {_KINDS[role]}, such as {_short(found.example)}; such records are set aside"
+            )
+        else:
+            raise _misfit(role, name, found.example, source)
+    return [[name, kind] for name, kind in types.items()], tuple(notes)
+
+
+def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:
+    """The columns of text that are to be places or times: those that the statement names, else usual ones."""
+    x, y = statement.location or (None, None)
+    guesses = guess_roles([*types.items()])
+    found = {"x": x, "y": y, "time": statement.time}
+    for role, name in found.items():
+        if name is None and guesses[role] is None:
+            found[role] = _usual(role, types, statement.name)
+    return {
+        role: name for role, name in found.items() if name is not None and types.get(name.text) == "STRING"
+    }
+
+
+def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
+    """The first column with a usual name for a role."""
+    by_name = {name.lower(): name for name in types}
+    usual = next((by_name[one] for one in USUAL_NAMES[role] if one in by_name), None)
+    return None if usual is None else Name(usual, span=at.span)
+
+
+def _misfit(role: str, name: Name, example: str, source: Spec) -> BindFault:
+    from stqsh.sources.type_votes import has_commas, time_pattern
+
+    pattern = time_pattern(source, name.text) if role == "time" else None
+    hint = None
+    if role != "time" and has_commas(source, name.text):
+        hint = "add FORMAT CSV (decimal => ',')"
+    if pattern is not None:
+        hint = f"add FORMAT CSV (timestamp => '{pattern}'), and zone => 'Europe/Berlin', say, for local times"
+    return BindFault(
+        f"{name.text} holds {_short(example)}, and cannot be {_CLAUSES[role]}",
+        name.span,
+        expected=(_EXPECTED[role],),
+        hint=hint,
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")

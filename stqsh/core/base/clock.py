@@ -1,0 +1,32 @@
+"""The clock of a batch: which steps it spans, and when they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+NEVER = 1 << 62
+"""A step that does not come."""
+
+
+class Timing(NamedTuple):
+    """What kernels need to know of time; all int64.
+
+    first, last: the batch's steps (last = first - 1: none). base: the tick of step 1. tick: µs. report: the
+    stream's REPORT EVERY (of an event stream: its KEEP) in µs, -1 for none. silent: why an object with an
+    older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
+    """
+
+    first: int
+    last: int
+    base: int
+    tick: int
+    report: int
+    silent: int = 3
+
+    def at(self, step: Any) -> Any:
+        """The time of a step in µs: `(base + step - 1) * tick`; steps may be an array."""
+        return (self.base + step - 1) * self.tick
+
+    def step_reaching(self, t_us: int) -> int:
+        """The first step n with at(n) >= t_us."""
+        return -(-t_us // self.tick) - self.base + 1

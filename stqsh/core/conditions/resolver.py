@@ -1,0 +1,66 @@
+"""What expressions look up beside their own columns: joined tables, areas, and how the stream measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stqsh.core.state.joined_tables import Tables
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import Chunk, unpack, unpack_json
+
+if TYPE_CHECKING:
+    from stqsh.core.regions.polygon_table import Areas
+
+
+class Resolver:
+    """Where expressions over one stream find the tables and areas of a slot.
+
+    Args:
+        state: the slot's state.
+        spec: the stream's, which says where its location is and whether it is planar.
+    """
+
+    def __init__(self, state: SlotState, spec: dict[str, Any]) -> None:
+        self._state = state
+        self.location: tuple[str, str] = spec["x"], spec["y"]
+        self.planar = bool(spec["planar"])
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The slot's joined tables."""
+        return Tables(self._state)
+
+    @cached_property
+    def areas(self) -> Areas:
+        """The slot's areas."""
+        return _areas(self._state)
+
+
+def take_in(state: SlotState, chunks: Iterable[Chunk]) -> None:
+    """Keep the tables and areas that a batch's chunks define; chunks of other kinds are passed over."""
+    for chunk in chunks:
+        if chunk.kind == "table_define":
+            Tables(state).define(unpack_json(chunk.payload))
+        elif chunk.kind == "table":
+            Tables(state).add(chunk.stream, unpack(chunk.payload))
+        elif chunk.kind == "area_define":
+            _areas(state).define(chunk.stream, unpack(chunk.payload))
+
+
+def let_go(state: SlotState, chunks: Iterable[Chunk]) -> None:
+    """Forget the tables and areas that a batch's chunks drop, after the queries that used them have gone."""
+    for chunk in chunks:
+        if chunk.kind == "table_drop":
+            Tables(state).drop(chunk.stream)
+        elif chunk.kind == "area_drop":
+            _areas(state).drop(chunk.stream)
+
+
+def _areas(state: SlotState) -> Areas:
+    from stqsh.core.regions.polygon_table import (
+        Areas,
+    )  # shapely takes a while to load, and few slots have areas
+
+    return Areas(state)

@@ -1,0 +1,1 @@
+"""The contract between a slot's evaluation and a query kind."""

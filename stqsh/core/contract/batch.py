@@ -1,0 +1,81 @@
+"""A batch of Evaluate's: its clock, its chunks by stream, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.objects.event_objects import is_event
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import WHY, Chunk, unpack, unpack_json
+
+Spec = dict[str, Any]
+
+EXPIRED = WHY.index("expired")
+DISCONNECTED = WHY.index("disconnected")
+_TOTALS = ("objects", "records", "stale", "updates", "decode_us", "kernel_us", "state_us")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch on one slot.
+
+    clock: what `clock_chunk` says. totals: counts, and µs, to which each stream adds. memory: what
+    significant streams hold, by id (see `stqsh.core.retention.stream_stats.figures`).
+    """
+
+    state: SlotState
+    clock_chunk: Chunk
+    clock: Spec
+    by_stream: dict[int, list[Chunk]]
+    totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOTALS, 0))
+    memory: Spec = field(default_factory=dict)
+
+    @staticmethod
+    def of(state: SlotState, chunks: list[Chunk]) -> Batch:
+        """The batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
+        clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
+        if len(clocks) != 1:
+            raise ValueError(f"a batch has one clock chunk, not {len(clocks)}")
+        by_stream: dict[int, list[Chunk]] = {}
+        for chunk in chunks:
+            if chunk.kind != "clock":
+                by_stream.setdefault(chunk.stream, []).append(chunk)
+        return Batch(state, clocks[0], unpack_json(clocks[0].payload), by_stream)
+
+    @property
+    def slot(self) -> int:
+        """The slot's number."""
+        return int(self.state.header["slot"])
+
+    def timing(self, spec: Spec) -> Timing:
+        """The batch's steps, and after how long a stream's records go out of date."""
+        clock, event = self.clock, is_event(spec)
+        first, last = clock["first_step"], clock["last_step"]
+        base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
+        us = spec["keep_us"] if event else spec["report_every_us"]
+        return Timing(first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED)
+
+    def add(self, **amounts: int) -> None:
+        """Add to the totals."""
+        for name, amount in amounts.items():
+            self.totals[name] += amount
+
+    def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, part: int = 0) -> Chunk:
+        """A chunk of this slot and batch."""
+        first, last = self.clock["first_step"], self.clock["last_step"]
+        return Chunk(self.slot, stream, kind, part, first, last, rows, payload)
+
+
+def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
+    """The payloads of chunks of a kind, where they are record batches."""
+    return [unpack(chunk.payload) for chunk in chunks if chunk.kind == kind]
+
+
+def items(kind: str, chunks: Iterable[Chunk]) -> list[Any]:
+    """All items of the payloads of chunks of a kind, where they are lists in JSON."""
+    return [item for chunk in chunks if chunk.kind == kind for item in unpack_json(chunk.payload)]

@@ -1,0 +1,117 @@
+"""Batches in which a stream grows much, in pieces.
+
+Whatever is fixed for a batch, such as the circle of a kNN query, should suit the objects that there are at
+its begin and at its end: the first records of a replay would need circles that hold everything, and the last
+ones of the same batch would all lie within. How a run is cut into batches never shows in its answers, so a
+batch may be cut further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.queries.query_table import Commands, digest
+
+Array = npt.NDArray[Any]
+
+_SMALL = 256
+"""So few records are one piece, however few objects there are."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a stream's batch, or a piece of it, brings: payloads of "records" and "focal", and commands.
+
+    passed: how many records there were beside, which concern nobody.
+    """
+
+    timing: Timing
+    records: list[pa.RecordBatch]
+    focal: list[pa.RecordBatch]
+    commands: Commands
+    passed: int = 0
+
+
+def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
+    """Cut a batch between steps, so that no piece has many more records than there are objects before it.
+
+    population: how many objects there are; asked before each piece, when the one before has been taken in.
+    """
+    timing = whole.timing
+    steps, counts = np.unique(_steps(whole.records), return_counts=True)
+    rest = np.cumsum(counts)
+    first, at = timing.first, 0
+    while at < len(steps):
+        taken = rest[at - 1] if at else 0
+        until = np.searchsorted(rest, taken + max(population(), _SMALL), side="right")
+        at = max(at + 1, int(until))
+        last = timing.last if at == len(steps) else int(steps[at]) - 1
+        yield whole if first == timing.first and last == timing.last else between(whole, first, last)
+        first = last + 1
+    if not len(steps):
+        yield whole
+
+
+def single_steps(whole: Piece, watched: Callable[[], bool]) -> Iterator[Piece]:
+    """Cut a batch into its steps, each a piece; a run of steps in which nothing comes is one piece.
+
+    watched: whether such a step is to be looked at for itself all the same; asked before each of them, when
+    the step before has been taken in.
+    """
+    first, last = whole.timing.first, whole.timing.last
+    if last < first:
+        yield whole
+        return
+    busy = np.unique(_steps([*whole.records, *whole.focal]))
+    busy = busy[busy >= first]
+    if whole.commands.any:
+        busy = np.union1d(busy, [first])
+    for step in [*busy.tolist(), last + 1]:
+        while first < step:
+            until = first if watched() else step - 1
+            yield between(whole, first, until)
+            first = until + 1
+        if step <= last:
+            yield between(whole, step, step)
+            first = step + 1
+
+
+def _steps(batches: list[pa.RecordBatch]) -> Array:
+    return np.concatenate([np.empty(0, np.int64), *(batch.column("_step").to_numpy() for batch in batches)])
+
+
+def between(whole: Piece, first: int, last: int) -> Piece:
+    """The steps first .. last; what comes from before the batch belongs to its first piece."""
+    begins = first == whole.timing.first
+    commands = whole.commands if begins else digest([])
+    passed = whole.passed if begins else 0
+    records, focal = (
+        [_rows(batch, -1 if begins else first, last) for batch in batches]
+        for batches in (whole.records, whole.focal)
+    )
+    return replace(
+        whole,
+        timing=whole.timing._replace(first=first, last=last),
+        records=records,
+        focal=focal,
+        commands=commands,
+        passed=passed,
+    )
+
+
+def _rows(batch: pa.RecordBatch, first: int, last: int) -> pa.RecordBatch:
+    steps = batch.column("_step").to_numpy()
+    begin, end = np.searchsorted(steps, [first, last + 1]).tolist()
+    if (steps[:begin] < first).all() and (steps[end:] > last).all():
+        inside = steps[begin:end]
+        if ((inside >= first) & (inside <= last)).all():
+            return batch.slice(begin, end - begin)
+    mask: Any = pa.array((steps >= first) & (steps <= last))
+    return batch.filter(mask)

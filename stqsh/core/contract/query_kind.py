@@ -1,0 +1,55 @@
+"""What a query kind is to the evaluation of a slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.output.batch_output import Report
+from stqsh.core.output.merge import MergeBatch, Merged
+from stqsh.core.queries.query_table import Commands
+from stqsh.core.state.slot_state import SlotState
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """One stream's batch on one slot, as a kind sees it.
+
+    objects: this slot's objects; focal: the focal objects of all slots. Their tables still hold the state
+    before the batch. commands: those that concern the kind.
+    """
+
+    state: SlotState
+    spec: dict[str, Any]
+    timing: Timing
+    objects: Movement
+    focal: Movement
+    commands: Commands
+
+
+class Kind(Protocol):
+    """A query kind: how it registers, how it reacts to a batch, and what it has to tell."""
+
+    def step(self, batch: StreamBatch, report: Report) -> None:
+        """Take a batch's commands and events in, and report all updates that they bring.
+
+        What the kind keeps is in arrays beneath `s{stream id}/{kind}/` of the slot's state.
+        """
+
+    def count(self, state: SlotState, stream: int) -> int:
+        """How many queries of this kind a stream has."""
+
+
+@runtime_checkable
+class Merging(Kind, Protocol):
+    """A kind whose answers need what all slots have: each offers its part, and Aggregate merges the parts."""
+
+    def merge(self, batch: MergeBatch) -> Merged:
+        """Take in what the slots offer in a batch, and give the updates of the whole answers.
+
+        Runs on the slot of Aggregate that has the queries. What the kind keeps there is in arrays beneath
+        `s{stream id}/{kind}/` of that slot's state. For answers that are the first k by some rank, this is
+        `stqsh.core.output.merge.first_k`.
+        """

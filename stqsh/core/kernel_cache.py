@@ -1,0 +1,43 @@
+"""Kernels are compiled once for a state of their sources; a mark beside them says that all of them are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import numba
+from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
+
+from stqsh.core.kernels import jit  # says where compiled kernels are kept
+
+
+def compile_kernels() -> None:
+    """Compile all kernels, unless the mark says that this was done.
+
+    To load them all only to see that they are there takes 2.5 s of processor time at each start of an engine.
+    """
+    mark = _mark()
+    if mark is not None and mark.exists():
+        return
+    from stqsh.core.kernel_warmup import warm_up
+
+    warm_up()
+    if mark is not None:
+        mark.touch()
+
+
+def _mark() -> Path | None:
+    """The file that says so for these sources, numba and processor; None where the user chose the folder.
+
+    Numba keeps what it compiled by the place of its source, and compiles it anew when the source's time has
+    changed: another checkout of the same state has to be compiled as well.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return None
+    folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]  # set by the module jit
+    files = sorted(Path(jit.__file__).parent.rglob("*.py"))
+    sources = sha256(repr([(str(file), file.stat().st_mtime_ns) for file in files]).encode()).hexdigest()[:12]
+    versions = f"{sys.implementation.cache_tag}-{numba.__version__}-{get_host_cpu_name()}"
+    return folder / f"complete-{versions}-{sources}"

@@ -1,0 +1,1 @@
+"""Kernels over object transitions and updates."""

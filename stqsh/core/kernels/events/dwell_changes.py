@@ -1,0 +1,57 @@
+"""Changes of answers that have to last before they are told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.kernels.jit import Array, Int, kernel
+
+
+class Toggles(NamedTuple):
+    """Objects that came into answers or went out of them, (n,) each, by query, object and step: query int32
+    (position), obj int32, step int64, op int8 (+1, -1).
+    """
+
+    query: Array
+    obj: Array
+    step: Array
+    op: Array
+
+
+@kernel
+def _due(step: Int, dwell: Int, timing: Timing) -> Int:
+    """The first step whose time is at least `dwell` µs after that of a step."""
+    reached = (timing.base + step - 1) * timing.tick + dwell
+    return -(-reached // timing.tick) - timing.base + 1
+
+
+@kernel
+def ripen(toggles: Toggles, dwell: Array, until: Array, timing: Timing) -> tuple[Array, Array, Array]:
+    """Which toggles have lasted, and which may still do so.
+
+    A toggle lasts if its opposite does not come up to the step at which it has stood for dwell µs (a query's,
+    int64 (queries,)); that step is one of the batch and before `until`, the query's end. Returns the
+    positions of those that have lasted and the steps at which they did, and the positions of those that wait;
+    int64.
+    """
+    count = len(toggles.step)
+    ripe, due, waiting = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    lasted, left, k = 0, 0, 0
+    while k < count:
+        q = toggles.query[k]
+        end = _due(toggles.step[k], dwell[q], timing)
+        following = k + 1 < count and toggles.query[k + 1] == q and toggles.obj[k + 1] == toggles.obj[k]
+        if following and toggles.step[k + 1] <= end:
+            k += 2  # both cancel
+            continue
+        if end <= timing.last and end < until[q]:
+            ripe[lasted], due[lasted] = k, end
+            lasted += 1
+        else:
+            waiting[left] = k
+            left += 1
+        k += 1
+    return ripe[:lasted], due[:lasted], waiting[:left]

@@ -1,0 +1,110 @@
+"""When time alone changes a condition: the steps at which `e op NOW ± d` turns, in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.kernels.events.transitions import Accepted, RowArrays, StoredArrays, expiry
+from stqsh.core.kernels.jit import Array, Int, kernel
+
+
+@kernel
+def _first_from(values: Array, low: Int) -> Int:
+    """The first position of an ascending array whose value is not below `low`."""
+    begin, end = 0, len(values)
+    while begin < end:
+        middle = (begin + end) // 2
+        if values[middle] < low:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def spans(
+    versions: Array, accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Timing
+) -> tuple[Array, Array]:
+    """Between which steps versions are the present ones: begin and end, int64 (n,); versions int32 (n,).
+
+    Each comes in at `begin` (first - 1 for stored ones) and is no more there at `end`, last + 1 at the
+    latest; end <= begin where it is never seen.
+    """
+    known = len(stored.known)
+    begin = np.full(len(versions), timing.first - 1, np.int64)
+    end = np.full(len(versions), timing.first - 1, np.int64)
+    for i in range(len(versions)):
+        v = versions[i]
+        if v < known:
+            if stored.known[v] and not np.isnan(stored.x[v]):
+                r = accepted.first[v]
+                replaced = rows.step[r] if r >= 0 else np.int64(NEVER)
+                end[i] = min(replaced, expiry(stored.ts[v], timing), timing.last + 1)
+        else:
+            r = v - known
+            begin[i] = rows.step[r]
+            if accepted.live[r] and not np.isnan(rows.x[r]):
+                end[i] = min(accepted.until[r], expiry(rows.ts[r], timing), timing.last + 1)
+    return begin, end
+
+
+@kernel
+def within_reach(values: Array, shifts: Array, timing: Timing) -> Array:
+    """The positions of values that NOW + shift meets or passes in the batch's steps; int32, ascending.
+
+    values: int64 µs (n,); shifts: int64 µs, ascending.
+    """
+    found = np.empty(256, np.int32)
+    used = 0
+    low, high = timing.base + timing.last - 1, timing.base + timing.first - 2
+    for v in range(len(values)):
+        k = _first_from(shifts, values[v] - low * timing.tick)
+        if k < len(shifts) and shifts[k] <= values[v] - high * timing.tick:
+            if used == len(found):
+                more = np.empty(2 * used, np.int32)
+                more[:used] = found
+                found = more
+            found[used] = v
+            used += 1
+    return found[:used]
+
+
+@kernel
+def _with_room(steps: Array, versions: Array, used: Int) -> tuple[Array, Array]:
+    """The same with twice the room."""
+    more_steps, more_versions = np.empty(2 * len(steps), np.int64), np.empty(2 * len(steps), np.int32)
+    more_steps[:used], more_versions[:used] = steps[:used], versions[:used]
+    return more_steps, more_versions
+
+
+@kernel
+def flips(
+    values: Array, valid: Array, shifts: Array, bounds: tuple[Array, Array], timing: Timing
+) -> tuple[Array, Array]:
+    """The steps within a version's span at which its value meets or passes NOW + shift.
+
+    values: int64 µs (versions,), valid: bool; shifts: int64 µs, ascending; bounds: as from `spans`. A step
+    that begins or ends a span is an event of its own and left out. Returns steps int64 and positions int32.
+    """
+    begin, end = bounds
+    steps, versions = np.empty(256, np.int64), np.empty(256, np.int32)
+    used = 0
+    for v in range(len(values)):
+        if not valid[v] or end[v] - begin[v] < 2:
+            continue
+        # at(n) + shift reaches the value at a step n in (begin, end) only for shifts in this range.
+        low = values[v] - (timing.base + end[v] - 2) * timing.tick
+        high = values[v] - (timing.base + begin[v] - 1) * timing.tick
+        for k in range(_first_from(shifts, low), _first_from(shifts, high + 1)):
+            meets = -((shifts[k] - values[v]) // timing.tick) - timing.base + 1
+            passes = (values[v] - shifts[k]) // timing.tick - timing.base + 2
+            if used + 2 > len(steps):
+                steps, versions = _with_room(steps, versions, used)
+            if begin[v] < meets < end[v]:
+                steps[used], versions[used] = meets, v
+                used += 1
+            if begin[v] < passes < end[v] and passes != meets:
+                steps[used], versions[used] = passes, v
+                used += 1
+    return steps[:used], versions[:used]

@@ -1,0 +1,101 @@
+"""From pairs of events and queries to updates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.kernels.events.transitions import Events, RowArrays, StoredArrays, expiry
+from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.kernels.jit import Array, kernel
+
+LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
+"""Positions in `stqsh.spec.chunk.WHY`."""
+
+
+class Updates(NamedTuple):
+    """Updates, (n,) each: step int64, query int32 (position), op int8 (+1, -1), why int8 and show int64.
+
+    show: what the row is: a version (see `stqsh.core.kernels.events.transitions`), or, from the number of all
+    versions on, the key alone of the object show - versions.
+    """
+
+    step: Array
+    query: Array
+    op: Array
+    why: Array
+    show: Array
+
+
+@kernel
+def reasons(
+    versions: Array, objects: Array, steps: Array, sources: tuple[RowArrays, StoredArrays], timing: Timing
+) -> tuple[Array, Array]:
+    """Why objects with these versions after these steps are in no answer any more, and the row to show.
+
+    The object's own state comes first: disconnected or expired (`timing.silent`; then only its key is shown),
+    gone, else it left. All arguments (n,); returns why int8 and show int64 as in `Updates`.
+    """
+    rows, stored = sources
+    known, every = len(stored.known), len(stored.known) + len(rows.obj)
+    why, show = np.empty(len(versions), np.int8), np.empty(len(versions), np.int64)
+    for i in range(len(versions)):
+        v = versions[i]
+        x, ts = (stored.x[v], stored.ts[v]) if v < known else (rows.x[v - known], rows.ts[v - known])
+        why[i], show[i] = LEFT, v
+        if expiry(ts, timing) <= steps[i]:
+            why[i], show[i] = timing.silent, every + objects[i]
+        elif np.isnan(x):
+            why[i] = GONE
+    return why, show
+
+
+@kernel
+def tell(pairs: Pairs, events: Events, why: Array, show: Array) -> Updates:
+    """The updates of pairs where an object came in or went out.
+
+    why, show: what to say of each event if it takes an object out, as from `reasons`. The loop does not
+    branch: a processor cannot guess which pairs are updates, nor of which kind.
+    """
+    count, changes = np.uint64(len(pairs.flags)), np.int64(0)
+    for i in range(count):
+        changes += np.int64((pairs.flags[i] == WAS) | (pairs.flags[i] == IS))
+    room = changes + 1  # pairs that are none are written, too, and overwritten
+    step, query, op = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
+    whys, shown = np.empty(room, np.int8), np.empty(room, np.int64)
+    k = np.uint64(0)
+    for i in range(count):
+        e, came = np.uint64(pairs.event[i]), pairs.flags[i] == IS
+        step[k], query[k], op[k] = events.step[e], pairs.query[i], 2 * np.int8(came) - 1
+        whys[k] = np.int8(0) if came else why[e]
+        shown[k] = np.int64(events.new[e]) if came else show[e]
+        k += np.uint64(came | (pairs.flags[i] == WAS))
+    return Updates(step[:changes], query[:changes], op[:changes], whys[:changes], shown[:changes])
+
+
+@kernel
+def count_pairs(pairs: Pairs, tested: Array, matched: Array) -> None:
+    """Add to each query's counters, int64 (queries,), its pairs, and those after which it has the object."""
+    for i in range(np.uint64(len(pairs.query))):
+        q = np.uint64(pairs.query[i])
+        tested[q] += 1
+        matched[q] += np.int64((pairs.flags[i] & IS) >> 1)
+
+
+@kernel
+def account(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Array]:
+    """What updates come to: the id of each one's query, int64 (n,), and for each query how many they are and
+    by how much its answer grows, int64 (queries,).
+
+    query: int32 (n,), positions; op: int8 (n,), +1 or -1; ids: int64 (queries,).
+    """
+    out = np.empty(len(query), np.int64)
+    told, grown = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    for i in range(np.uint64(len(query))):
+        q = np.uint64(query[i])
+        out[i] = ids[q]
+        told[q] += 1
+        grown[q] += np.int64(op[i])
+    return out, told, grown

@@ -1,0 +1,1 @@
+"""Kernels of geometry: distances, boxes, circles, polygons."""

@@ -1,0 +1,1 @@
+"""Spatial, text and hash indexes as arrays."""

@@ -1,0 +1,126 @@
+"""Looking for places near centres: places in the cells of a grid, nearest cells first.
+
+SSTD section 6.2 (an SKQ takes the distance of its k-th initial result, which is never too short, as the
+radius of a range query) and CheetahGIS section VI-A (the smallest circle of cells that holds k objects).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.geometry.distance import circle_box, distance
+from stqsh.core.kernels.index.static_rects import Lattice, band, cell_of
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+
+
+class PlaceCells(NamedTuple):
+    """Places by cell: those of cell c are member[start[c]:start[c + 1]]; int32 both. x, y float64 (n,)."""
+
+    lattice: Lattice
+    start: Array
+    member: Array
+    x: Array
+    y: Array
+
+
+@kernel
+def cells_of_places(x: Array, y: Array, lattice: Lattice) -> PlaceCells:
+    """Put places, float64 (n,), none of them NaN, into cells."""
+    cells = lattice.side * lattice.side
+    start = np.zeros(cells + 1, np.int32)
+    member = np.empty(len(x), np.int32)
+    for i in range(len(x)):
+        start[cell_of(x[i], y[i], lattice)] += 1
+    for cell in range(1, cells + 1):
+        start[cell] += start[cell - 1]
+    for i in range(len(x) - 1, -1, -1):
+        cell = cell_of(x[i], y[i], lattice)
+        start[cell] -= 1
+        member[start[cell]] = i
+    return PlaceCells(lattice, start, member, x, y)
+
+
+@kernel
+def _block(cells: PlaceCells, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
+    """The block of cells up to a ring around a place: columns, rows (first, last), and how many places."""
+    lattice = cells.lattice
+    side = lattice.side
+    column, row = band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
+    left, right = max(column - ring, 0), min(column + ring, side - 1)
+    low, high = max(row - ring, 0), min(row + ring, side - 1)
+    count = 0
+    for at in range(low, high + 1):
+        count += cells.start[at * side + right + 1] - cells.start[at * side + left]
+    return left, right, low, high, count
+
+
+@kernel
+def _wanted_distance(cells: PlaceCells, x: Float, y: Float, want: Int, planar: Flag) -> Float:
+    """A distance within which there are at least `want` places; infinite where there are not so many."""
+    if want > len(cells.member):
+        return np.inf
+    ring = np.int64(0)
+    left, right, low, high, count = _block(cells, x, y, ring)
+    while count < want:
+        ring = max(ring + 1, ring * 5 // 4)
+        left, right, low, high, count = _block(cells, x, y, ring)
+    found, used = np.empty(count, np.float64), 0
+    side = cells.lattice.side
+    for row in range(low, high + 1):
+        for at in range(cells.start[row * side + left], cells.start[row * side + right + 1]):
+            i = cells.member[at]
+            found[used] = distance(x, y, cells.x[i], cells.y[i], planar)
+            used += 1
+    return np.partition(found, want - 1)[want - 1]
+
+
+@kernel
+def wanted_distances(cells: PlaceCells, x: Array, y: Array, want: Array, planar: Flag) -> Array:
+    """For each centre a distance within which there are at least so many places, and few more.
+
+    x, y float64, want int64, (n,) each. Infinite where there are not so many, 0 where a centre is NaN.
+    """
+    out = np.zeros(len(x), np.float64)
+    for i in range(len(x)):
+        if not np.isnan(x[i]):
+            out[i] = _wanted_distance(cells, x[i], y[i], want[i], planar)
+    return out
+
+
+@kernel
+def within_distances(
+    cells: PlaceCells, x: Array, y: Array, radius: Array, planar: Flag
+) -> tuple[Array, Array]:
+    """The places within a distance of each centre: which centre and which place, int32 (n,) each."""
+    lattice = cells.lattice
+    centre, place = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    used = 0
+    for q in range(len(x)):
+        if np.isnan(x[q]):
+            continue
+        x1, y1, x2, y2 = circle_box(x[q], y[q], radius[q], planar)
+        left = band(x1, lattice.x0, lattice.per_x, lattice.side)
+        right = band(x2, lattice.x0, lattice.per_x, lattice.side)
+        low = band(y1, lattice.y0, lattice.per_y, lattice.side)
+        high = band(y2, lattice.y0, lattice.per_y, lattice.side)
+        for row in range(low, high + 1):
+            begin = cells.start[row * lattice.side + left]
+            end = cells.start[row * lattice.side + right + 1]
+            if used + end - begin > len(place):
+                room = 2 * (used + end - begin)
+                centre, place = _longer(centre, used, room), _longer(place, used, room)
+            for at in range(begin, end):
+                i = cells.member[at]
+                if distance(x[q], y[q], cells.x[i], cells.y[i], planar) <= radius[q]:
+                    centre[used], place[used] = q, i
+                    used += 1
+    return centre[:used], place[:used]
+
+
+@kernel
+def _longer(array: Array, used: Int, room: Int) -> Array:
+    out = np.empty(room, array.dtype)
+    out[:used] = array[:used]
+    return out

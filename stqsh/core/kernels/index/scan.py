@@ -1,0 +1,98 @@
+"""Scans over all objects of a slot, for snapshots: who is in a box, and who is nearest to a place.
+
+A million objects are a few tens of MB in a row: reading them costs a few milliseconds, less than it would
+cost to keep an index true for queries that come now and then. Distances are what is dear, so the search for
+the nearest looks at them only within a box that shrinks with what is found (SSTD section 6.2: the radius of
+the k-th result so far bounds the rest).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from stqsh.core.kernels.events.transitions import StoredArrays
+from stqsh.core.kernels.geometry.distance import circle_box, distance
+from stqsh.core.kernels.index.static_rects import within
+from stqsh.core.kernels.jit import Array, Float, Int, kernel
+
+Box: TypeAlias = tuple[Float, Float, Float, Float]
+
+_ROOM = 1024
+_BLOCK = 4096
+"""Objects that are looked at together: in a loop without branches first, of which few are left."""
+
+
+@kernel
+def _scan(stored: StoredArrays, since: int, box: Box, span: tuple[Int, Int], found: Array) -> Int:
+    """Put the objects `span[0] <= o < span[1]` that are in a box into `found`; how many there are."""
+    x1, y1, x2, y2 = box
+    xs, ys, ts, known = stored.x, stored.y, stored.ts, stored.known
+    k = np.uint64(0)
+    for o in range(np.uint64(span[0]), np.uint64(span[1])):
+        found[k] = o
+        k += np.uint64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
+    return np.int64(k)
+
+
+@kernel
+def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
+    """The objects in a closed box that have a record not older than `since` (µs); int32, ascending.
+
+    box: float64 (4,), x1, y1, x2, y2. An object without a location is in no box.
+    """
+    found = np.empty(len(stored.known) + 1, np.int32)
+    used = _scan(stored, since, (box[0], box[1], box[2], box[3]), (0, len(stored.known)), found)
+    return found[:used].copy()
+
+
+@kernel
+def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
+    """How many `in_box` would find."""
+    x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
+    count = np.int64(0)
+    for o in range(len(stored.known)):
+        inside = within(stored.x[o], stored.y[o], x1, y1, x2, y2)
+        count += np.int64(inside & stored.known[o] & (stored.ts[o] >= since))
+    return count
+
+
+@kernel
+def nearest(stored: StoredArrays, since: int, place: tuple[Float, Float], k: int, planar: bool) -> Array:
+    """The k present objects nearest to a place, and all that are as near as the k-th of them.
+
+    since: as in `in_box`. Returns int32 (n,), in no order; n >= k unless there are fewer objects.
+    """
+    room = max(4 * k, _ROOM)
+    found, far = np.empty(room, np.int32), np.empty(room, np.float64)
+    used, bound = 0, np.inf
+    box = (-np.inf, -np.inf, np.inf, np.inf)
+    few = np.empty(_BLOCK + 1, np.int32)
+    for start in range(0, len(stored.known), _BLOCK):
+        span = (start, min(start + _BLOCK, len(stored.known)))
+        for o in few[: _scan(stored, since, box, span, few)]:
+            d = distance(place[0], place[1], stored.x[o], stored.y[o], planar)
+            if used == len(found):
+                bound = np.partition(far, k - 1)[k - 1]
+                used = _keep(found, far, used, bound)
+                box = circle_box(place[0], place[1], bound, planar)
+                if 2 * used > len(found):
+                    found, far = np.append(found, found), np.append(far, far)
+            if d <= bound:
+                found[used], far[used] = o, d
+                used += 1
+    if used > k:
+        used = _keep(found, far, used, np.partition(far[:used], k - 1)[k - 1])
+    return found[:used].copy()
+
+
+@kernel
+def _keep(found: Array, far: Array, used: Int, bound: Float) -> Int:
+    """Keep those of the first `used` that are not farther than the bound, in place; how many they are."""
+    k = 0
+    for i in range(used):
+        if far[i] <= bound:
+            found[k], far[k] = found[i], far[i]
+            k += 1
+    return k

@@ -1,0 +1,224 @@
+"""The members of one circle, nearest first, while they come and go."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.knn.tie_order import KeyOrder, precedes
+
+_FEW, _SMALL = 4, 64
+"""More members than _SMALL, of which more than _FEW are out of order, are sorted anew."""
+_GONE = -1
+
+
+class Roster(NamedTuple):
+    """Members of circles: query q's are start[q] .. start[q + 1]. start int64 (q + 1,); (n,) each: obj,
+    version int32, x, y float64.
+    """
+
+    start: Array
+    obj: Array
+    version: Array
+    x: Array
+    y: Array
+
+
+class Seen(NamedTuple):
+    """What happened to members, by query, step and flags: query q's are start[q] .. start[q + 1].
+
+    start int64 (q + 1,); (n,) each: step int64, obj, version int32 and x, y float64 (after the step), flags
+    uint8 (IS: it is a member then), event int32.
+    """
+
+    start: Array
+    step: Array
+    obj: Array
+    version: Array
+    x: Array
+    y: Array
+    flags: Array
+    event: Array
+
+
+class World(NamedTuple):
+    """The order of objects' keys, and how distances count."""
+
+    order: KeyOrder
+    planar: bool
+
+
+class Ring(NamedTuple):
+    """One query's members, nearest first, while they change: obj, version int32, rank (the distance), x, y
+    float64, told, fresh (has to be told again) bool. centre float64 (2,).
+    """
+
+    obj: Array
+    version: Array
+    rank: Array
+    x: Array
+    y: Array
+    told: Array
+    fresh: Array
+    centre: Array
+
+
+@kernel
+def empty_ring(room: Int) -> Ring:
+    """Room for so many members."""
+    return Ring(
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.float64),
+        np.empty(room, np.float64),
+        np.empty(room, np.float64),
+        np.empty(room, np.bool_),
+        np.empty(room, np.bool_),
+        np.empty(2, np.float64),
+    )
+
+
+@kernel
+def no_roster(queries: Int, room: Int) -> Roster:
+    """Room for so many members of so many queries."""
+    return Roster(
+        np.zeros(queries + 1, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.float64),
+        np.empty(room, np.float64),
+    )
+
+
+@kernel
+def keep(after: Roster, end: Int, ring: Ring, held: Int) -> None:
+    """Copy a query's members to their place in a roster."""
+    obj, version, x, y = after.obj, after.version, after.x, after.y
+    for i in range(held):
+        obj[end + i], version[end + i] = ring.obj[i], ring.version[i]
+        x[end + i], y[end + i] = ring.x[i], ring.y[i]
+
+
+@kernel
+def put_in_order(ring: Ring, count: Int, world: World) -> None:
+    """Measure all members, and put them in order; quick where they nearly are."""
+    rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
+    x0, y0 = ring.centre[0], ring.centre[1]
+    for i in range(count):
+        rank[i] = distance(x0, y0, x[i], y[i], planar)
+    sort_by_rank(ring, count, world.order)
+
+
+@kernel
+def sort_by_rank(ring: Ring, count: Int, order: KeyOrder) -> None:
+    """Put members in order, nearest first and then by key; quick where they nearly are.
+
+    Arrays are named once, and nothing but numbers is handed on: a call with arrays costs more than a member.
+    """
+    obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
+    told, fresh = ring.told, ring.fresh
+    descents = 0
+    for i in range(1, count):
+        descents += rank[i - 1] > rank[i]
+    if descents > _FEW and count > _SMALL:
+        by = np.argsort(rank[:count])
+        obj[:count], version[:count], rank[:count] = obj[by], version[by], rank[by]
+        x[:count], y[:count], told[:count], fresh[:count] = x[by], y[by], told[by], fresh[by]
+    for j in range(1, count):
+        if rank[j - 1] < rank[j]:
+            continue
+        one, other, far, x1, y1, was, new = obj[j], version[j], rank[j], x[j], y[j], told[j], fresh[j]
+        i = j
+        while i > 0 and (far < rank[i - 1] or (far == rank[i - 1] and precedes(order, one, obj[i - 1]))):
+            obj[i], version[i], rank[i], x[i], y[i] = (
+                obj[i - 1],
+                version[i - 1],
+                rank[i - 1],
+                x[i - 1],
+                y[i - 1],
+            )
+            told[i], fresh[i] = told[i - 1], fresh[i - 1]
+            i -= 1
+        obj[i], version[i], rank[i], x[i], y[i], told[i], fresh[i] = one, other, far, x1, y1, was, new
+
+
+@kernel
+def take_out(ring: Ring, count: Int, out: Int) -> tuple[Int, Flag]:
+    """Take an object out if it is a member; how many are left, and whether it had been told."""
+    obj, version, rank, x, y, told, fresh = (
+        ring.obj,
+        ring.version,
+        ring.rank,
+        ring.x,
+        ring.y,
+        ring.told,
+        ring.fresh,
+    )
+    at = 0
+    while at < count and obj[at] != out:
+        at += 1
+    if at == count:
+        return count, False
+    had = told[at]
+    for i in range(at, count - 1):
+        obj[i], version[i], rank[i], x[i], y[i] = obj[i + 1], version[i + 1], rank[i + 1], x[i + 1], y[i + 1]
+        told[i], fresh[i] = told[i + 1], fresh[i + 1]
+    return count - 1, had
+
+
+@kernel
+def put_in(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag], order: KeyOrder) -> None:
+    """Put a member that was seen into its place; those behind it move on by one.
+
+    which: its number, its distance, and whether it has been told.
+    """
+    e, far, had = which
+    obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
+    told, fresh, one = ring.told, ring.fresh, seen.obj[e]
+    i = count
+    while i > 0 and (far < rank[i - 1] or (far == rank[i - 1] and precedes(order, one, obj[i - 1]))):
+        obj[i], version[i], rank[i], x[i], y[i] = obj[i - 1], version[i - 1], rank[i - 1], x[i - 1], y[i - 1]
+        told[i], fresh[i] = told[i - 1], fresh[i - 1]
+        i -= 1
+    obj[i], version[i], rank[i], x[i], y[i] = one, seen.version[e], far, seen.x[e], seen.y[e]
+    told[i], fresh[i] = had, True
+
+
+# Many that come and go at once: members leave gaps, newcomers stand behind all others until `close_up`.
+
+
+@kernel
+def strike_out(ring: Ring, count: Int, out: Int) -> Flag:
+    """Leave a gap in the place of an object if it is a member; whether it had been told."""
+    obj, at = ring.obj, 0
+    while at < count and obj[at] != out:
+        at += 1
+    if at == count:
+        return False
+    obj[at] = _GONE
+    return ring.told[at]
+
+
+@kernel
+def put_behind(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag]) -> None:
+    """Put a member that was seen behind all others; which: as of `put_in`."""
+    e, far, had = which
+    ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
+    ring.x[count], ring.y[count], ring.told[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
+
+
+@kernel
+def close_up(ring: Ring, count: Int, order: KeyOrder) -> Int:
+    """Close the gaps, and put members in order; how many there are."""
+    obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
+    told, fresh, left = ring.told, ring.fresh, 0
+    for i in range(count):
+        if obj[i] != _GONE:
+            obj[left], version[left], rank[left], x[left], y[left] = obj[i], version[i], rank[i], x[i], y[i]
+            told[left], fresh[left] = told[i], fresh[i]
+            left += 1
+    sort_by_rank(ring, left, order)
+    return left

@@ -1,0 +1,60 @@
+"""Which of two keys comes first: what breaks ties between equal distances."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.core.kernels.index.hashing import key_bytes
+from stqsh.core.kernels.jit import Array, Flag, Int, frozen, kernel
+
+
+class KeyOrder(NamedTuple):
+    """Keys by index. codes: int64 (n,): the key itself, or the number of its text.
+
+    offsets, data: int32 (texts + 1,) and uint8: the texts as UTF-8, end to end; without offsets keys are
+    whole numbers.
+    """
+
+    codes: Array
+    offsets: Array
+    data: Array
+
+
+def by_number(keys: Array) -> KeyOrder:
+    """The order of keys that are whole numbers, (n,)."""
+    return KeyOrder(keys.astype(np.int64), frozen(np.empty(0, np.int32)), frozen(np.empty(0, np.uint8)))
+
+
+def by_text(codes: Array, texts: pa.Array[Any]) -> KeyOrder:
+    """The order of keys that are texts: the number of each, (n,), and the texts."""
+    return KeyOrder(codes.astype(np.int64), *key_bytes(texts))
+
+
+@kernel
+def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
+    """Whether the key of index a comes before that of b: numbers by value, texts by code point.
+
+    UTF-8 keeps the order of code points, so bytes are compared.
+    """
+    one, other = order.codes[a], order.codes[b]
+    if len(order.offsets) == 0:
+        return one < other
+    if one == other:
+        return False
+    i, j = order.offsets[one], order.offsets[other]
+    end, other_end = order.offsets[one + 1], order.offsets[other + 1]
+    while i < end and j < other_end:
+        if order.data[i] != order.data[j]:
+            return order.data[i] < order.data[j]
+        i += 1
+        j += 1
+    return i == end and j < other_end
+
+
+@kernel
+def ranks_before(order: KeyOrder, rank: float, a: Int, other_rank: float, b: Int) -> Flag:
+    """Whether index a comes before index b by (rank, key)."""
+    return rank < other_rank or (rank == other_rank and precedes(order, a, b))

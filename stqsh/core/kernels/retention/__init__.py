@@ -1,0 +1,1 @@
+"""Kernels that decide which objects are kept."""

@@ -1,0 +1,53 @@
+"""Reference counts, and the k-th distances by which neighbours are kept (SOLE section 5.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.object_grid import ObjectCells, move_object
+from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice, Pairs
+from stqsh.core.kernels.jit import Array, kernel
+
+
+@kernel
+def count_references(pairs: Pairs, events: Events, refs: Array, held: Array) -> None:
+    """Add to the counts of objects, int32, and queries, int64, who came in, and take away who went out."""
+    for i in range(len(pairs.query)):
+        change = (pairs.flags[i] & IS != 0) - (pairs.flags[i] & WAS != 0)
+        refs[events.obj[pairs.event[i]]] += change
+        held[pairs.query[i]] += change
+
+
+@kernel
+def present_after(events: Events, known: Array) -> Array:
+    """Which objects are present after a piece in which no object has more than one event; bool (n,).
+
+    known: bool (n,), those who were present before it.
+    """
+    present = known.copy()
+    for k in range(len(events.step)):
+        present[events.obj[k]] = not np.isnan(events.nx[k])
+    return present
+
+
+@kernel
+def take_away(cells: ObjectCells, objects: Array, lattice: Lattice) -> None:
+    """Take objects out of their cells; int32 (n,)."""
+    for o in objects:
+        move_object(cells, o, np.nan, np.nan, lattice)
+
+
+@kernel
+def kth_distances(start: Array, distance: Array, k: Array) -> Array:
+    """The k-th smallest of each list's distances, infinite where there are fewer. float64 (lists,).
+
+    start int64 (lists + 1,): list i is distance[start[i] : start[i + 1]]. k int32 (lists,). NaN comes last.
+    """
+    out = np.full(len(k), np.inf)
+    for i in range(len(k)):
+        if start[i + 1] - start[i] >= k[i]:
+            far = np.sort(distance[start[i] : start[i + 1]])[k[i] - 1]
+            if not np.isnan(far):
+                out[i] = far
+    return out

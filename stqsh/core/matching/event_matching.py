@@ -1,0 +1,16 @@
+"""Following events: which range queries an object's move, coming or going concerns."""
+
+from __future__ import annotations
+
+from stqsh.core.kernels.events.updates import Updates, count_pairs, tell
+from stqsh.core.kernels.index.static_rects import Lives
+from stqsh.core.matching.match import Index, match
+from stqsh.core.matching.query_context import RegionContext
+
+
+def follow(context: RegionContext, index: Index, lives: Lives) -> Updates:
+    """The updates that a batch's events bring to the queries that live then; their pairs are counted."""
+    pairs, events = match(context, index, lives)
+    count_pairs(pairs, context.queries["tested"], context.queries["matched"])
+    why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
+    return tell(pairs, events, why, show)

@@ -1,0 +1,38 @@
+"""Which object on a slot a focal object is: two tables have it, each under an index of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.objects.event_objects import follows_objects
+
+Array = npt.NDArray[Any]
+
+
+def own_objects(batch: StreamBatch) -> Array:
+    """The object on this slot that each focal object is, -1 for none; int32 (focal objects,).
+
+    Array `s{id}/own/object`, beside `s{id}/own/seen` int64 (1,): of how many objects it knows. Only keys that
+    are new in one of the tables are looked up: there may be as many focal objects as queries.
+    """
+    state, focal, objects = batch.state, batch.focal.table, batch.objects.table
+    prefix = f"s{batch.spec['id']}/own"
+    if f"{prefix}/seen" not in state:
+        follows_objects(state, prefix)
+        state.create(f"{prefix}/object", np.int32)
+        state.create(f"{prefix}/seen", np.int64, 1)
+    known, seen = len(state.array(f"{prefix}/object")), state.array(f"{prefix}/seen")
+    own = state.resize(f"{prefix}/object", len(focal))
+    if known < len(focal):
+        new = np.arange(known, len(focal), dtype=np.int32)
+        own[new] = objects.keys.find(focal.show_keys(new))
+    if known and seen[0] < len(objects):
+        new = np.arange(seen[0], len(objects), dtype=np.int32)
+        at = focal.keys.find(objects.show_keys(new))
+        own[at[at >= 0]] = new[at >= 0]
+    seen[0] = len(objects)
+    return own

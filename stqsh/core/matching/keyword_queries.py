@@ -1,0 +1,139 @@
+"""Which queries of a kind are keyword queries, and what their index sees of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.conditions.operations import Expr
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.static_rects import Pairs
+from stqsh.core.state.columns import pick
+from stqsh.core.texts.keyword_index import KeywordIndex
+from stqsh.core.texts.term_table import Terms
+from stqsh.core.texts.tokenizer import tokens
+
+if TYPE_CHECKING:
+    from stqsh.core.contract.query_kind import StreamBatch
+    from stqsh.core.queries.registrations import Newcomers
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+_FOLDER = "/keywords"
+
+
+class KeywordPart(NamedTuple):
+    """What a condition asks of the text: all of the terms of a phrase, or any; and the rest of it."""
+
+    phrase: str
+    every: bool
+    rest: Expr | None
+
+
+def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, KeywordPart]:
+    """What makes queries keyword queries, by their place in the list: regions stand still, and ask for terms.
+
+    All top-level AND'ed CONTAINS of the stream's text column are one; else the first CONTAINS ANY counts.
+    """
+    parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
+    start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
+    asks = np.diff(start) > 0
+    return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
+
+
+def keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
+    """The same of one query, None if it is no keyword query."""
+    return keyword_parts([spec], column).get(0)
+
+
+def _keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
+    if column is None or spec["condition"] is None or "focal" in spec["region"]:
+        return None
+    parts = list(_anded(spec["condition"]))
+    about = [part for part in parts if part[:2] == ["contains", ["col", column]]]
+    chosen = [part for part in about if part[3] == "all"] or about[:1]
+    if not chosen:
+        return None
+    rest = [part for part in parts if part not in chosen]
+    left = ["and", *rest] if len(rest) > 1 else next(iter(rest), None)
+    return KeywordPart(" ".join(part[2] for part in chosen), chosen[0][3] == "all", left)
+
+
+def _anded(condition: Expr) -> Iterator[Expr]:
+    if condition[0] != "and":
+        yield condition
+    else:
+        for part in condition[1:]:
+            yield from _anded(part)
+
+
+def text_column(spec: Spec) -> str | None:
+    """The column by which a stream's keyword queries ask."""
+    name = spec.get("text")
+    return None if name in {spec["key"], spec["x"], spec["y"], spec["time"]} else name
+
+
+def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
+    """The index of a kind's keyword queries, None while there are none; prefix: of the kind's arrays."""
+    if f"{prefix}{_FOLDER}/lattice" not in batch.state:
+        return None
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", Terms(batch.state, batch.spec["id"]))
+
+
+def take_keywords(batch: StreamBatch, prefix: str, new: Newcomers) -> dict[int, KeywordPart]:
+    """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
+    parts = keyword_parts(new.patterns, text_column(batch.spec))
+    if parts:
+        index = keywords_of(batch, prefix)
+        if index is None:
+            index = _first_keywords(batch, prefix)
+        mine = np.flatnonzero(np.isin(new.which, list(parts)))
+        theirs = [parts[which] for which in new.which[mine].tolist()]
+        index.add(new.ids[mine], [part.phrase for part in theirs], [part.every for part in theirs])
+    return parts
+
+
+def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
+    """The index for a kind's first keyword queries; what the stored texts say is known to it."""
+    terms = Terms(batch.state, batch.spec["id"])
+    if not terms.total:
+        table = batch.objects.table
+        column = table.column(batch.spec["text"])
+        texts = np.where(column.valid, column.values, -1).astype(np.int32)
+        terms.learn(texts)
+        terms.count(texts)
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", terms)
+
+
+def forget_keywords(batch: StreamBatch, prefix: str) -> None:
+    """Release the index of a kind that has no keyword queries any more, and the terms with the last one."""
+    state, stream = batch.state, f"s{batch.spec['id']}/"
+    if f"{prefix}{_FOLDER}/lattice" not in state:
+        return
+    state.release(f"{prefix}{_FOLDER}/")
+    if not any(name.startswith(stream) and name.endswith(f"{_FOLDER}/lattice") for name in state.buffers):
+        state.release(f"{stream}terms/")
+
+
+def note_texts(batch: StreamBatch, index: KeywordIndex) -> None:
+    """Take a batch's new records into the statistics of terms, once a batch."""
+    events = batch.objects.events
+    records = events.new[events.old != events.new]
+    index.note(texts_of(batch, records), batch.spec["bounds"])
+
+
+def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Events) -> Pairs:
+    """What a batch's events come to for the queries of an index: see `KeywordIndex.join`."""
+    return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
+
+
+def texts_of(batch: StreamBatch, versions: Array) -> Array:
+    """The codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
+    name, objects = batch.spec["text"], batch.objects
+    column = pick(objects.table.column(name), objects.rows.columns[name], versions)
+    return np.where(column.valid, column.values, -1).astype(np.int32)

@@ -1,0 +1,142 @@
+"""Conditions of queries, each shape evaluated once for all candidate pairs of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.conditions.evaluation import evaluate
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.matching.condition_templates import Template, parameter, split
+from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.state.columns import DTYPES, Column, decode
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import holds_codes
+
+Array = npt.NDArray[Any]
+
+_AT_ONCE = 1 << 18
+"""Versions that are looked at at once: a column of their texts has to stay below Arrow's 2 GB."""
+
+
+class Conditions:
+    """The conditions of a table of queries.
+
+    The header's entry `prefix` lists the shapes. Constants of shape t: arrays `{prefix}/t{t}/{j}`, one row a
+    query that has the shape; the query's columns `template` and `params` say which shape and row are its.
+    """
+
+    def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: Movement) -> None:
+        self._state, self._prefix, self._queries, self._objects = state, prefix, queries, objects
+        self.resolver = Resolver(state, objects.table.spec)
+        saved = state.header.setdefault("templates", {}).setdefault(prefix, [])
+        self._saved: list[list[Any]] = saved
+        self.templates = [Template(shape, kinds) for shape, kinds in saved]
+
+    def add(self, positions: Array, new: Newcomers) -> None:
+        """Take in the conditions of new queries, whose positions are given."""
+        known = {template.key: t for t, template in enumerate(self.templates)}
+        constants: dict[int, list[list[Any]]] = {}
+        shape, entry = np.full((2, len(new.patterns)), -1)
+        for number, spec in enumerate(new.patterns):
+            if spec["condition"] is None:
+                continue
+            template, values = split(spec["condition"])
+            if template.key not in known:
+                known[template.key] = self._create(template)
+            shape[number] = known[template.key]
+            entry[number] = len(constants.setdefault(int(shape[number]), []))
+            constants[int(shape[number])].append(values)
+        for t, entries in constants.items():
+            mine = np.flatnonzero(shape[new.which] == t)
+            self._append(t, positions[mine], entry[new.which[mine]], entries)
+
+    def _create(self, template: Template) -> int:
+        t = len(self.templates)
+        self.templates.append(template)
+        self._saved.append([template.shape, template.kinds])
+        for j, kind in enumerate(template.kinds):
+            self._state.create(f"{self._prefix}/t{t}/{j}", DTYPES[kind])
+            if kind == "STRING":
+                holds_codes(self._state, self._objects.table.spec["id"], f"{self._prefix}/t{t}/{j}")
+        return t
+
+    def _append(self, t: int, positions: Array, entry: Array, entries: list[list[Any]]) -> None:
+        """Give queries at some positions the shape t, each with its entry of constants."""
+        held = self._compact(t)
+        for j, kind in enumerate(self.templates[t].kinds):
+            values: Any = [constants[j] for constants in entries]
+            if kind == "STRING":
+                values = self._objects.table.pool.intern(pa.array(values, pa.string()))
+            self._state.append(f"{self._prefix}/t{t}/{j}", np.array(values, DTYPES[kind])[entry])
+        self._queries["template"][positions] = t
+        self._queries["params"][positions] = held + np.arange(len(positions))
+
+    def _compact(self, t: int) -> int:
+        """Drop the constants of queries that have gone; how many rows are left."""
+        mine = np.flatnonzero(self._queries["template"] == t)
+        rows = self._queries["params"][mine]
+        for j in range(len(self.templates[t].kinds)):
+            name = f"{self._prefix}/t{t}/{j}"
+            self._state.replace(name, self._state.array(name)[rows])
+        self._queries["params"][mine] = np.arange(len(mine))
+        return len(mine)
+
+    def queries_of(self, t: int) -> Array:
+        """The positions of the queries that have the shape t."""
+        return np.flatnonzero(self._queries["template"] == t)
+
+    def constant(self, t: int, j: int, queries: Array) -> Column:
+        """Constant j of queries with the shape t: queries are positions, (n,)."""
+        rows = self._queries["params"][queries]
+        return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
+
+    def settle(self, pairs: Pairs, events: Events) -> Pairs:
+        """Take away WAS and IS where a condition did not or does not hold.
+
+        WAS asks the version before the event, with NOW a step before it; IS asks the version after, at it.
+        """
+        if (self._queries["template"] < 0).all():
+            return pairs
+        shapes, flags = self._queries["template"][pairs.query], pairs.flags.copy()
+        for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
+            mine = np.flatnonzero(shapes == t)
+            was, now = mine[flags[mine] & WAS != 0], mine[flags[mine] & IS != 0]
+            versions = np.concatenate([events.old[pairs.event[was]], events.new[pairs.event[now]]])
+            steps = np.concatenate([events.step[pairs.event[was]] - 1, events.step[pairs.event[now]]])
+            truth = self._truth(t, versions, pairs.query[np.concatenate([was, now])], steps)
+            flags[was[~truth[: len(was)]]] &= ~np.uint8(WAS)
+            flags[now[~truth[len(was) :]]] &= ~np.uint8(IS)
+        return Pairs(pairs.event, pairs.query, flags)
+
+    def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
+        """Whether the shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
+        some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]
+        found = [self._truth_of_some(t, versions[part], queries[part], steps[part]) for part in some]
+        return np.concatenate(found) if found else np.empty(0, np.bool_)
+
+    def _truth_of_some(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
+        template = self.templates[t]
+        columns = self.columns(template.columns(self.resolver.location), versions)
+        texts = self._objects.table.pool.strings()
+        for j, kind in enumerate(template.kinds):
+            columns[parameter(j)] = decode(self.constant(t, j, queries), kind, texts)
+        now: Any = pa.array(self._objects.timing.at(steps))
+        truth = evaluate(template.shape, columns, now, self.resolver)
+        verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
+        return verdict
+
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, Any]:
+        """Declared columns of versions, by name, and one without, so that constants alone have a length."""
+        movement = self._objects
+        objects = movement.objects_of(versions)
+        found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}
+        return found | {"": pa.nulls(len(versions))}

@@ -1,0 +1,188 @@
+"""What regions are at a step, and whole answers then: first ones, and what a query leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.geometry.circles import Circles, settle_circles
+from stqsh.core.kernels.geometry.distance import circle_boxes
+from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.kernels.join.static_join import join
+from stqsh.core.matching.focal_index import own_objects
+from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.region_scaling import factors
+from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
+from stqsh.core.regions.grid_layout import rect_lists
+
+Array = npt.NDArray[Any]
+
+
+class Members(NamedTuple):
+    """Members of answers, (n,) each: positions of queries, objects and the versions that are members."""
+
+    query: Array
+    obj: Array
+    version: Array
+
+
+@dataclass(frozen=True)
+class RegionContext:
+    """What the parts of a batch's evaluation of queries with regions share.
+
+    prefix: of the kind's arrays, such as `s3/range`. focals: for each query the object on this slot that is
+    its focal object, int32, -1 where there is none. staying: whether pairs where an object stays inside are
+    wanted of all queries, not only of those that have to be looked at for their conditions or shapes.
+    """
+
+    batch: StreamBatch
+    queries: QueryTable
+    conditions: Conditions
+    prefix: str
+    focals: Array
+    staying: bool = False
+
+    @property
+    def planar(self) -> bool:
+        """How the stream measures."""
+        return bool(self.batch.spec["planar"])
+
+    @cached_property
+    def circles(self) -> Circles:
+        """The circles that stand still."""
+        queries = self.queries
+        mine = (queries["shape"] == CIRCLE) & (queries["focal"] < 0)
+        x, y = (np.where(mine, queries[name], np.nan) for name in "ab")
+        return Circles(x, y, queries["radius"])
+
+    def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
+        """Where queries have their centres after steps; NaN where they have none. (n,) each, float64."""
+        x, y = self.circles.x[positions], self.circles.y[positions]
+        focal = self.queries["focal"][positions]
+        moving = np.flatnonzero(focal >= 0)
+        if len(moving):
+            x[moving], y[moving] = self.batch.focal.places(focal[moving], steps[moving])
+        return x, y
+
+    def boxes(self, positions: Array, step: int) -> Array:
+        """The boxes of regions after a step, float64 (n, 4); NaN while a focal object is not present."""
+        queries = self.queries
+        boxes = np.column_stack([queries[name][positions] for name in "abcd"])
+        radius, focal = queries["radius"][positions], queries["focal"][positions]
+        round_ = queries["shape"][positions] == CIRCLE
+        moving = np.flatnonzero((focal >= 0) & ~round_)
+        if not len(moving) and not round_.any():
+            return boxes
+        x, y = self.centres(positions, np.full(len(positions), step))
+        sides = boxes[moving, 0], boxes[moving, 1]
+        boxes[moving] = regions(x[moving], y[moving], sides, boxes[moving, 2], self.planar)
+        boxes[round_] = circle_boxes(x[round_], y[round_], radius[round_], self.planar)
+        return boxes
+
+    def settle(self, pairs: Pairs, events: Events) -> Pairs:
+        """Leave focal objects out of their own queries' pairs, and look at shapes and conditions.
+
+        Shapes of moving regions have been looked at before; see `in_shape`.
+        """
+        if (self.focals >= 0).any():
+            others = self.focals[pairs.query] != events.obj[pairs.event]
+            pairs = Pairs(*(column[others] for column in pairs))
+        return self.conditions.settle(self.in_shape(pairs, events), events)
+
+    def in_shape(self, pairs: Pairs, events: Events) -> Pairs:
+        """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
+        if len(pairs.event) and not np.isnan(self.circles.x).all():
+            pairs = pairs._replace(flags=settle_circles(pairs, events, self.circles, self.planar))
+        if (self.queries["shape"] == AREA).any():
+            pairs = pairs._replace(flags=self._in_areas(pairs, events))
+        return pairs
+
+    def _in_areas(self, pairs: Pairs, events: Events) -> Array:
+        from stqsh.core.regions.polygon_table import (
+            Areas,
+        )  # shapely takes a while to load, and few slots have areas
+
+        areas, flags = Areas(self.batch.state), pairs.flags.copy()
+        row = self.queries["area"][pairs.query]
+        for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
+            at = np.flatnonzero((row >= 0) & (flags & flag != 0))
+            event, factor = pairs.event[at], factors(self.queries, pairs.query[at])
+            outside = ~areas.contains(row[at], x[event], y[event], factor)
+            flags[at[outside]] &= ~np.uint8(flag)
+        return flags
+
+    def members(self, positions: Array, step: int, among: Array | None = None) -> Members:
+        """The members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
+
+        among: int32, ascending: only these objects are looked at; all unless given.
+        """
+        if not len(positions):
+            return Members(*(np.empty(0, np.int32) for _ in range(3)))
+        arrivals = self.batch.objects.arrivals(step, among)
+        pairs = self.holders(positions, arrivals, step)
+        return Members(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
+
+    def holders(self, positions: Array, arrivals: Events, step: int) -> Pairs:
+        """The pairs of arrivals and queries at these positions whose answers have them after a step."""
+        pairs = self._in_boxes(positions, arrivals, step)
+        pairs = self.settle(self._in_circles(pairs, arrivals, step), arrivals)
+        held = pairs.flags != 0
+        return Pairs(*(column[held] for column in pairs))
+
+    def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
+        """Whether each place lies in the region of its query after a step; (n,) each, bool."""
+        boxes, count = self.boxes(positions, step), len(positions)
+        inside = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
+        nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
+        events = Events(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
+        flags = np.where(inside, np.uint8(IS), np.uint8(0))
+        pairs = Pairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
+        pairs = self.in_shape(self._in_circles(pairs, events, step), events)
+        within: Array = pairs.flags != 0
+        return within
+
+    def _in_boxes(self, positions: Array, arrivals: Events, step: int) -> Pairs:
+        """The pairs of queries and objects in their boxes, with the terms that keyword queries ask for."""
+        keywords, keyworded = keywords_of(self.batch, self.prefix), []
+        if keywords is not None:
+            with_terms = np.isin(self.queries["id"][positions], keywords.ids)
+            mine, positions = np.sort(positions[with_terms]), positions[~with_terms]
+            index = keywords.alone(self.queries["id"][mine], self.boxes(mine, step))
+            found = keyword_pairs(self.batch, index, arrivals)
+            keyworded = [found._replace(query=mine[found.query].astype(np.int32))]
+        tag = np.arange(len(positions), dtype=np.int32) * 2
+        found = join(arrivals, *rect_lists(self.boxes(positions, step), tag))
+        pairs = found._replace(query=positions[found.query].astype(np.int32))
+        return Pairs(*(np.concatenate(columns) for columns in zip(pairs, *keyworded, strict=True)))
+
+    def _in_circles(self, pairs: Pairs, arrivals: Events, step: int) -> Pairs:
+        """Look at the circles that move, as they are after a step."""
+        queries = self.queries
+        mine = (queries["shape"] == CIRCLE) & (queries["focal"] >= 0)
+        if not mine.any():
+            return pairs
+        x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
+        at = np.flatnonzero(mine)
+        x[at], y[at] = self.centres(at, np.full(len(at), step))
+        circles = Circles(x, y, queries["radius"])
+        return pairs._replace(flags=settle_circles(pairs, arrivals, circles, self.planar))
+
+
+def context_of(
+    batch: StreamBatch, queries: QueryTable, conditions: Conditions, prefix: str, *, staying: bool = False
+) -> RegionContext:
+    """The context of a batch, for as long as no query comes or goes; see `RegionContext`."""
+    focal = queries["focal"]
+    own = np.full(len(focal), -1, np.int32)
+    moving = np.flatnonzero(focal >= 0)
+    if len(moving):
+        own[moving] = own_objects(batch)[focal[moving]]
+    return RegionContext(batch, queries, conditions, prefix, own, staying)

@@ -1,0 +1,138 @@
+"""Regions made smaller for a time: query load shedding (SOLE section 6.3).
+
+A query whose region has the share a of its area left is that of the region scaled by sqrt(a) in both
+directions about its centre: a rectangle's sides and a circle's radius, standing or moving, and polygons and
+areas about the centre of their box. So everything that looks at a table's regions sees the scaled ones; what
+they were when they were registered is beside them while some query of the table is scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events.updates import LEFT, SHED
+from stqsh.core.kernels.events.versions import gather
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.queries.query_table import CIRCLE, REGION, QueryTable
+
+if TYPE_CHECKING:
+    from stqsh.core.matching.query_context import RegionContext
+    from stqsh.core.output.batch_output import Told
+
+Array = npt.NDArray[Any]
+
+
+class AsRegistered(QueryTable):
+    """The queries of a table of which some are scaled, with their regions as registered; only to be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        return super().__getitem__(f"whole/{name}" if name in REGION else name)
+
+    @property
+    def shares(self) -> Array | None:
+        """None: no region is scaled."""
+        return None
+
+
+def will_scale(queries: QueryTable, area: float, which: Array | None = None) -> Array:
+    """Which of the queries at these positions, or of all, `scale` would change; int64, ascending."""
+    which = np.arange(len(queries)) if which is None else which
+    which = which[_scalable(queries, which)]
+    before = np.ones(len(which)) if queries.shares is None else queries.shares[which]
+    changing: Array = which[_shares(queries, area, which) != before]
+    return changing
+
+
+def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
+    """Scale regions to a share of their area, but none below its query's least accuracy.
+
+    Args:
+        area: the share, 0 .. 1; 1 brings the regions back, to the bit.
+        which: positions of the queries that are meant, all unless given. Those without a region, and those
+            for neighbours, have nothing to scale.
+    """
+    at = will_scale(queries, area, which)
+    shares = np.ones(len(queries)) if queries.shares is None else queries.shares.copy()
+    if len(at):
+        shares[at] = _shares(queries, area, at)
+        queries.set_shares(shares)
+        _set_regions(queries, at, shares[at])
+    if queries.shares is not None and (shares == 1).all():  # those that were scaled may have gone
+        queries.set_shares(None)
+
+
+def _shares(queries: QueryTable, area: float, at: Array) -> Array:
+    shares: Array = np.clip(np.maximum(area, queries["least"][at]), 0.0, 1.0)
+    return shares
+
+
+def _scalable(queries: QueryTable, at: Array) -> Array:
+    """Whether queries have a region that ends somewhere; bool (n,)."""
+    whole = {name: queries.whole(name)[at] for name in ("a", "b", "radius")}
+    boxed = np.isfinite(whole["a"]) & np.isfinite(whole["b"])
+    ends = np.where(queries["shape"][at] == CIRCLE, np.isfinite(whole["radius"]), boxed)
+    scalable: Array = ends & (queries["k"][at] == 0)
+    return scalable
+
+
+def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
+    """Put the regions at these positions, scaled to shares of their areas, into the table's columns."""
+    factor = np.sqrt(shares)
+    for name in REGION:
+        queries[name][at] = queries.whole(name)[at]
+    rounds = queries["shape"][at] == CIRCLE
+    queries["radius"][at[rounds]] *= factor[rounds]
+    moving = queries["focal"][at] >= 0
+    for name in "ab":
+        queries[name][at[moving]] *= factor[moving]
+    boxed = ~moving & ~rounds & (shares < 1)
+    at, factor = at[boxed], factor[boxed]
+    for low, high in ("ac", "bd"):
+        first, last = queries[low][at], queries[high][at]
+        middle = (first + last) / 2
+        queries[low][at] = middle + (first - middle) * factor
+        queries[high][at] = middle + (last - middle) * factor
+
+
+def factors(queries: QueryTable, at: Array) -> Array | None:
+    """By how much the regions at these positions are smaller in each direction, (n,); None: none is."""
+    return None if queries.shares is None else np.sqrt(queries.shares[at])
+
+
+def tell_shed(context: RegionContext, told: Told) -> Told:
+    """The same updates, with the reason `shed` for what left scaled regions only.
+
+    Such an object is in the region as it was registered.
+    """
+    shares, objects = context.queries.shares, context.batch.objects
+    if shares is None or not len(told.step):
+        return told
+    left = (told.op < 0) & (told.why == LEFT) & (told.show < objects.versions)
+    at = np.flatnonzero(left & (shares[told.query] < 1))
+    if not len(at):
+        return told
+    why = told.why.copy()
+    for step in np.unique(told.step[at]).tolist():
+        some = at[told.step[at] == step]
+        why[some[_is_cut_off(context, told.query[some], told.show[some], step)]] = SHED
+    return told._replace(why=why)
+
+
+def _is_cut_off(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
+    """Whether versions lie in the regions of queries after a step, but not in what is left of them.
+
+    bool (n,); their own places count, also those of objects that have been forgotten in the step.
+    """
+    objects = context.batch.objects
+    rows, stored = objects.sources
+    x, y = (
+        gather(frozen(old), frozen(new), versions.astype(np.int64))
+        for old, new in ((stored.x, rows.x), (stored.y, rows.y))
+    )
+    whole = replace(context, queries=AsRegistered(context.queries.state, context.queries.prefix))
+    cut_off: Array = whole.within(query, x, y, step) & ~context.within(query, x, y, step)
+    return cut_off

@@ -1,0 +1,70 @@
+"""Regions that stand still: those of keyword queries hang in the index of keywords, the others in a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.static_rects import Pairs
+from stqsh.core.matching.keyword_queries import (
+    forget_keywords,
+    keyword_pairs,
+    keywords_of,
+    note_texts,
+    take_keywords,
+)
+from stqsh.core.matching.match import Joined, renumbered
+from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.queries.query_table import ACTIVE, RECT
+from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.regions.grid_layout import RectGrid
+
+Array = npt.NDArray[Any]
+
+
+class StillRegions:
+    """The boxes of a kind's queries that stand still, as an index for `stqsh.core.matching.match.match`.
+
+    Arrays beneath `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query asks
+    for terms of the stream's TEXT column, beside whatever else its condition says (SSTD's CRQ).
+    """
+
+    def __init__(self, batch: StreamBatch, prefix: str) -> None:
+        self._batch, self._prefix = batch, prefix
+        self._grid = RectGrid(batch.state, f"{prefix}/grid")
+
+    def take(self, new: Newcomers) -> Newcomers:
+        """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
+        parts = take_keywords(self._batch, self._prefix, new)
+        return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
+
+    def fill(self, context: RegionContext) -> None:
+        """Put the active queries of the kind where they belong; after any of them came, changed or went."""
+        queries, bounds = context.queries, self._batch.spec["bounds"]
+        still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
+        boxes = np.full((len(queries), 4), np.nan)
+        boxes[still] = context.boxes(still, self._batch.timing.first - 1)
+        checked = (queries["template"] >= 0) | (queries["shape"] != RECT) | context.staying
+        index = keywords_of(self._batch, self._prefix)
+        if index is not None:
+            index.settle(queries["id"], boxes, checked, bounds)
+            boxes[index.positions] = np.nan
+            if not len(index):
+                forget_keywords(self._batch, self._prefix)
+        tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
+        self._grid.fill(boxes, tag.astype(np.int32), bounds)
+
+    def join(self, events: Events) -> Joined:
+        """See `stqsh.core.matching.match.Index`; of keyword queries, WAS and IS tell of their terms too."""
+        order, ordered = self._grid.ordered(events)
+        pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
+        if index is not None:
+            note_texts(self._batch, index)
+            found = keyword_pairs(self._batch, index, events)
+            found = found._replace(event=renumbered(found.event, order))
+            pairs = Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+        return Joined(pairs, ordered, order)

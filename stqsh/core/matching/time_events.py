@@ -1,0 +1,85 @@
+"""Events that time alone brings: objects whose conditions on NOW turn while nothing is heard of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from stqsh.core.conditions.evaluation import columns_read, compute
+from stqsh.core.conditions.operations import Expr
+from stqsh.core.kernels.events.time_conditions import flips, spans, within_reach
+from stqsh.core.kernels.events.transitions import Events, places_at
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.objects.batch_objects import Movement, joined
+
+Array = npt.NDArray[Any]
+
+
+def with_touches(events: Events, conditions: Conditions, objects: Movement) -> Events:
+    """The events, and for each step at which a comparison with NOW may turn for an object, one more.
+
+    Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at
+    each object's time, and more only where its comparison may turn.
+    """
+    asked = _shifts(conditions)
+    if not asked:
+        return events
+    found = []
+    for expr, shifts in asked:
+        versions = _candidates(expr, shifts, objects)
+        columns = conditions.columns(columns_read(expr, conditions.resolver.location), versions)
+        values = compute(expr, columns, 0, conditions.resolver)
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        bounds = spans(versions, objects.accepted, objects.rows.arrays, objects.stored, objects.timing)
+        steps, at = flips(frozen(numbers), frozen(valid), frozen(shifts), bounds, objects.timing)
+        found.append((steps, versions[at]))
+    steps, versions = (np.concatenate(column) for column in zip(*found, strict=True))
+    return joined(events, _touches(steps, versions, objects)) if len(steps) else events
+
+
+def _candidates(expr: Expr, shifts: Array, objects: Movement) -> Array:
+    """The versions whose comparison with NOW may turn in the batch; int32, ascending."""
+    instants = objects.table.instants(expr[1]) if expr[0] == "col" else None
+    if instants is None:
+        return np.arange(objects.versions, dtype=np.int32)
+    stored = within_reach(frozen(instants), frozen(shifts), objects.timing)
+    rows = np.arange(len(objects.table), objects.versions, dtype=np.int32)
+    return np.concatenate([stored, rows])
+
+
+def _shifts(conditions: Conditions) -> list[tuple[Expr, Array]]:
+    """For each expression compared with NOW: all distances to NOW, ascending, with which it is."""
+    by_expr: dict[bytes, list[Array]] = {}
+    for key, shifts in _comparisons(conditions):
+        by_expr.setdefault(key, []).append(shifts)
+    return [(orjson.loads(key), np.unique(np.concatenate(some))) for key, some in by_expr.items()]
+
+
+def _comparisons(conditions: Conditions) -> Iterator[tuple[bytes, Array]]:
+    for t, template in enumerate(conditions.templates):
+        queries = conditions.queries_of(t)
+        for _, _, expr, right in template.instants if len(queries) else ():
+            shifts = np.zeros(1, np.int64)
+            if right[0] == "arith":
+                shifts = conditions.constant(t, int(right[3][1][1:]), queries).values
+                shifts = -shifts if right[1] == "-" else shifts
+            yield orjson.dumps(expr), shifts
+
+
+def _touches(steps: Array, versions: Array, objects: Movement) -> Events:
+    """One event a step and version."""
+    order = np.lexsort((versions, steps))
+    steps, versions = steps[order], versions[order]
+    first = np.ones(len(steps), np.bool_)
+    first[1:] = (np.diff(steps) != 0) | (np.diff(versions) != 0)
+    steps, versions = steps[first], versions[first]
+    taken = objects.is_out(versions, steps)
+    steps, versions = steps[~taken], versions[~taken]
+    x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.unending)
+    return Events(steps, objects.objects_of(versions), versions, versions, x, y, x, y)

@@ -1,0 +1,69 @@
+"""How a kind reports updates of its queries on a slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events.updates import account
+from stqsh.core.kernels.events.versions import gather
+from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.region_scaling import tell_shed
+from stqsh.core.output.batch_output import Report, Told
+
+Array = npt.NDArray[Any]
+
+
+class Teller:
+    """Reports updates of a context's queries, given by their positions; counts them, and tells DISTANCE."""
+
+    def __init__(self, context: RegionContext, report: Report) -> None:
+        self._context, self._queries, self._report = context, context.queries, report
+
+    def end(self, step: int, query: Array, why: int, versions: Array) -> None:
+        """Report that members are taken back whatever happens in a step: as they were before it."""
+        count = len(query)
+        whys = np.full(count, why, np.int8)
+        told = Told(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
+        self.tell(told, np.full(count, step - 1))
+
+    def tell(self, told: Told, asof: Array | None = None) -> None:
+        """Report updates whose queries are given as positions.
+
+        asof: the steps after which distances are meant, int64 (n,); those of the updates unless said.
+        """
+        if not len(told.step):
+            return
+        told = tell_shed(self._context, told)
+        # Kernels are compiled once for each mixture of types, so there is one.
+        query, ids = told.query.astype(np.int32, copy=False), self._queries["id"]
+        op, why = (column.astype(np.int8, copy=False) for column in (told.op, told.why))
+        show = told.show.astype(np.int64, copy=False)
+        far = self._distances(query, show, told.step if asof is None else asof)
+        whose, count, deltas = account(query, op, ids)
+        self._report.told.append(Told(told.step, whose, op, why, show, far))
+        self._queries["told"][:] += count
+        grown = np.flatnonzero(deltas)
+        self._report.grown.append((ids[grown], deltas[grown]))
+
+    def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
+        """How far what is shown is from the centres, NaN where a query does not ask; None if none does."""
+        far = self._queries["far"]
+        asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
+        if not len(asking):
+            return None
+        movement = self._context.batch.objects
+        rows, stored = movement.sources
+        shown = np.where(show < movement.versions, show, -1)[asking]
+        x, y = (
+            gather(frozen(old), frozen(new), shown) for old, new in ((stored.x, rows.x), (stored.y, rows.y))
+        )
+        x[shown < 0] = np.nan
+        out = np.full(len(query), np.nan)
+        centre = self._context.centres(query[asking], steps[asking])
+        out[asking] = distances_between(*centre, x, y, self._context.planar)
+        return out

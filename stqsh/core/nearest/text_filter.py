@@ -1,0 +1,94 @@
+"""Which objects have the terms that kNN queries ask for (SSTD's SKQ and CKQ)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.inverted_lists import (
+    Centres,
+    Postings,
+    asked_distances,
+    asked_within,
+    list_lengths,
+    post,
+)
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.matching.keyword_queries import keywords_of, texts_of
+from stqsh.core.matching.query_context import RegionContext
+
+Array = npt.NDArray[Any]
+
+_USUAL = 8
+"""Terms that more than one in so many objects have are no help: near objects are looked at instead."""
+
+_AT_ONCE = 1 << 22
+"""So many objects, all queries together, are looked at at once."""
+
+
+class Asking:
+    """Present objects by the terms that queries ask for; present: as events that brought them in."""
+
+    def __init__(self, context: RegionContext, present: Events) -> None:
+        self._context, self._present = context, present
+        self._index = keywords_of(context.batch, context.prefix)
+
+    @cached_property
+    def _postings(self) -> Postings:
+        index, present = self._index, self._present
+        assert index is not None
+        text = texts_of(self._context.batch, present.new)
+        index.terms.learn(text)
+        wanted = np.zeros(len(index.terms), np.bool_)
+        wanted[index.asked.terms] = True
+        return post(present.nx, present.ny, frozen(text), index.terms.spans, wanted)
+
+    @property
+    def _scene(self) -> Any:
+        index = self._index
+        assert index is not None
+        return index.asked, self._postings, index.terms.spans
+
+    def rows(self, positions: Array) -> Array:
+        """The rows of queries among those that ask, -1: does not, or for terms that are usual. int64 (n,)."""
+        rows = np.full(len(positions), -1, np.int64)
+        if self._index is None or not len(self._index):
+            return rows
+        own, ids = self._index.ids, self._context.queries["id"][positions]
+        at = np.minimum(np.searchsorted(own, ids), len(own) - 1)
+        rows[own[at] == ids] = at[own[at] == ids]
+        lengths = list_lengths(self._index.asked, rows, self._postings.start)
+        rows[lengths * _USUAL > len(self._present.obj)] = -1
+        return rows
+
+    def within(self, centres: Centres, radius: Array) -> tuple[Array, Array]:
+        """The objects in circles that have the terms: circle, ascending, and present object; (n,) each."""
+        found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
+        for some, room in self._portions(centres):
+            near = Centres(*(column[some] for column in centres))
+            circle, event = asked_within(near, radius[some], self._scene, self._context.planar, room)
+            found.append((some[circle].astype(np.int32), event))
+        circles, events = (np.concatenate(column) for column in zip(*found, strict=True))
+        return circles, events
+
+    def distances(self, centres: Centres, want: Array) -> Array:
+        """The distance of the want-th nearest object that has the terms, infinite where there are fewer."""
+        out = np.zeros(len(want), np.float64)
+        for some, room in self._portions(centres):
+            near = Centres(*(column[some] for column in centres))
+            out[some] = asked_distances(near, want[some], self._scene, self._context.planar, room)
+        return out
+
+    def _portions(self, centres: Centres) -> Iterator[tuple[Array, int]]:
+        """Indices of centres, some at a time, and how many objects they look at."""
+        if not len(centres.row):
+            return
+        lengths = list_lengths(self._scene[0], centres.row, self._postings.start)
+        portion = np.cumsum(lengths) // _AT_ONCE
+        for some in np.split(np.arange(len(lengths)), np.flatnonzero(np.diff(portion)) + 1):
+            yield some, int(lengths[some].sum())

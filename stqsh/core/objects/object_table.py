@@ -1,0 +1,162 @@
+"""The objects of a stream on a slot: each key's last record, or every event, and what a batch does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.objects.event_objects import KeyColumn, is_event
+from stqsh.core.state.columns import DTYPES, Column, concatenate, decode, encode, pick
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import holds_codes, pool_of
+from stqsh.spec.chunk import arrow_type, columns_schema
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch's rows: what kernels read, their keys, and the other declared columns by name."""
+
+    arrays: RowArrays
+    keys: pa.Array[Any]
+    columns: dict[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.arrays.obj)
+
+
+class ObjectTable:
+    """Last records by key, or events. Arrays beneath `prefix`: keys/… (an interner; of events a `KeyColumn`),
+    x, y float64 (NaN: empty location), ts int64 µs, known bool, and for each further column i: c{i} values,
+    v{i} bool.
+
+    With `columns=False` only places and times are kept by key, as for focal objects of other slots.
+    """
+
+    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
+        self._state, self._prefix, self.spec = state, prefix, spec
+        self.pool = pool_of(state, spec["id"])
+        self.keys: Interner | KeyColumn
+        if columns and is_event(spec):
+            self.keys = KeyColumn(state, prefix, spec, self.pool)
+        else:
+            self.keys = Interner(state, f"{prefix}/keys")
+        own = {spec["key"], spec["x"], spec["y"], spec["time"]}
+        self.schema = columns_schema(spec["columns"])
+        self._kinds: dict[str, str] = dict(spec["columns"])
+        self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
+        if f"{prefix}/x" not in state:
+            self._create()
+
+    def _create(self) -> None:
+        for name, dtype in (("x", np.float64), ("y", np.float64), ("ts", np.int64), ("known", np.bool_)):
+            self._state.create(f"{self._prefix}/{name}", dtype)
+        for name, i in self._names.items():
+            self._state.create(f"{self._prefix}/c{i}", DTYPES[self._kinds[name]])
+            self._state.create(f"{self._prefix}/v{i}", np.bool_)
+            if self._kinds[name] == "STRING":
+                holds_codes(self._state, self.spec["id"], f"{self._prefix}/c{i}")
+
+    def __len__(self) -> int:
+        return len(self._array("known"))
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of the key column."""
+        return arrow_type(self._kinds[self.spec["key"]])
+
+    def _array(self, name: str) -> Array:
+        return self._state.array(f"{self._prefix}/{name}")
+
+    @property
+    def stored(self) -> StoredArrays:
+        """Places and times as stored; valid until the table grows."""
+        return StoredArrays(self._array("x"), self._array("y"), self._array("ts"), self._array("known"))
+
+    def column(self, name: str) -> Column:
+        """A further column as stored."""
+        i = self._names[name]
+        return Column(self._array(f"c{i}"), self._array(f"v{i}"))
+
+    def instants(self, name: str) -> Array | None:
+        """A TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for a column of another type."""
+        if self._kinds[name] != "TIMESTAMP":
+            return None
+        return self.stored.ts if name == self.spec["time"] else self.column(name).values
+
+    def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
+        """The object of each key; new keys, and all keys of events, become objects without a record."""
+        found = self.keys.intern(keys, hashes)
+        if len(self.keys) > len(self):
+            for name in ("x", "y", "ts", "known", *(f"{c}{i}" for i in self._names.values() for c in "cv")):
+                self._state.resize(f"{self._prefix}/{name}", len(self.keys))
+        return found
+
+    def encode(self, batches: Sequence[pa.RecordBatch]) -> Rows:
+        """Rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
+        if not batches:
+            return self._no_rows()
+        batch = concatenate(batches)
+        keys = batch.column(self.spec["key"])
+        obj = self.intern(keys, batch.column("_hash").to_numpy())
+        x, y = (batch.column(self.spec[axis]).to_numpy(zero_copy_only=False) for axis in "xy")
+        ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
+        arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
+        columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
+        return Rows(arrays, keys, columns)
+
+    def _no_rows(self) -> Rows:
+        instant, number = np.empty(0, np.int64), np.empty(0, np.float64)
+        columns = {name: self.column(name) for name in self._names}
+        columns = {name: Column(column.values[:0], column.valid[:0]) for name, column in columns.items()}
+        arrays = _row_arrays(np.empty(0, np.int32), instant, number, number, instant)
+        return Rows(arrays, pa.array([], self.key_type), columns)
+
+    def apply(self, rows: Rows, final: Array) -> None:
+        """Store the rows whose positions are in `final`, at most one an object."""
+        source, stored = rows.arrays, self.stored
+        obj = source.obj[final]
+        stored.x[obj], stored.y[obj], stored.ts[obj] = source.x[final], source.y[final], source.ts[final]
+        stored.known[obj] = True
+        for name in self._names:
+            target = self.column(name)
+            target.values[obj] = rows.columns[name].values[final]
+            target.valid[obj] = rows.columns[name].valid[final]
+
+    def show(self, name: str, rows: Rows, versions: Array, objects: Array) -> pa.Array[Any]:
+        """A declared column of some versions, in its Arrow type; nulls where a version is -1.
+
+        versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
+        """
+        return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
+
+    def show_column(self, name: str, rows: Rows, versions: Array) -> pa.Array[Any]:
+        """`show` of a column that is not the key."""
+        spec, kind = self.spec, self._kinds[name]
+        if name in self._names:
+            column = pick(self.column(name), rows.columns[name], versions)
+            return decode(column, kind, self.pool.strings())
+        axis = {spec["x"]: 0, spec["y"]: 1, spec["time"]: 2}[name]
+        stored = Column(self.stored[axis], self.stored.known)
+        batch = Column((rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_))
+        column = pick(stored, batch, versions)
+        if kind != "TIMESTAMP":
+            column.valid[np.isnan(column.values)] = False
+        return decode(column, kind, self.pool.strings())
+
+    def show_keys(self, objects: Array) -> pa.Array[Any]:
+        """The keys of objects in the key column's type."""
+        return self.keys.take(objects, self.key_type)
+
+
+def _row_arrays(*columns: Array) -> RowArrays:
+    return RowArrays(*(frozen(column) for column in columns))

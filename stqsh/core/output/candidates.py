@@ -1,0 +1,75 @@
+"""The records of candidates on a slot of Aggregate: those of before a batch, and those that it brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
+from stqsh.core.state.columns import DTYPES, Column, decode, encode, pick
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import holds_codes, pool_of
+from stqsh.spec.chunk import columns_schema
+
+Array = npt.NDArray[Any]
+
+
+class CandidateRecords:
+    """Records by version: version v is the v-th candidate as stored, from their number on the batch's row.
+
+    Arrays beneath `prefix`, for each declared column i: c{i} values and v{i} bool, one row a candidate.
+    """
+
+    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any]) -> None:
+        self._state, self._prefix, self._spec = state, prefix, spec
+        self._kinds: dict[str, str] = dict(spec["columns"])
+        self._pool = pool_of(state, spec["id"])
+        self._stored = {name: self._load(i, kind) for i, (name, kind) in enumerate(self._kinds.items())}
+        self._rows = {
+            name: Column(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
+            for name, kind in self._kinds.items()
+        }
+
+    def _load(self, i: int, kind: str) -> Column:
+        """A column as stored; a copy, for the state is rewritten before updates have shown what was."""
+        names = f"{self._prefix}/c{i}", f"{self._prefix}/v{i}"
+        if names[0] not in self._state:
+            self._state.create(names[0], DTYPES[kind])
+            self._state.create(names[1], np.bool_)
+            if kind == "STRING":
+                holds_codes(self._state, self._spec["id"], names[0])
+        return Column(*(self._state.array(name).copy() for name in names))
+
+    def __len__(self) -> int:
+        key = self._spec["key"]
+        return len(self._stored[key].values) + len(self._rows[key].values)
+
+    def take(self, columns: list[pa.Array[Any]]) -> None:
+        """Take the batch's rows in: the declared columns in their order."""
+        for (name, kind), column in zip(self._kinds.items(), columns, strict=True):
+            self._rows[name] = encode(column, kind, self._pool)
+
+    def order(self) -> KeyOrder:
+        """The keys of all versions, as the kernel compares them."""
+        key = self._spec["key"]
+        codes = np.concatenate([self._stored[key].values, self._rows[key].values])
+        return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
+
+    def show(self, versions: Array) -> pa.RecordBatch:
+        """The declared columns of some versions."""
+        texts = self._pool.strings()
+        columns = [
+            decode(pick(self._stored[name], self._rows[name], versions), kind, texts)
+            for name, kind in self._kinds.items()
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec["columns"]))
+
+    def keep(self, versions: Array) -> None:
+        """Store the records of the candidates after the batch; what `show` gives stays as it was."""
+        for i, name in enumerate(self._kinds):
+            column = pick(self._stored[name], self._rows[name], versions)
+            self._state.replace(f"{self._prefix}/c{i}", column.values)
+            self._state.replace(f"{self._prefix}/v{i}", column.valid)

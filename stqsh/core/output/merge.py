@@ -1,0 +1,147 @@
+"""Merging: the slots' candidates of a stream's queries become answers, and answers' differences updates.
+
+CheetahGIS section VI-A (the Aggregator merges the local results of a kNN query) and SSTD section 6.3 (the
+merger keeps the results of continuous kNN queries); here for every step of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.kernels.knn.candidate_merge import Lists, News, Terms, merge
+from stqsh.core.output.batch_output import Told
+from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
+from stqsh.core.state.columns import concatenate
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+
+_FIELDS: dict[str, Any] = {"id": np.int64, "k": np.int32, "shows": np.bool_}
+
+
+@dataclass(frozen=True)
+class MergeBatch:
+    """What the slots say of one kind's queries over a stream in a batch, on one slot of Aggregate.
+
+    kind: the kind's name. partials, marks: payloads of the chunks "partial/<kind>" and "marks/<kind>".
+    """
+
+    state: SlotState
+    spec: dict[str, Any]
+    kind: str
+    partials: list[pa.RecordBatch]
+    marks: list[pa.RecordBatch]
+
+
+class Merged(NamedTuple):
+    """Updates of answers; `told.show` names rows of the records."""
+
+    told: Told
+    records: CandidateRecords
+
+
+def first_k(batch: MergeBatch) -> Merged:
+    """Merge a batch for a kind whose answers are the first k of all candidates, by (rank, key).
+
+    The `merge` of every kind that ranks (see `stqsh.core.kinds`).
+    """
+    return _Merger(batch).run()
+
+
+class _Merger:
+    """The answers of one kind's queries over a stream.
+
+    Arrays beneath `s{stream}/{kind}/`: of queries by id: id int64, k int32, shows bool (a distance), start
+    int64 (one more); of candidates: rank float64, told bool (is in the answer that was sent), and the
+    columns of `CandidateRecords`.
+    """
+
+    def __init__(self, batch: MergeBatch) -> None:
+        self._batch, self._state = batch, batch.state
+        self._prefix = f"s{batch.spec['id']}/{batch.kind}"
+        if f"{self._prefix}/id" not in batch.state:
+            for name, dtype in (*_FIELDS.items(), ("rank", np.float64), ("told", np.bool_)):
+                self._state.create(f"{self._prefix}/{name}", dtype)
+            self._state.create(f"{self._prefix}/start", np.int64, 1)
+        self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
+        self._marks = all_marks(batch.marks)
+
+    def _array(self, name: str) -> Array:
+        return self._state.array(f"{self._prefix}/{name}")
+
+    def run(self) -> Merged:
+        """Take the batch in; what it changes about the answers."""
+        self._register()
+        known = np.arange(len(self._array("rank")), dtype=np.int32)
+        lists = Lists(self._array("start"), known, self._array("rank"), self._array("told"))
+        news, terms = self._news(), self._terms()
+        changes, after = merge(lists, news, terms, self._records.order())
+        shown = np.where(self._array("shows")[changes.query], changes.rank, np.nan)
+        ids = self._array("id")[changes.query]
+        show = changes.version.astype(np.int64)
+        told = Told(changes.step, ids, changes.op, changes.why, show, shown)
+        self._keep(after, np.flatnonzero(terms.bye < 0))
+        return Merged(told, self._records)
+
+    def _register(self) -> None:
+        """Add new queries; ids grow from one to the next."""
+        new = np.flatnonzero(self._marks.mark == REGISTER)
+        new = new[~np.isin(self._marks.query[new], self._array("id"))]
+        for name, values in zip(_FIELDS, (self._marks.query, self._marks.k, self._marks.shows), strict=True):
+            self._state.append(f"{self._prefix}/{name}", values[new])
+        end = self._array("start")[-1]
+        self._state.append(f"{self._prefix}/start", np.full(len(new), end))
+
+    def _news(self) -> News:
+        """What the slots say, in the kernel's order; a leave comes before a candidate of the same key."""
+        queries, known = len(self._array("id")), len(self._array("rank"))
+        if not self._batch.partials:
+            none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
+            return News(np.zeros(queries + 1, np.int64), *none)
+        batch = concatenate(self._batch.partials)
+        query, step, op, why, rank = (
+            batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
+        )
+        at = np.searchsorted(self._array("id"), query)
+        order = np.lexsort((op, step, at))
+        self._records.take(batch.columns[len(PARTIAL) :])
+        start = np.searchsorted(at[order], np.arange(queries + 1))
+        return News(start, (known + order).astype(np.int32), step[order], op[order], why[order], rank[order])
+
+    def _terms(self) -> Terms:
+        """When queries pause or go."""
+        ids, marks = self._array("id"), self._marks
+        frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
+        bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)
+        for mark, reason in ((END, ENDED), (DROP, DROPPED)):
+            mine = np.flatnonzero(marks.mark == mark)
+            at = np.searchsorted(ids, marks.query[mine])
+            bye[at], why[at] = marks.step[mine], reason
+        return Terms(self._array("k"), frozen, bye, why)
+
+    def _keep(self, lists: Lists, staying: Array) -> None:
+        """Store the lists after the batch; of queries that have gone they are empty."""
+        if not len(staying):
+            self._forget()
+            return
+        for name in _FIELDS:
+            self._state.replace(f"{self._prefix}/{name}", self._array(name)[staying])
+        self._state.replace(f"{self._prefix}/start", lists.start[np.append(0, staying + 1)])
+        self._state.replace(f"{self._prefix}/rank", lists.rank)
+        self._state.replace(f"{self._prefix}/told", lists.told)
+        self._records.keep(lists.version)
+
+    def _forget(self) -> None:
+        """No query is left."""
+        self._state.release(f"{self._prefix}/")
+        codes, stream = self._state.header.get("codes", {}), str(self._batch.spec["id"])
+        left = [name for name in codes.pop(stream, []) if not name.startswith(f"{self._prefix}/")]
+        if left:
+            codes[stream] = left

@@ -1,0 +1,149 @@
+"""What slots tell Aggregate of queries whose answers need all slots: candidates and marks, as chunks.
+
+"partial/<kind>": candidates, a record batch of `PARTIAL` and the stream's declared columns after it; read
+the first ones by place, for a stream may have a column "query" of its own. "marks/<kind>": what becomes of
+the queries themselves, `MARKS`; slots that hold a query say the same of it, and once counts.
+
+SSTD section 6.3 lets the merger send the distance r of the k-th result back, so that workers keep candidates
+beyond r to themselves. Here slots always send their own k: whether a candidate can count is decided by what
+the other slots lose in the very same step, which no slot can know without a second exchange within the step.
+Even events, which never move, expire, and fall under new conditions on NOW. What it would save is little: a
+slot sends a candidate's changes, not its candidates, and of s slots' k only the share of the s - 1 others'
+records comes in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.output.batch_output import shown_rows
+from stqsh.spec.chunk import Chunk, pack
+
+if TYPE_CHECKING:
+    from stqsh.core.contract.query_kind import StreamBatch
+
+Array = npt.NDArray[Any]
+
+_PARTIAL: list[tuple[str, pa.DataType]] = [
+    ("query", pa.int64()),
+    ("_step", pa.int64()),
+    ("_op", pa.int8()),
+    ("_why", pa.int8()),
+    ("_rank", pa.float64()),
+]
+PARTIAL = pa.schema(_PARTIAL)
+"""A candidate: _op 1: it is one of its slot's k from this step on, or has a new record or rank; -1: it is no
+more, for the reason _why if its own state is one. _rank: what answers are ordered by, smallest first, for
+kNN the distance; of a leave the distance to show, null for none. The columns hold the record after the step.
+"""
+
+_MARKS: list[tuple[str, pa.DataType]] = [
+    ("query", pa.int64()),
+    ("step", pa.int64()),
+    ("mark", pa.int8()),
+    ("k", pa.int32()),
+    ("shows", pa.bool_()),
+]
+MARKS = pa.schema(_MARKS)
+"""What becomes of a query at a step. k and shows (whether updates have a distance) count for REGISTER."""
+
+REGISTER, PAUSE, DROP, END = 1, 2, 3, 4
+"""Marks. A query that goes on needs none: its slots send what became of what they had sent."""
+
+PART_CANDIDATES = 1 << 17
+"""Candidates in a chunk at the most."""
+
+
+class Marks(NamedTuple):
+    """Marks, (n,) each, of the types of `MARKS`."""
+
+    query: Array
+    step: Array
+    mark: Array
+    k: Array
+    shows: Array
+
+
+class Offers(NamedTuple):
+    """Candidates, (n,) each: step, query ids; op, why and rank (float64, NaN: none) as in `PARTIAL`; show:
+    the record, as in `stqsh.core.kernels.events.updates.Updates`.
+    """
+
+    step: Array
+    query: Array
+    op: Array
+    why: Array
+    show: Array
+    rank: Array
+
+
+class Partials:
+    """What one kind has to tell Aggregate in a batch, gathered and turned into chunks."""
+
+    def __init__(self, batch: StreamBatch, kind: str) -> None:
+        self._batch, self._kind = batch, kind
+        self._marks: list[Marks] = []
+        self._offers: list[Offers] = []
+
+    def mark(self, query: Array, step: int, mark: int, k: Array, shows: Array) -> None:
+        """Say what becomes of queries, given by their ids."""
+        self._marks.append(Marks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
+
+    def offer(self, offers: Offers) -> None:
+        """Offer candidates, or take them back."""
+        if len(offers.step):
+            self._offers.append(offers)
+
+    def chunks(self) -> list[Chunk]:
+        """All that was said; to be made before the batch's records are stored."""
+        chunks: list[Chunk] = []
+        if self._marks:
+            columns = zip(*self._marks, strict=True)
+            chunks = [self._chunk("marks", 0, _marks(Marks(*(np.concatenate(c) for c in columns))))]
+        part = 0
+        for offers in self._offers:
+            for start in range(0, len(offers.step), PART_CANDIDATES):
+                batch = self._candidates(offers, slice(start, start + PART_CANDIDATES))
+                chunks.append(self._chunk("partial", part, batch))
+                part += 1
+        return chunks
+
+    def _chunk(self, what: str, part: int, batch: pa.RecordBatch) -> Chunk:
+        timing, slot = self._batch.timing, int(self._batch.state.header["slot"])
+        kind, stream = f"{what}/{self._kind}", self._batch.spec["id"]
+        return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
+
+    def _candidates(self, offers: Offers, span: slice) -> pa.RecordBatch:
+        rows = shown_rows(self._batch.objects, offers.show[span])
+        rank = offers.rank[span]
+        columns = [offers.query, offers.step, offers.op, offers.why]
+        fixed: list[pa.Array[Any]] = [
+            pa.array(column[span], kind) for column, kind in zip(columns, PARTIAL.types, strict=False)
+        ]
+        fixed.append(pa.array(rank, mask=np.isnan(rank)))
+        schema = pa.schema([*PARTIAL, *rows.schema])
+        return pa.RecordBatch.from_arrays([*fixed, *rows.columns], schema=schema)
+
+
+def _marks(marks: Marks) -> pa.RecordBatch:
+    columns = [pa.array(column, kind) for column, kind in zip(marks, MARKS.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=MARKS)
+
+
+def is_partial(kind: str) -> bool:
+    """Whether chunks of this kind belong to queries, and go to the slots of Aggregate that have them."""
+    return kind.startswith(("partial/", "marks/"))
+
+
+def all_marks(batches: Iterable[pa.RecordBatch]) -> Marks:
+    """The marks of several slots as one table, each said once, by query."""
+    table = pa.Table.from_batches(list(batches), MARKS)
+    columns = [column.to_numpy() for column in table.columns]
+    marks = Marks(*columns)
+    _, first = np.unique(np.stack([marks.query, marks.mark.astype(np.int64)]), axis=1, return_index=True)
+    return Marks(*(column[first] for column in marks))

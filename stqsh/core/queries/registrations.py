@@ -1,0 +1,146 @@
+"""New queries of a batch: what many of them share is there once, and what differs is in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.spec.chunk import pack, unpack
+
+Array = npt.NDArray[Any]
+Keys: TypeAlias = "pa.Array[Any]"
+Spec = dict[str, Any]
+
+FOCAL = "focal"
+"""Where a region, or a payload, has the key of the object that the region moves with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomers:
+    """Queries that come together, by id.
+
+    ids: int64 (n,), ascending. patterns: specs; a query registered by itself has one of its own. which: the
+    pattern of each query, int32 (n,). What differs in their regions: numbers, as float64 (n,) by name, NaN
+    where the pattern says it; focals, the keys of the objects that they move with, (n,), null where the
+    pattern says it, None where it says so of all.
+    """
+
+    ids: Array
+    patterns: Sequence[Spec]
+    which: Array
+    numbers: dict[str, Array]
+    focals: Keys | None = None
+
+    @staticmethod
+    def of(specs: Sequence[Spec]) -> Newcomers:
+        """Queries with a spec each, in the order of their ids."""
+        ids = np.array([spec["id"] for spec in specs], np.int64)
+        return Newcomers(ids, specs, np.arange(len(specs), dtype=np.int32), {})
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Spec]:
+        """Their specs one by one: slow where they are many."""
+        for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
+            pattern = self.patterns[which]
+            told = {name: float(values[row]) for name, values in self.numbers.items()}
+            own: Spec = {name: value for name, value in told.items() if not isnan(value)}
+            if self.focals is not None and self.focals[row].is_valid:
+                own[FOCAL] = self.focals[row].as_py()
+            yield {**pattern, "id": id_, "region": {**pattern["region"], **own}}
+
+    def those(self, rows: Array) -> Newcomers:
+        """Some of them: positions in ascending order, or a mask."""
+        numbers = {name: values[rows] for name, values in self.numbers.items()}
+        focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
+        return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
+
+    def of_kind(self, kind: str) -> Newcomers:
+        """Those whose specs are of a kind."""
+        mine = np.array([pattern["kind"] == kind for pattern in self.patterns], np.bool_)
+        return self if mine.all() else self.those(mine[self.which])
+
+    def with_patterns(self, changed: dict[int, Spec]) -> Newcomers:
+        """The same queries, some of the patterns changed."""
+        return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
+
+    def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
+        """What holds for patterns, as an array of the queries."""
+        return np.array(values, dtype)[self.which]
+
+    def regions(self, of: Callable[[Spec], bool]) -> tuple[Array, list[Spec]]:
+        """The positions of the queries whose patterns' regions are so, and the region of each of them."""
+        chosen = [of(pattern["region"]) for pattern in self.patterns]
+        rows = np.flatnonzero(self.spread(chosen, np.bool_)) if any(chosen) else np.empty(0, np.int64)
+        return rows, [self.patterns[which]["region"] for which in self.which[rows].tolist()]
+
+    def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
+        """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
+        told = [pattern["region"].get(FOCAL) for pattern in self.patterns]
+        if all(key is None for key in told):
+            return np.empty(0, np.int64), pa.array([], key_type)
+        keys: Keys = pa.array(told, key_type).take(self.which)
+        if self.focals is not None:
+            keys = pc.coalesce(self.focals.cast(key_type), keys)
+        rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+        return rows, keys.take(rows)
+
+
+def gathered(some: Iterable[Newcomers]) -> Newcomers:
+    """All of them as one, in the order of their ids."""
+    parts = [part for part in some if len(part)]
+    if not parts:
+        return Newcomers.of([])
+    before = np.cumsum([0, *(len(part.patterns) for part in parts)])
+    ids = np.concatenate([part.ids for part in parts])
+    names = sorted({name for part in parts for name in part.numbers})
+    numbers = {
+        name: np.concatenate([part.numbers.get(name, np.full(len(part), np.nan)) for part in parts])
+        for name in names
+    }
+    which = np.concatenate([part.which + start for part, start in zip(parts, before.tolist(), strict=False)])
+    patterns = [spec for part in parts for spec in part.patterns]
+    together = Newcomers(ids, patterns, which.astype(np.int32), numbers, _focals(parts))
+    return together.those(np.argsort(ids, kind="stable"))
+
+
+def _focals(parts: Sequence[Newcomers]) -> Keys | None:
+    """The focal keys of all of them, as far as their patterns do not say it."""
+    kind = next((part.focals.type for part in parts if part.focals is not None), None)
+    if kind is None:
+        return None
+    return pa.concat_arrays(
+        [pa.nulls(len(part), kind) if part.focals is None else part.focals for part in parts]
+    )
+
+
+def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Keys | None = None) -> bytes:
+    """Queries of one pattern as a payload, for `unpack_alike`.
+
+    ids int64 (n,), numbers float64 (n,) each; focals: the keys of their focal objects, where they differ.
+    """
+    columns: dict[str, Any] = {"id": pa.array(ids)} | {name: pa.array(some) for name, some in numbers.items()}
+    if focals is not None:
+        columns[FOCAL] = focals
+    batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+    return pack(batch.replace_schema_metadata({b"pattern": orjson.dumps(pattern)}))
+
+
+def unpack_alike(payload: bytes) -> Newcomers:
+    """The queries within a payload that `pack_alike` made."""
+    batch = unpack(payload)
+    pattern = orjson.loads((batch.schema.metadata or {})[b"pattern"])
+    numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:] if name != FOCAL}
+    focals = batch.column(FOCAL) if FOCAL in batch.schema.names else None
+    return Newcomers(
+        batch.column("id").to_numpy(), [pattern], np.zeros(len(batch), np.int32), numbers, focals
+    )

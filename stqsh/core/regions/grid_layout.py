@@ -1,0 +1,138 @@
+"""Where grids lie and how fine they are; answers never depend on it, only speed does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.index.static_rects import Lattice, Lists, Pairs, list_rects
+from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+
+MAX_SIDE = 512
+"""Cells in each direction at most; finer grids cost more memory than they save tests."""
+
+MAX_ENTRIES = 1 << 24
+"""Entries in a grid's lists at most, 36 bytes each; a coarser grid is chosen to stay below."""
+
+_FEWEST_CELLS, _MOST_CELLS = 2.5, 7.0
+"""Cells that a usual rectangle is wide: few of them where lists are short anyway, and the more of a list's
+rectangles hold the whole cell the more cells there are, so that who stays in the cell needs no look at them,
+"""
+
+_LONG, _ENTRIES = 50, 1 << 21
+"""where a place lies in so many rectangles, and as long as the lists have no more entries than this."""
+
+_AROUND = 3
+"""So many columns and rows of cells lie around where rectangles are."""
+
+_TINY = 1e-9
+"""Grids are at least so wide and high."""
+
+_LARGE = 81
+"""A rectangle that touches more cells than this is in a coarser grid."""
+
+
+def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> Lattice:
+    """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
+
+    Without bounds the outermost half per cent of the points on each side is left to the border cells.
+    """
+    if bounds is None:
+        bounds = [*_spread(xs), *_spread(ys)]
+        bounds = [bounds[0], bounds[2], bounds[1], bounds[3]]
+    x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
+    return Lattice(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
+
+
+def _spread(values: Array) -> tuple[float, float]:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0, 1.0
+    low, high = np.percentile(values, [0.5, 99.5])
+    return float(low), float(high)
+
+
+class RectGrid:
+    """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
+
+    lattice float64 (5,); start, whole, corners (the rects, flat) and tag as in `Lists`.
+    """
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state, self._prefix = state, prefix
+
+    def fill(self, rects: Array, tag: Array, bounds: list[float] | None) -> None:
+        """Replace the rectangles: float64 (n, 4) and int32 (n,), see `Lists`."""
+        lattice, lists = rect_lists(rects, tag, bounds)
+        self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
+        self._state.replace(f"{self._prefix}/start", lists.start)
+        self._state.replace(f"{self._prefix}/whole", lists.whole)
+        self._state.replace(f"{self._prefix}/corners", lists.rects.reshape(-1))
+        self._state.replace(f"{self._prefix}/tag", lists.tag)
+
+    def ordered(self, events: Events) -> tuple[Array | None, Events]:
+        """Which events come when `join` is quick, int32 (None: as they came), and these events."""
+        lattice = self.lists()[0]
+        return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
+
+    def join(self, events: Events) -> Pairs:
+        """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` before."""
+        return join_in_order(events, *self.lists())
+
+    def lists(self) -> tuple[Lattice, Lists]:
+        """The grid for `join`, after a `fill`."""
+        x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
+        start, whole, rects, tag = (
+            self._state.array(f"{self._prefix}/{name}") for name in ("start", "whole", "corners", "tag")
+        )
+        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, whole, rects.reshape(4, -1), tag)
+
+
+def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[Lattice, Lists]:
+    """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
+
+    It lies where they are, within `bounds`, and a little around: what is elsewhere counts to border cells,
+    in whose lists there are few.
+    """
+    x1, x2, y1, y2 = *_spread(rects[:, 0::2].ravel()), *_spread(rects[:, 1::2].ravel())
+    if bounds is not None:
+        x1, x2 = np.clip([x1, x2], bounds[0], bounds[2])
+        y1, y2 = np.clip([y1, y2], bounds[1], bounds[3])
+    side = suitable_side(rects, [x1, y1, x2, y2])
+    around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
+    within = [x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y]
+    lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
+    return lattice, list_rects(rects, tag, lattice, _LARGE)
+
+
+def suitable_side(rects: Array, bounds: list[float]) -> int:
+    """So many cells that the middle rectangle is a few cells wide, within reason for their number.
+
+    rects: float64 (n, 4), wherever they are: only how wide and high they are counts.
+    """
+    rects = rects[~np.isnan(rects[:, 0])]
+    if not len(rects):
+        return 1
+    wide = np.minimum((rects[:, 2] - rects[:, 0]) / max(bounds[2] - bounds[0], _TINY), 1.0)
+    high = np.minimum((rects[:, 3] - rects[:, 1]) / max(bounds[3] - bounds[1], _TINY), 1.0)
+    usual = float(np.median(wide) * np.median(high)) ** 0.5
+    cells = _FEWEST_CELLS
+    if float(np.sum(wide * high)) > _LONG:
+        cells = min(max(cells, (_ENTRIES / len(rects)) ** 0.5 - 1), _MOST_CELLS)
+    by_size = cells / max(usual, cells / MAX_SIDE)
+    side = int(min(max(1.0, by_size), 4 * len(rects) ** 0.5, MAX_SIDE))
+    while side > 1 and _entries(wide, high, side) > MAX_ENTRIES:
+        side //= 2
+    return side
+
+
+def _entries(wide: Array, high: Array, side: int) -> float:
+    """About how many entries the lists of a grid would have."""
+    cells = (wide * side + 1) * (high * side + 1)
+    return float(np.sum(np.minimum(cells, _LARGE)))

@@ -1,0 +1,208 @@
+"""Areas of a slot: named regions, sets of them, and the polygons of queries, as arrays of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import shapely
+
+from stqsh.core.kernels.geometry.polygons import AreaArrays, inside, inside_scaled, lay_bands
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Rings = Sequence[Sequence[Sequence[float]]]
+
+_FREE, _INLINE, _NAMED = 0, 1, 2
+_SPARE = 4096
+"""Entries of areas that have gone which are not worth the work of making room."""
+
+_ROWS: dict[str, Any] = {"bands": np.int32, "per_y": np.float64, "at": np.int64, "use": np.uint8}
+
+
+class Areas:
+    """The areas of a slot, in rows whose numbers stay the same.
+
+    Arrays beneath `areas/`: those of `AreaArrays` (box and edge flat), and use uint8: whether a row is free,
+    a query's own polygon, or of a named area. The header's entry "areas" gives the first row of each named
+    area and the number of its members, whose names are in the interner `areas/{id}/names`.
+    """
+
+    def __init__(self, state: SlotState) -> None:
+        self._state = state
+        self._named: dict[str, list[int]] = state.header.setdefault("areas", {})
+        if "areas/use" not in state:
+            for name, kind in (_ROWS | {"box": np.float64, "edge": np.float64, "start": np.int64}).items():
+                state.create(f"areas/{name}", kind)
+
+    def __len__(self) -> int:
+        return len(self._array("use"))
+
+    def _array(self, name: str) -> Array:
+        return self._state.array(f"areas/{name}")
+
+    @property
+    def _arrays(self) -> AreaArrays:
+        bands, per_y, at = (self._array(name) for name in ("bands", "per_y", "at"))
+        box, edge = self._array("box").reshape(-1, 4), self._array("edge").reshape(-1, 4)
+        return AreaArrays(box, bands, per_y, at, self._array("start"), edge)
+
+    def define(self, area: int, batch: pa.RecordBatch) -> None:
+        """Take a named area in; one that is there already stays as it is.
+
+        Args:
+            batch: the columns member, string, null for a single region, and wkb, binary; members are unique.
+        """
+        if str(area) in self._named:
+            return
+        shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
+        rows = np.arange(len(self), len(self) + len(shapes))
+        self._put(rows, lay_bands(*_edges_of(shapes)), _NAMED)
+        self._named[str(area)] = [int(rows[0]) if len(rows) else 0, len(rows)]
+        self._names(area).intern(batch.column("member"))
+
+    def drop(self, area: int) -> None:
+        """Forget a named area; one that is not there is forgotten already."""
+        if str(area) in self._named:
+            first, count = self._named.pop(str(area))
+            self._state.release(f"areas/{area}/")
+            self._let_go(np.arange(first, first + count))
+
+    def _names(self, area: int) -> Interner:
+        return Interner(self._state, f"areas/{area}/names")
+
+    def row_of(self, area: int, member: str | None = None) -> int:
+        """The row of a named area, or of a member of a set; -1, in which nothing lies, for no such member.
+
+        Raises:
+            KeyError: no such area.
+        """
+        first, _ = self._named[str(area)]
+        index = int(self._names(area).find(pa.array([member], pa.string()))[0])
+        return first + index if index >= 0 else -1
+
+    def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
+        """Take in polygons, each the rings of its border and its holes, closed; their rows, int32 (n,)."""
+        free = np.flatnonzero(self._array("use") == _FREE)[: len(polygons)]
+        rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
+        self._put(rows, lay_bands(*_edges_of_rings(polygons)), _INLINE)
+        return rows.astype(np.int32)
+
+    def release_polygons(self, rows: Array) -> None:
+        """Forget the polygons among these rows; rows of named areas stay, -1 is none."""
+        rows = rows[rows >= 0]
+        self._let_go(rows[self._array("use")[rows] == _INLINE])
+
+    def boxes(self, rows: Array) -> Array:
+        """The boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
+        boxes = np.full((len(rows), 4), np.nan)
+        boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
+        return boxes
+
+    def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
+        """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,).
+
+        factor: by how much each area is made smaller about the middle of its box, float64 (n,); 1 leaves it.
+        """
+        found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
+        if factor is not None:
+            at = np.flatnonzero(factor < 1)
+            found[at] = inside_scaled(rows[at].astype(np.int32), x[at], y[at], factor[at], self._arrays)
+        return found
+
+    def edges(self, row: int) -> Array:
+        """The edges of the area in a row, float64 (n, 4), an edge once for each band that it crosses."""
+        own = self._arrays
+        first = int(own.at[row])
+        return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
+
+    def _put(self, rows: Array, laid: AreaArrays, use: int) -> None:
+        """Store areas in free or new rows."""
+        if not len(rows):
+            return
+        state, size = self._state, max(len(self), int(rows[-1]) + 1)
+        entries, lists = len(self._array("edge")) // 4, len(self._array("start"))
+        state.append("areas/edge", laid.edge.reshape(-1))
+        state.append("areas/start", laid.start + entries)
+        for name in _ROWS:
+            state.resize(f"areas/{name}", size)
+        state.resize("areas/box", 4 * size)
+        own = self._arrays
+        own.box[rows], own.bands[rows], own.per_y[rows] = laid.box, laid.bands, laid.per_y
+        own.at[rows] = laid.at + lists
+        self._array("use")[rows] = use
+
+    def _let_go(self, rows: Array) -> None:
+        """Free rows; room is made once more than half of all entries are those of areas that have gone."""
+        self._array("use")[rows] = _FREE
+        self._arrays.box[rows] = np.nan
+        left = np.flatnonzero(self._array("use") != _FREE)
+        size = int(left[-1]) + 1 if len(left) else 0
+        for name in _ROWS:
+            self._state.resize(f"areas/{name}", size)
+        self._state.resize("areas/box", 4 * size)
+        own = self._arrays
+        first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
+        if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
+            self._compact(left, first, last)
+
+    def _compact(self, left: Array, first: Array, last: Array) -> None:
+        """Keep only the entries first .. last of the rows that are left."""
+        own = self._arrays
+        lists = own.bands[left] + np.int64(1)
+        shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
+        start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
+        edge = own.edge[_ranges(first, last - first)]
+        own.at[left] = np.cumsum(lists) - lists
+        self._state.replace("areas/start", start)
+        self._state.replace("areas/edge", edge.reshape(-1))
+
+
+def _ranges(first: Array, count: Array) -> Array:
+    """The numbers first .. first + count of each row, one row after the other. int64."""
+    ends = np.cumsum(count)
+    numbers: Array = np.repeat(first - (ends - count), count)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def _edges_of(shapes: Array) -> tuple[Array, Array]:
+    """Edges of geometries of any type, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
+    mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
+    parts, owner = np.array(shapes, object), np.arange(len(shapes))
+    parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # what overlaps would count twice
+    while (shapely.get_type_id(parts) > shapely.GeometryType.POLYGON).any():
+        parts, index = shapely.get_parts(parts, return_index=True)
+        owner = owner[index]
+    solid = shapely.get_type_id(parts) == shapely.GeometryType.POLYGON
+    rings, index = shapely.get_rings(parts[solid], return_index=True)
+    borders = _segments(*shapely.get_coordinates(rings, return_index=True))
+    thin = np.flatnonzero(~solid)
+    lines = _segments(*shapely.get_coordinates(parts[thin], return_index=True))
+    points = np.flatnonzero(shapely.get_type_id(parts) == shapely.GeometryType.POINT)
+    places = shapely.get_coordinates(parts[points])
+    edges = [borders[0], lines[0], lines[0][:, [2, 3, 0, 1]], np.hstack([places, places])]
+    along = owner[thin][lines[1]]
+    owners = np.concatenate([owner[solid][index][borders[1]], along, along, owner[points]])
+    order = np.argsort(owners, kind="stable")
+    return np.concatenate(edges)[order], np.searchsorted(owners[order], np.arange(len(shapes) + 1))
+
+
+def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
+    """The same of polygons as lists of rings."""
+    rings = [(i, ring) for i, polygon in enumerate(polygons) for ring in polygon]
+    places = np.array([place for _, ring in rings for place in ring], np.float64).reshape(-1, 2)
+    edges, ring = _segments(places, np.repeat(np.arange(len(rings)), [len(ring) for _, ring in rings]))
+    owners = np.array([i for i, _ in rings], np.int64)[ring]
+    return edges, np.searchsorted(owners, np.arange(len(polygons) + 1))
+
+
+def _segments(places: Array, line: Array) -> tuple[Array, Array]:
+    """From each place to the next of the same line, float64 (n, 4), and the line of each, (n,)."""
+    goes_on = line[:-1] == line[1:]
+    return np.hstack([places[:-1], places[1:]])[goes_on], line[:-1][goes_on]

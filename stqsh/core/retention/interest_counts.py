@@ -1,0 +1,188 @@
+"""Who is in the extended regions of a stream's active queries: the reference counts (SOLE section 5)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.index.static_rects import Lives
+from stqsh.core.kernels.retention.reference_counts import count_references, take_away
+from stqsh.core.matching.match import match
+from stqsh.core.matching.moving_index import CellStore
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.query_context import Members, RegionContext, context_of
+from stqsh.core.matching.static_index import StillRegions
+from stqsh.core.queries.query_table import ACTIVE, PAUSED
+from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
+from stqsh.core.retention.knn_interest import Near
+from stqsh.core.retention.stream_stats import locked
+from stqsh.core.state.retention_mode import Memory
+
+Array = npt.NDArray[Any]
+
+
+class Interest:
+    """One piece of a batch of a significant stream: extended regions follow, and counts with them.
+
+    Arrays beneath `s{id}/interest/`: those of `InterestTable`, of a grid and of cells. By object:
+    `s{id}/objects/refs` int32, the number of active queries in whose extended regions it is, but not of those
+    whose focal object it is; 0 for objects that are not present. `s{id}/objects/near` int32: how many of
+    these are kNN queries. `s{id}/objects/role` uint8: FOCAL and LOCKED, as after the last step.
+
+    queries: all queries of the stream, kNN queries too; positions among them are meant by "query" here.
+    reach: the distance D by which moving regions are extended. still: the regions that stand still. near: who
+    is near to kNN queries.
+    """
+
+    def __init__(self, batch: StreamBatch, memory: Memory) -> None:
+        self.batch, self._memory, self.first = batch, memory, batch.timing.first
+        self.queries = InterestTable(batch.state, batch.spec["id"])
+        self.prefix = self.queries.prefix
+        self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
+        self._conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        self.still = StillRegions(batch, self.prefix)
+        self.near = Near(batch, self.reach)
+        self._by_object = f"s{batch.spec['id']}/objects"
+        self._fit()
+
+    def _fit(self) -> None:
+        """One element an object."""
+        state, count = self.batch.state, len(self.batch.objects.table)
+        for name, kind in (("refs", np.int32), ("near", np.int32), ("role", np.uint8)):
+            if f"{self._by_object}/{name}" not in state:
+                state.create(f"{self._by_object}/{name}", kind)
+            state.resize(f"{self._by_object}/{name}", count)
+
+    @property
+    def refs(self) -> Array:
+        """The reference counts, int32 (objects,); a view to be changed."""
+        return self.batch.state.array(f"{self._by_object}/refs")
+
+    @cached_property
+    def context(self) -> RegionContext:
+        """The extended regions of the queries that there are now, over the stream's objects."""
+        return context_of(self.batch, self.queries, self._conditions, self.prefix)
+
+    def _changed(self) -> None:
+        """Queries have come, gone or changed: what was known of them is void."""
+        self.__dict__.pop("context", None)
+        self.still.fill(self.context)
+
+    def follow(self) -> None:
+        """Take the piece's commands and events in: `refs` and `held` are those after its last step."""
+        begun = self._command()
+        since = np.full(len(self.queries), self.first - 1)
+        since[begun] = self.first
+        lives = Lives(since, self.queries["until"])
+        if len(self.queries):
+            context = self.context
+            pairs, events = match(context, self.still, lives)
+            count_references(pairs, events, self.refs, self.queries["held"])
+            ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
+            self._count(context.members(ranges, self.first), 1)
+        self._end(since)
+        self._judge_near()
+
+    def focals(self) -> Array:
+        """Which objects are focal objects of active queries; bool (objects,)."""
+        out = np.zeros(len(self.batch.objects.table), np.bool_)
+        own = self.context.focals[self.queries.active]
+        out[own[own >= 0]] = True
+        return out
+
+    def pairs_of(self, objects: Array) -> Members:
+        """The active queries that are interested in each of these objects after the last step; kNN too.
+
+        objects: int32, ascending, present ones. Ascending by object, then query.
+        """
+        last = self.batch.timing.last
+        query, obj = self._pairs(self.queries.active, objects)
+        order = np.lexsort((query, obj))
+        query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
+        return Members(query, obj, self.batch.objects.at(last).versions[obj])
+
+    def mark(self, focal: Array) -> None:
+        """Note the roles of objects after the last step. focal: bool (objects,)."""
+        role = self.batch.state.array(f"{self._by_object}/role")
+        role[:] = np.where(focal, FOCAL, 0)
+        at = self.queries.active
+        at = at[locked(self.queries, at)]
+        if len(at):
+            present = self.batch.objects.arrivals(self.batch.timing.last).obj
+            _, obj = self._pairs(at, present)
+            role[obj] |= np.uint8(LOCKED)
+
+    def _pairs(self, at: Array, objects: Array) -> tuple[Array, Array]:
+        """Which of the queries at these positions are interested in which of some present objects."""
+        context = self.context
+        ranges = context.members(at[self.queries["mode"][at] == ACTIVE], self.batch.timing.last, objects)
+        query, obj = self.near.pairs(context, objects)
+        mine = np.isin(query, at)
+        return np.concatenate([ranges.query, query[mine]]), np.concatenate([ranges.obj, obj[mine]])
+
+    def leave(self, objects: Array) -> None:
+        """Let the cells follow when objects are taken out after the last step; int32."""
+        if len(objects) and f"{self.prefix}/cells/lattice" in self.batch.state:
+            lattice, cells = CellStore(self.batch, self.prefix).open(self.batch.objects.events)
+            take_away(cells, objects, lattice)
+
+    def _command(self) -> Array:
+        """Take commands in; the positions of queries whose objects have to be counted anew."""
+        commands, queries = self.batch.commands, self.queries
+        if not commands.any:
+            return np.empty(0, np.int64)
+        gone, paused = queries.positions(commands.dropped), queries.positions(commands.paused)
+        self._discount(np.union1d(gone, paused), self.first - 1)
+        queries["mode"][paused] = PAUSED
+        queries.remove(gone)
+        resumed = queries.resume(commands.resumed, self.first)
+        queries.circle(resumed)
+        new = queries.register(self.batch) if len(commands.registered) else np.empty(0, np.int64)
+        if len(new) or commands.memory is not None:
+            queries.extend(self.reach, self._memory.area)
+        self._changed()
+        begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
+        if commands.memory is not None:
+            self.refs[:] = self.batch.state.array(f"{self._by_object}/near")
+            begun = queries.active
+            queries["held"][queries["mode"] == ACTIVE] = 0
+        return begun
+
+    def _discount(self, positions: Array, step: int) -> None:
+        """Take those who are in the regions of queries that go out of the counts."""
+        mode = self.queries["mode"][positions]
+        self._count(self.context.members(positions[mode == ACTIVE], step), -1)
+        for name in ("held", "shed"):
+            self.queries[name][positions] = 0
+
+    def _count(self, members: Members, sign: int) -> None:
+        if len(members.query):
+            self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
+            self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))
+
+    def _end(self, since: Array) -> None:
+        """Forget queries whose FOR has passed, each at its own step."""
+        until = self.queries["until"]
+        over = np.flatnonzero(until <= self.batch.timing.last)
+        for step in np.unique(until[over]).tolist():
+            at = over[(until[over] == step) & (since[over] < step)]
+            self._discount(at, step - 1)
+        if len(over):
+            self.queries.remove(over)
+            self._changed()
+
+    def _judge_near(self) -> None:
+        """Count anew who is near to the kNN queries, whose circles are others after each step."""
+        near = self.batch.state.array(f"{self._by_object}/near")
+        circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
+        if not len(circling) and not near.any():
+            return
+        counts, held = self.near.counts(self.context, circling)
+        self.refs[:] += counts - near
+        near[:] = counts
+        self.queries["held"][circling] = held

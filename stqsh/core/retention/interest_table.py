@@ -1,0 +1,90 @@
+"""The queries of a significant stream, of all kinds, with their extended regions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.matching.region_scaling import scale
+from stqsh.core.queries.query_polygons import leave_areas, place_in_areas
+from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable, columns_of, set_focals
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+
+CIRCLING = 3
+"""The mode of active kNN queries: their circles are others after each step, so no index has them."""
+
+FOCAL, LOCKED = 1, 2
+"""Flags of objects: focal object of an active query; of interest to a query that is locked."""
+
+_COUNTS = ("held", "shed")
+
+
+class InterestTable(QueryTable):
+    """A `QueryTable` of all queries of a stream that has a region or k neighbours, in the order of ids.
+
+    Column "c" of a moving region is the distance by which it is extended, "d" of a moving circle its own
+    radius, "radius" what is left of that and "c". "least" is the least accuracy (min_accuracy). Beside, int64
+    (queries,): held, the kept objects in the extended region, and shed, the dropped ones; 0 unless active.
+    """
+
+    def __init__(self, state: SlotState, stream: int) -> None:
+        super().__init__(state, f"s{stream}/interest")
+        if f"{self.prefix}/held" not in state:
+            for name in _COUNTS:
+                state.create(f"{self.prefix}/{name}", np.int64)
+
+    @property
+    def active(self) -> Array:
+        """The positions of the queries that are not paused."""
+        return np.flatnonzero((self["mode"] == ACTIVE) | (self["mode"] == CIRCLING))
+
+    def append(self, columns: dict[str, Any]) -> Array:
+        """See `QueryTable.append`; nobody is in their regions yet."""
+        at = super().append(columns)
+        for name in _COUNTS:
+            self.state.resize(f"{self.prefix}/{name}", len(self))
+        return at
+
+    def remove(self, positions: Array) -> None:
+        """Forget the queries at these positions, and their polygons; the positions of others change."""
+        leave_areas(self.state, self["area"][positions])
+        for name in _COUNTS:
+            self.state.replace(f"{self.prefix}/{name}", np.delete(self[name], positions))
+        super().remove(positions)
+
+    def register(self, batch: StreamBatch) -> Array:
+        """Add a batch's new queries, their regions not extended yet; their positions."""
+        commands, new = batch.commands, batch.commands.registered
+        columns = columns_of(new, commands.still, batch.timing)
+        set_focals(columns, new, batch.focal.table)
+        place_in_areas(self.state, columns, new)
+        columns = {name: np.asarray(values) for name, values in columns.items()}
+        rounds = (columns["shape"] == CIRCLE) & (columns["focal"] >= 0)
+        columns["d"] = np.where(rounds, columns["radius"], columns["d"])
+        at = self.append(columns)
+        self.circle(at)
+        return at
+
+    def circle(self, positions: Array) -> None:
+        """Give the active kNN queries among these the mode that is theirs."""
+        mine = positions[(self["k"][positions] > 0) & (self["mode"][positions] == ACTIVE)]
+        self["mode"][mine] = CIRCLING
+
+    def extend(self, reach: float, area: float) -> None:
+        """Scale all regions to a share of their area, and extend the moving ones by a distance.
+
+        A region that stands still is not extended (contrary to kNN queries', see `near`). Of a moving circle
+        with the radius r there are r * sqrt(share) and the distance left.
+        """
+        moving = (self["focal"] >= 0) & (self["k"] == 0)
+        rounds = np.flatnonzero(moving & (self["shape"] == CIRCLE))
+        scale(self, 1.0)
+        self["c"][moving] = reach
+        self["radius"][rounds] = self["d"][rounds]
+        scale(self, area)
+        self["radius"][rounds] += reach

@@ -1,0 +1,71 @@
+"""Who stays after a step: insignificant objects are forgotten, and rows close ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.updates import LEFT
+from stqsh.core.kernels.retention.reference_counts import present_after
+from stqsh.core.matching.moving_index import laid, lay_cells
+from stqsh.core.objects.event_objects import held_by_arrays, make_room
+from stqsh.core.retention.interest_counts import Interest
+
+Array = npt.NDArray[Any]
+
+_SPARE = 1024
+"""Rows of forgotten objects that are not worth the work of making room, beside an eighth of those kept."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of the candidates of a piece after its last step, (objects,) each.
+
+    present: bool, connected and with a location. why: int8, for those that are present and taken out of the
+    batch a position in `chunks.WHY` (LEFT where nobody is interested, SHED where load shedding drops them), 0
+    for others. focal: bool, the focal objects of active queries, which always stay.
+    """
+
+    present: Array
+    why: Array
+    focal: Array
+
+    @property
+    def kept(self) -> Array:
+        """Who stays; bool (objects,)."""
+        kept: Array = self.present & (self.why == 0)
+        return kept
+
+
+def judge(batch: StreamBatch, interest: Interest) -> Verdict:
+    """Take out whom nobody is interested in (SOLE Definition 2)."""
+    # Whoever is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
+    present = present_after(batch.objects.events, batch.objects.stored.known)
+    focal = interest.focals()
+    lost = present & (interest.refs == 0) & ~focal
+    return Verdict(present, np.where(lost, LEFT, 0).astype(np.int8), focal)
+
+
+def forget(batch: StreamBatch, kept: Array) -> None:
+    """Forget all records but those that are kept, bool (objects,), when the table holds the state after.
+
+    The rows of forgotten objects go, keys and all, once they are more than an eighth of the others; those
+    that frozen answers of paused queries and waits for `dwell` name go later, with the last such name. Cells
+    are laid anew at once, not where they are next asked for, so that they count as memory in between.
+    """
+    state, stream, table = batch.state, batch.spec["id"], batch.objects.table
+    table.stored.known[~kept] = False
+    live = int(np.count_nonzero(kept))
+    if len(table) - live > live // 8 + _SPARE:
+        stay = kept | held_by_arrays(state, stream, len(table))
+        if len(table) - np.count_nonzero(stay) > live // 8 + _SPARE:
+            grids = laid(state, stream)
+            make_room(state, stream, stay)
+            x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
+            places = np.where(known, x, np.nan), np.where(known, y, np.nan)
+            for folder, lattice in grids.items():
+                lay_cells(state, folder, lattice, places)

@@ -1,0 +1,123 @@
+"""Queries as they stand between two batches: their regions proper, who is in them, and how large they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.query_context import RegionContext, context_of
+from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.queries.query_table import ACTIVE, AREA, CIRCLE, digest
+from stqsh.core.retention import region_sizes
+from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.interest_table import CIRCLING, InterestTable
+from stqsh.core.retention.knn_interest import Near
+from stqsh.core.state.retention_mode import memory_of
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+class Proper(InterestTable):
+    """The queries of an `InterestTable` with their regions proper, without cache areas; only to be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        values = super().__getitem__(name)
+        if name not in ("c", "radius"):
+            return values
+        moving = (super().__getitem__("focal") >= 0) & (super().__getitem__("k") == 0)
+        rounds = moving & (super().__getitem__("shape") == CIRCLE)
+        if name == "c":
+            return np.where(moving, np.nan, values)
+        left = super().__getitem__("d")
+        return np.where(rounds, left if self.shares is None else left * np.sqrt(self.shares), values)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of queries, (n,) each: inside int64, kept objects in the region proper; area and extended float64, how
+    large the region proper and the extended one are.
+    """
+
+    inside: Array
+    area: Array
+    extended: Array
+
+
+def private(state: SlotState, stream: int) -> SlotState:
+    """A copy of a stream's arrays and of the areas.
+
+    Published arrays cannot be written to, and kernels would have to be compiled anew for them.
+    """
+    names = [name for name in state.header["lengths"] if name.startswith((f"s{stream}/", "areas/"))]
+    lengths = {name: len(state.array(name)) for name in names}
+    return SlotState({**state.header, "lengths": lengths}, {name: state.array(name).copy() for name in names})
+
+
+def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
+    """A batch without steps on top of what a slot has taken in: everything is as after its last step."""
+    clock, prefix = state.header["clock"], f"s{spec['id']}"
+    last = clock["step"]
+    report = -1 if spec["report_every_us"] is None else spec["report_every_us"]
+    timing = Timing(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
+    objects = ObjectTable(state, f"{prefix}/objects", spec)
+    focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
+    return StreamBatch(
+        state, spec, timing, Movement(objects, [], timing), Movement(focal, [], timing), digest([])
+    )
+
+
+def sizes_of(state: SlotState, spec: Spec, at: Array) -> Sizes:
+    """How large the regions at these positions of the interest table are, and who is in them."""
+    batch = at_rest(state, spec)
+    table = InterestTable(state, spec["id"])
+    last, memory = batch.timing.last, memory_of(state, spec["id"])
+    distance = reach(spec, batch.timing.tick, memory.factor * memory.cache)
+    near = Near(batch, distance)
+    extended = _context(batch, table)
+    proper = replace(extended, queries=Proper(state, spec["id"]))
+    mode = table["mode"][at]
+    inside = np.zeros(len(table), np.int64)
+    members = proper.members(at[mode == ACTIVE], last)
+    inside += np.bincount(members.query, minlength=len(table))
+    inside += np.minimum(near.neighbours(table), table["held"])  # some are kept for others' sakes only
+    radius = near.radii(extended, at[mode == CIRCLING])
+    areas = []
+    for context, more in ((proper, 0.0), (extended, distance)):
+        area = _areas(context, at, last)
+        looks = np.where(table["focal"][at[mode == CIRCLING]] >= 0, 3.0, 1.0) * more
+        own = region_sizes.circles(radius + looks, context.planar)
+        own[np.isnan(context.centres(at[mode == CIRCLING], np.full(len(radius), last))[0])] = np.nan
+        area[mode == CIRCLING] = own
+        areas.append(area)
+    return Sizes(inside[at], *areas)
+
+
+def _context(batch: StreamBatch, table: InterestTable) -> RegionContext:
+    conditions = Conditions(batch.state, table.prefix, table, batch.objects)
+    return context_of(batch, table, conditions, table.prefix)
+
+
+def _areas(context: RegionContext, at: Array, step: int) -> Array:
+    """How large regions are after a step; NaN while a focal object is not present. float64 (n,)."""
+    queries, planar = context.queries, context.planar
+    out = region_sizes.boxes(context.boxes(at, step), planar)
+    x, _ = context.centres(at, np.full(len(at), step))
+    rounds = queries["shape"][at] == CIRCLE
+    out[rounds] = np.where(
+        np.isnan(x[rounds]), np.nan, region_sizes.circles(queries["radius"][at[rounds]], planar)
+    )
+    shaped = np.flatnonzero(queries["shape"][at] == AREA)
+    if len(shaped):
+        shares = queries.shares
+        left = 1.0 if shares is None else shares[at[shaped]]
+        out[shaped] = left * region_sizes.polygons(context.batch.state, queries["area"][at[shaped]], planar)
+    return out

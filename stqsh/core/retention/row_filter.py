@@ -1,0 +1,107 @@
+"""Rows that concern nobody are left out before their keys and columns are read (SOLE Algorithm 1).
+
+A thousand queries seldom ask for more than a part of all objects. What becomes of a record of the others is
+known from its place alone, so it need not become an object that is forgotten in the same step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.contract.batch_pieces import Piece
+from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.geometry.distance import circle_boxes
+from stqsh.core.kernels.index.static_rects import Lattice, Lists
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.join.near_rows import mark_cells, near_some, sift
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.queries.query_table import ACTIVE, CIRCLE
+from stqsh.core.regions.grid_layout import RectGrid, lattice_over, rect_lists
+from stqsh.core.retention.interest_table import InterestTable
+from stqsh.core.state.columns import concatenate
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+_SIDE = 256
+
+
+def sieve(state: SlotState, spec: Spec, piece: Piece) -> Piece:
+    """The piece without the rows of objects that are not known and that come near no query in any step.
+
+    Such an object is forgotten in the step of each of its rows, so it leaves nothing behind, whatever the
+    order of its rows. A row too many may stay.
+    """
+    if not piece.records:
+        return piece
+    queries = InterestTable(state, spec["id"])
+    still = _still(state, queries.prefix)
+    moving = _marked(state, spec, piece, queries)
+    table = ObjectTable(state, f"s{spec['id']}/objects", spec)
+    batch = concatenate(piece.records)
+    x, y = (frozen(batch.column(spec[axis]).to_numpy(zero_copy_only=False)) for axis in "xy")
+    hashes = frozen(batch.column("_hash").to_numpy())
+    stored = _objects(table, batch)
+    known = (stored >= 0) & table.stored.known[stored] if len(table) else stored >= 0
+    stay = sift(hashes, near_some(x, y, still, moving), known)
+    passed = piece.passed + len(stay) - int(np.count_nonzero(stay))
+    return replace(piece, records=[batch.filter(pa.array(stay))], passed=passed)
+
+
+def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
+    """The object of each row, -1 for new ones; int32 (n,)."""
+    keys = table.keys
+    assert isinstance(keys, Interner)  # records of moving objects, not events
+    return keys.find(batch.column(table.spec["key"]), frozen(batch.column("_hash").to_numpy()))
+
+
+def _still(state: SlotState, prefix: str) -> tuple[Lattice, Lists]:
+    """The boxes of regions that stand still."""
+    if f"{prefix}/grid/lattice" in state:
+        return RectGrid(state, f"{prefix}/grid").lists()
+    return rect_lists(np.empty((0, 4)), np.empty(0, np.int32))
+
+
+def _marked(state: SlotState, spec: Spec, piece: Piece, queries: InterestTable) -> tuple[Lattice, Array]:
+    """The cells that moving extended regions touch, before the piece and wherever they come to in it."""
+    at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE))
+    focal = ObjectTable(state, f"s{spec['id']}/focal", spec, columns=False)
+    who, x, y = _sighted(focal, piece)
+    at = at[np.argsort(queries["focal"][at], kind="stable")]
+    begin, end = (np.searchsorted(queries["focal"][at], who, side=side) for side in ("left", "right"))
+    count = end - begin
+    row = np.repeat(np.arange(len(who)), count)
+    mover = at[np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]]
+    boxes = _boxes(queries, mover, x[row], y[row], bool(spec["planar"]))
+    lattice = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), _SIDE, spec["bounds"])
+    return lattice, mark_cells(boxes, lattice)
+
+
+def _sighted(focal: ObjectTable, piece: Piece) -> tuple[Array, Array, Array]:
+    """Focal objects with all places where they are seen, before the piece and in it; (n,) each."""
+    spec = focal.spec
+    who: list[Array] = [np.arange(len(focal))]
+    xs, ys = [focal.stored.x], [focal.stored.y]
+    for batch in piece.focal:
+        who.append(_objects(focal, batch))
+        for values, axis in ((xs, "x"), (ys, "y")):
+            values.append(batch.column(spec[axis]).to_numpy(zero_copy_only=False))
+    found = np.concatenate(who)
+    seen = found >= 0
+    return found[seen], np.concatenate(xs)[seen], np.concatenate(ys)[seen]
+
+
+def _boxes(queries: InterestTable, at: Array, x: Array, y: Array, planar: bool) -> Array:
+    """The boxes of the extended regions at these positions, when their focal objects are there."""
+    sides = queries["a"][at], queries["b"][at]
+    boxes = regions(x, y, sides, queries["c"][at], planar)
+    rounds = queries["shape"][at] == CIRCLE
+    boxes[rounds] = circle_boxes(x[rounds], y[rounds], queries["radius"][at[rounds]], planar)
+    return boxes

@@ -1,0 +1,222 @@
+"""Steps that bring nothing but records, taken in together: one piece of a batch instead of one a step.
+
+After each step somebody may be forgotten, and that decides what the next step's records are: new, or moved,
+or stale. While who stays follows from places alone, one kernel goes through many steps and finds both
+(`stqsh.core.kernels.retention.multi_step`); the query kinds then take all of it in as they would without
+forgetting. Commands, ends of queries, neighbours (circles follow from the step before), DWELL and load
+shedding need each step for itself, see `stqsh.core.retention.retention_step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.base.clock import NEVER
+from stqsh.core.contract.batch_pieces import Piece, between, single_steps
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.kernels.events.transitions import Events, none_accepted, places_at
+from stqsh.core.kernels.index.static_rects import Lattice, Lives
+from stqsh.core.kernels.join.moving_params import Field
+from stqsh.core.kernels.retention.multi_step import Course, Plan, go_through
+from stqsh.core.matching.moving_index import CellStore, by_step_and_cell, lay_cells, movers_of
+from stqsh.core.objects.batch_objects import Movement, by_step, silent_from
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
+from stqsh.core.retention.dropped_objects import shadow_size
+from stqsh.core.retention.interest_counts import Interest
+from stqsh.core.retention.interest_table import InterestTable
+from stqsh.core.retention.row_filter import sieve
+from stqsh.core.state.retention_mode import memory_of
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+def stretches(state: SlotState, spec: Spec, whole: Piece) -> Iterator[Piece]:
+    """Cut a batch of a significant stream into pieces; each is asked for when the one before is taken in.
+
+    The step of commands is a piece, and so is each in which queries end; what is between is one, or as many
+    as there are steps where each counts.
+    """
+    first, last = whole.timing.first, whole.timing.last
+    if last < first:
+        yield whole
+        return
+    if whole.commands.any:
+        yield between(whole, first, first)
+        first += 1
+    if first > last:
+        return
+    rest = between(whole, first, last)
+    if not is_calm(state, spec["id"]):
+        yield from single_steps(rest, partial(is_watched, state, spec["id"]))
+        return
+    rest = sieve(state, spec, rest)
+    until = InterestTable(state, spec["id"])["until"]
+    for end in np.unique(until[(until >= first) & (until <= last)]).tolist():
+        if first < end:
+            yield between(rest, first, end - 1)
+        yield between(rest, end, end)
+        first = end + 1
+    if first <= last:
+        yield between(rest, first, last)
+
+
+def is_calm(state: SlotState, stream: int) -> bool:
+    """Whether who stays after a step follows from what was kept before it, and from places alone."""
+    ranges, nearest = (QueryTable(state, f"s{stream}/{kind}") for kind in ("range", "nearest"))
+    dwells = bool((ranges["dwell"] > 0).any())
+    return not (len(nearest) or dwells or memory_of(state, stream).k > 1 or shadow_size(state, stream))
+
+
+def is_watched(state: SlotState, stream: int) -> bool:
+    """Whether it matters at which of the steps in which nothing comes an object is forgotten.
+
+    It does for kNN queries, whose circles follow from the step before, and for what waits for `dwell`, which
+    is told of a record that is there or not; but not once nobody is kept.
+    """
+    known = f"s{stream}/objects/known"
+    if known not in state or not state.array(known).any():
+        return False
+    asked = bool((QueryTable(state, f"s{stream}/range")["dwell"] > 0).any())
+    return asked or len(QueryTable(state, f"s{stream}/nearest")) > 0
+
+
+def is_stretch(batch: StreamBatch) -> bool:
+    """Whether a piece of a batch may be gone through by `follow_stretch`."""
+    until = InterestTable(batch.state, batch.spec["id"])["until"]
+    return (
+        is_calm(batch.state, batch.spec["id"])
+        and not batch.commands.any
+        and not bool((until <= batch.timing.last).any())
+    )
+
+
+class Arrivals(NamedTuple):
+    """What stands where: objects as stored that do something in the batch, then all rows.
+
+    events: of arrivals at these places; versions: int32 (n,), which versions these are.
+    """
+
+    events: Events
+    versions: Array
+
+
+def follow_stretch(batch: StreamBatch, interest: Interest) -> Array:
+    """Go through the steps; reference counts follow, and objects are taken out of the batch where they go.
+
+    Returns who is kept after the last step, bool (objects,).
+    """
+    objects, queries = batch.objects, interest.queries
+    x, y = _places_before(objects)
+    arrivals = _arrivals(objects, x, y)
+    query, version = _at_rest(interest, arrivals)
+    plan = _plan(interest, arrivals, np.bincount(version, minlength=objects.versions))
+    course = Course(
+        version=np.where(objects.stored.known, np.arange(len(x)), -1).astype(np.int32),
+        x=x,
+        y=y,
+        event=np.full(len(x), -1, np.int32),
+        refs=interest.refs,
+        held=queries["held"],
+        out=np.full(objects.versions, NEVER),
+    )
+    before = course.version.copy(), ~np.isnan(x)
+    accepted = none_accepted(len(objects.rows), len(x))
+    source = (*objects.sources, batch.timing)
+    events, stale = go_through(source, plan, course, accepted, _moving(interest, arrivals.events))
+    objects.went(accepted._replace(stale=int(stale)), events, course.out)
+    kept: Array = ~np.isnan(course.x)
+    signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
+    change = np.bincount(query, weights=signs[version], minlength=len(queries))
+    queries["held"][:] += change.astype(np.int64)
+    return kept
+
+
+def _at_rest(interest: Interest, arrivals: Arrivals) -> tuple[Array, Array]:
+    """The pairs of queries whose regions stand still, and versions whose places lie within."""
+    if not len(interest.queries):  # there may never have been any
+        return np.empty(0, np.int32), np.empty(0, np.int32)
+    pairs, events, order = interest.still.join(arrivals.events)
+    pairs = interest.context.settle(pairs, events)
+    inside = pairs.flags != 0
+    versions = arrivals.versions if order is None else arrivals.versions[order]
+    return pairs.query[inside], versions[pairs.event[inside]]
+
+
+def _places_before(objects: Movement) -> tuple[Array, Array]:
+    """Where objects are before the first step."""
+    every = np.arange(len(objects.table), dtype=np.int32)
+    versions = np.where(objects.stored.known, every, np.int32(-1))
+    return places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing)
+
+
+def _arrivals(objects: Movement, x: Array, y: Array) -> Arrivals:
+    rows, stored = objects.sources
+    acting = np.zeros(len(x), np.bool_)
+    acting[rows.obj] = True
+    acting |= silent_from(stored.ts, objects.timing) <= objects.timing.last
+    acting &= ~np.isnan(x)
+    at = np.flatnonzero(acting).astype(np.int32)
+    versions = np.concatenate([at, np.arange(len(x), objects.versions, dtype=np.int32)])
+    count = len(versions)
+    nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
+    events = Events(
+        step=np.full(count, objects.timing.last, np.int64),
+        obj=np.concatenate([at, rows.obj]).astype(np.int32),
+        old=none,
+        new=versions,
+        ox=nowhere,
+        oy=nowhere,
+        nx=np.concatenate([x[at], rows.x]),
+        ny=np.concatenate([y[at], rows.y]),
+    )
+    return Arrivals(events, versions)
+
+
+def _plan(interest: Interest, arrivals: Arrivals, counts: Array) -> Plan:
+    objects = interest.batch.objects
+    rows, stored = objects.sources
+    versions = arrivals.versions
+    known = len(stored.known)
+    own = versions[versions < known]
+    ends = np.concatenate([silent_from(stored.ts[own], objects.timing), silent_from(rows.ts, objects.timing)])
+    begins = np.concatenate([np.full(len(own), objects.timing.first - 1), rows.step])
+    due = np.flatnonzero((ends > begins) & (ends <= objects.timing.last))
+    due = due[np.argsort(ends[due], kind="stable")]
+    return Plan(
+        order=np.argsort(rows.step, kind="stable"),
+        counts=counts.astype(np.int32),
+        focal=interest.focals(),
+        due_step=ends[due],
+        due_version=versions[due],
+    )
+
+
+def _moving(interest: Interest, arrivals: Events) -> Any:
+    """Turns of focal objects, the objects' cells, and the regions that move; without those no cells."""
+    batch, queries = interest.batch, interest.queries
+    at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
+    store = CellStore(batch, interest.prefix)
+    if len(at):
+        lattice, cells = store.open(arrivals)
+    else:
+        store.release()
+        lattice = Lattice(0.0, 0.0, 1.0, 1.0, 1)
+        cells = lay_cells(SlotState.fresh(0), interest.prefix, lattice, (np.empty(0), np.empty(0)))
+    lives = Lives(np.full(len(queries), batch.timing.first - 1), queries["until"])
+    turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
+    return turns, cells, movers_of(interest.context, at), Field(lattice, lives, bool(batch.spec["planar"]))
+
+
+def _counted(versions: Array, present: Array, size: int) -> Array:
+    """1 for each version that is there, 0 for others; (size,)."""
+    out = np.zeros(size)
+    out[versions[present]] = 1
+    return out

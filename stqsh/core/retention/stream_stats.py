@@ -1,0 +1,139 @@
+"""How a stream's memory stands: by query, and in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.retention.drop_choice import Standing, locked_queries
+from stqsh.core.retention.dropped_objects import MOST, shadow_refs, shadow_size
+from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
+from stqsh.core.state.retention_mode import memory_of
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The active queries of a significant stream on a slot, ascending by id, (n,) each.
+
+    id int64. inside: kept objects in the query's region (of a kNN query, its neighbours on the slot, but no
+    more than are kept for its sake: it may have found one that only another query asks for), cached: in its
+    extended region but not in the region itself, shed: dropped objects in the extended region; int64.
+    area: of the region, cache_area: of what the extended region has beyond it; m2 or square units, float64,
+    infinite for a region that holds everything and NaN while a focal object is not present. min_accuracy,
+    accuracy: 0 .. 1, float64. locked: bool.
+    """
+
+    id: Array
+    inside: Array
+    cached: Array
+    shed: Array
+    area: Array
+    cache_area: Array
+    min_accuracy: Array
+    accuracy: Array
+    locked: Array
+
+
+def tallies(state: SlotState, spec: Spec) -> Tallies:
+    """The tallies of a stream after the last batch; of arrays alone, also of published ones.
+
+    Arrays read: those of the stream, and beneath `areas/`.
+    """
+    from stqsh.core.retention.query_stats import private, sizes_of
+
+    if not has_interest(state, spec["id"]):
+        ids, numbers = np.empty(0, np.int64), np.empty(0)
+        return Tallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
+    state = private(state, spec["id"])
+    queries = InterestTable(state, spec["id"])
+    at = queries.active
+    sizes = sizes_of(state, spec, at)
+    beyond = np.subtract(sizes.extended, sizes.area, out=np.zeros(len(at)), where=~np.isinf(sizes.area))
+    return Tallies(
+        id=queries["id"][at],
+        inside=sizes.inside,
+        cached=queries["held"][at] - sizes.inside,
+        shed=queries["shed"][at],
+        area=sizes.area,
+        cache_area=beyond,
+        min_accuracy=queries["least"][at],
+        accuracy=accuracies(queries, at),
+        locked=locked(queries, at),
+    )
+
+
+def has_interest(state: SlotState, stream: int) -> bool:
+    """Whether anything was counted for a stream yet."""
+    return f"s{stream}/interest/held" in state and f"s{stream}/objects/refs" in state
+
+
+def accuracies(queries: InterestTable, at: Array) -> Array:
+    """The accuracy of the queries at these positions, 0 .. 1 (SOLE section 6.2).
+
+    What is kept of what should be, times the share of its region that query load shedding leaves.
+    """
+    held, shed = queries["held"][at], queries["shed"][at]
+    share = 1.0 if queries.shares is None else queries.shares[at]
+    return share * np.where(held + shed > 0, held / np.maximum(held + shed, 1), 1.0)
+
+
+def locked(queries: InterestTable, at: Array) -> Array:
+    """Which of the queries at these positions cannot lose one more object; bool (n,)."""
+    return locked_queries(Standing(*(queries[name][at] for name in ("held", "shed", "least"))))
+
+
+def figures(state: SlotState, spec: Spec) -> Spec:
+    """The stream's entry in Evaluate's stats "memory"; `s{id}/interest/histogram` becomes what it says of S.
+
+    objects: kept; focal: of them focal objects of active queries; shadow: objects in the shadow table; k and
+    part; histogram: [S[1], …, S[63], S[64] and more], kept objects that are not locked by their reference
+    counts (SOLE section 6.4); dropped: the same of those in the shadow table; locked: queries that are;
+    approximate: queries with an accuracy below 1; least: the least accuracy; bytes: of the stream's arrays in
+    use.
+    """
+    prefix = f"s{spec['id']}"
+    names = [name for name in state.header["lengths"] if name.startswith(f"{prefix}/")]
+    nothing = dict.fromkeys(("objects", "focal", "shadow", "locked", "approximate"), 0)
+    memory, none = memory_of(state, spec["id"]), [0] * MOST
+    out: Spec = nothing | {
+        "histogram": none,
+        "dropped": none,
+        "least": 1.0,
+        "k": memory.k,
+        "part": memory.part,
+    }
+    out["bytes"] = sum(state.array(name).nbytes for name in names)
+    if not has_interest(state, spec["id"]):
+        return out
+    queries = InterestTable(state, spec["id"])
+    at = queries.active
+    accuracy = accuracies(queries, at)
+    objects = {name: state.array(f"{prefix}/objects/{name}") for name in ("refs", "role", "known")}
+    s = histogram(objects["refs"], objects["known"] & (objects["role"] & LOCKED == 0))
+    state.replace(f"{prefix}/interest/histogram", s)
+    return out | {
+        "objects": int(np.count_nonzero(objects["known"])),
+        "focal": int(np.count_nonzero(objects["known"] & (objects["role"] & FOCAL != 0))),
+        "shadow": shadow_size(state, spec["id"]),
+        "histogram": s.tolist(),
+        "dropped": histogram(refs := shadow_refs(state, spec["id"]), refs > 0).tolist(),
+        "locked": int(np.count_nonzero(locked(queries, at))),
+        "approximate": int(np.count_nonzero(accuracy < 1)),
+        "least": float(accuracy.min(initial=1.0)),
+    }
+
+
+def histogram(refs: Array, free: Array) -> Array:
+    """S: how many objects with so many references there are. int64 (64,): S[1] … S[63], then the rest.
+
+    refs: int32 (n,); free: bool (n,), which objects count: those that are kept and not locked.
+    """
+    counts = np.bincount(np.minimum(refs[free], MOST), minlength=MOST + 1)
+    return counts[1:].astype(np.int64)

@@ -1,0 +1,79 @@
+"""Columns between Arrow and arrays: numbers as they are, texts as codes of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.kernels.events.versions import gather
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.state.interner import Interner
+from stqsh.spec.chunk import arrow_type
+
+Array = npt.NDArray[Any]
+
+DTYPES: dict[str, Any] = {
+    "STRING": np.int32,
+    "BIGINT": np.int64,
+    "INT": np.int32,
+    "DOUBLE": np.float64,
+    "FLOAT": np.float32,
+    "BOOLEAN": np.bool_,
+    "TIMESTAMP": np.int64,
+}
+"""How a column type is kept: texts as codes of the stream's pool, times in µs."""
+
+
+class Column(NamedTuple):
+    """Values and which of them are not null; both (n,), valid bool. A null's value is 0."""
+
+    values: Array
+    valid: Array
+
+
+def encode(column: pa.Array[Any], kind: str, pool: Interner) -> Column:
+    """A declared column's arrays from its Arrow array; new texts go into the pool."""
+    if column.null_count:
+        valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    else:
+        valid = np.ones(len(column), np.bool_)
+    if kind == "STRING":
+        return Column(pool.intern(column), valid)
+    if kind == "TIMESTAMP":
+        column = column.view(pa.int64())
+    if column.null_count:
+        column = column.fill_null(False if kind == "BOOLEAN" else 0)
+    return Column(column.to_numpy(zero_copy_only=False), valid)
+
+
+def decode(column: Column, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
+    """The Arrow array of the declared type; `texts` are those of the pool."""
+    nulls = None if column.valid.all() else ~column.valid
+    if kind == "STRING":
+        codes: Any = pa.array(column.values, mask=nulls)
+        return texts.take(codes)
+    plain: pa.Array[Any] = pa.array(column.values, mask=nulls)
+    return plain.view(arrow_type(kind)) if kind == "TIMESTAMP" else plain
+
+
+def pick(stored: Column, rows: Column, versions: Array) -> Column:
+    """A column's values in some versions: those of objects as stored, then those of a batch's rows.
+
+    versions: int32 (n,): v < len(stored) is the object v as stored, others the row v - len(stored); -1 is
+    nothing, and reads as null.
+    """
+    versions = frozen(versions)
+    return Column(
+        gather(stored.values, frozen(rows.values), versions),
+        gather(stored.valid, frozen(rows.valid), versions),
+    )
+
+
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Record batches of one schema as one."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # type: ignore[attr-defined]  # the stubs lack it

@@ -1,0 +1,112 @@
+"""Joined tables on a slot: rows by key, looked up for many keys at once (SOLE section 7.3).
+
+Each slot holds a table whole, so that a join on key equality is a look-up wherever an object is. A row costs
+its values, eight bytes of hash and its share of the hash table; equal texts are kept once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.core.state.columns import DTYPES, Column, decode, encode, pick
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.chunk import arrow_type
+
+Array = npt.NDArray[Any]
+Spec = dict[str, Any]
+
+
+class Tables:
+    """The tables of a slot, by id. The header's entry "tables" holds their specs.
+
+    Arrays beneath `t{id}/`: keys/… (an interner; a row's number is its key's index), strings/… (an interner
+    of all texts but keys), and for each further column i: c{i} values, v{i} bool.
+    """
+
+    def __init__(self, state: SlotState) -> None:
+        self._state = state
+        self._specs: dict[str, Spec] = state.header.setdefault("tables", {})
+
+    def define(self, spec: Spec) -> None:
+        """Begin an empty table; one that is there already stays as it is.
+
+        Args:
+            spec: with "id", "columns" ([[name, type], …]) and "key", a column of STRING, BIGINT or INT.
+        """
+        if str(spec["id"]) in self._specs:
+            return
+        self._specs[str(spec["id"])] = {name: spec[name] for name in ("id", "name", "columns", "key")}
+        for i, (name, kind) in enumerate(spec["columns"]):
+            if name != spec["key"]:
+                self._state.create(f"t{spec['id']}/c{i}", DTYPES[kind])
+                self._state.create(f"t{spec['id']}/v{i}", np.bool_)
+
+    def add(self, table: int, batch: pa.RecordBatch) -> None:
+        """Append rows of the declared columns. The first row of a key counts, keys are not null.
+
+        Raises:
+            KeyError: no such table.
+        """
+        spec = self._specs[str(table)]
+        keys = self._keys(table)
+        before = len(keys)
+        rows, first = np.unique(keys.intern(batch.column(spec["key"])), return_index=True)
+        positions = first[rows >= before]
+        texts = Interner(self._state, f"t{table}/strings")
+        for i, (name, kind) in enumerate(spec["columns"]):
+            if name == spec["key"]:
+                continue
+            column = encode(batch.column(name), kind, texts)
+            self._state.append(f"t{table}/c{i}", column.values[positions])
+            self._state.append(f"t{table}/v{i}", column.valid[positions])
+
+    def drop(self, table: int) -> None:
+        """Forget a table; one that is not there is forgotten already."""
+        if self._specs.pop(str(table), None) is not None:
+            self._state.release(f"t{table}/")
+
+    def values(self, table: int, keys: pa.Array[Any], column: str) -> pa.Array[Any]:
+        """A column of the rows whose keys are given, null where the table has none or the key is null.
+
+        Args:
+            keys: of the key's type, integers of any width; (n,).
+
+        Returns:
+            An array of the column's declared Arrow type, (n,).
+
+        Raises:
+            KeyError: no such table or column.
+        """
+        spec = self._specs[str(table)]
+        kinds = dict(spec["columns"])
+        rows = self.rows(table, keys)
+        if column == spec["key"]:
+            return self._shown_keys(table, rows).cast(arrow_type(kinds[column]))
+        i = list(kinds).index(column)
+        stored = Column(self._state.array(f"t{table}/c{i}"), self._state.array(f"t{table}/v{i}"))
+        nothing = Column(stored.values[:0], stored.valid[:0])
+        texts = Interner(self._state, f"t{table}/strings").strings()
+        return decode(pick(stored, nothing, rows), kinds[column], texts)
+
+    def rows(self, table: int, keys: pa.Array[Any]) -> Array:
+        """The row of each key, -1 where there is none. int32 (n,)."""
+        rows = self._keys(table).find(keys)
+        if keys.null_count:
+            rows[pc.is_null(keys).to_numpy(zero_copy_only=False)] = -1
+        return rows
+
+    def _keys(self, table: int) -> Interner:
+        return Interner(self._state, f"t{table}/keys")
+
+    def _shown_keys(self, table: int, rows: Array) -> pa.Array[Any]:
+        spec, keys = self._specs[str(table)], self._keys(table)
+        positions: Any = pa.array(rows, mask=rows < 0)
+        if dict(spec["columns"])[spec["key"]] == "STRING":
+            return keys.strings().take(positions)
+        return pa.array(keys.integers()).take(positions)

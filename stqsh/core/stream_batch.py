@@ -1,0 +1,176 @@
+"""One stream's part of a batch: what it was asked, what its records and commands bring, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+import pyarrow as pa
+
+from stqsh.core.base.clock import Timing
+from stqsh.core.contract.batch import Batch, batches
+from stqsh.core.contract.batch_pieces import Piece, pieces
+from stqsh.core.contract.query_kind import Merging, StreamBatch
+from stqsh.core.kinds import KINDS
+from stqsh.core.lookups import answers, looked_up
+from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.output.batch_output import Report, chunks_of
+from stqsh.core.queries.query_table import Commands, digest
+from stqsh.core.queries.registrations import Newcomers, unpack_alike
+from stqsh.core.retention.retention_step import close, take_out
+from stqsh.core.retention.step_runs import stretches
+from stqsh.core.retention.stream_stats import figures
+from stqsh.core.state.retention_mode import is_significant, remember
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.vacuum import forget, make_room
+from stqsh.spec.chunk import Chunk, unpack_json
+
+Spec = dict[str, Any]
+
+_PARTS = 1 << 12
+"""Chunks of one kind in a piece of a batch at the most; pieces are numbered beyond."""
+
+
+def advance(batch: Batch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
+    """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
+    out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
+    whole = _whole(batch, spec, chunks)
+    if whole.commands.memory is not None:
+        remember(batch.state, spec["id"], whole.commands.memory)
+    there = 0
+    for number, piece in enumerate(_pieces(batch.state, spec, whole)):
+        told, there = _piece(batch, spec, piece)
+        out += [_renumbered(batch, chunk, number) for chunk in told]
+    batch.add(objects=there)
+    if is_significant(spec) and not whole.commands.stream_dropped:
+        batch.memory[str(spec["id"])] = figures(batch.state, spec)
+    return out
+
+
+def _whole(batch: Batch, spec: Spec, chunks: list[Chunk]) -> Piece:
+    """All that came for a stream."""
+    timing = batch.timing(spec)
+    commands = digest(_commands(chunks))
+    _check(commands, timing)
+    return Piece(timing, batches("records", chunks), batches("focal", chunks), commands)
+
+
+def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | Newcomers]:
+    """What chunks tell slots to do, in the log's order."""
+    for chunk in chunks:
+        if chunk.kind == "commands":
+            yield from unpack_json(chunk.payload)
+        elif chunk.kind == "register_alike":
+            yield unpack_alike(chunk.payload)
+
+
+def _check(commands: Commands, timing: Timing) -> None:
+    """Commands take effect at a step, and queries are of a kind that there is."""
+    if commands.any and timing.last < timing.first:
+        raise ValueError("commands came in a batch without steps")
+    for spec in commands.registered.patterns:
+        if spec["kind"] not in KINDS:
+            raise ValueError(f"no query kind {spec['kind']!r}; there are {', '.join(KINDS)}")
+
+
+def _pieces(state: SlotState, spec: Spec, whole: Piece) -> Iterable[Piece]:
+    """Cut a batch as its stream and its queries need it; each piece is to be taken in before the next."""
+    if whole.commands.stream_dropped:
+        return [whole]
+    if is_significant(spec):
+        return stretches(state, spec, whole)
+    merges = _merges(state, spec, whole.commands)
+    return pieces(whole, partial(_known, state, spec)) if merges else [whole]
+
+
+def _merges(state: SlotState, spec: Spec, commands: Commands) -> bool:
+    """Return whether a stream has queries whose answers are merged, see `contract.batch_pieces`."""
+    merging = (name for name, kind in KINDS.items() if isinstance(kind, Merging))
+    return any(
+        len(commands.of_kind(name).registered) or KINDS[name].count(state, spec["id"]) for name in merging
+    )
+
+
+def _known(state: SlotState, spec: Spec) -> int:
+    """How many objects there are."""
+    return len(ObjectTable(state, f"s{spec['id']}/objects", spec))
+
+
+def _renumbered(batch: Batch, chunk: Chunk, piece: int) -> Chunk:
+    """A chunk of a piece as one of the batch."""
+    first, last = batch.clock["first_step"], batch.clock["last_step"]
+    return replace(chunk, part=chunk.part + piece * _PARTS, first_step=first, last_step=last)
+
+
+def _piece(batch: Batch, spec: Spec, piece: Piece) -> tuple[list[Chunk], int]:
+    """Take a piece in: what it tells, and how many objects there are then."""
+    report, begun = Report(), perf_counter_ns()
+    stream = _stream_batch(batch.state, spec, piece)
+    decoded = perf_counter_ns()
+    kept = take_out(stream)
+    for name, kind in KINDS.items():
+        kind.step(replace(stream, commands=stream.commands.of_kind(name)), report)
+    told = chunks_of(batch.slot, stream.objects, report)
+    kernel = perf_counter_ns()
+    stream.objects.finish()
+    stream.focal.finish()
+    close(stream, kept)
+    there = _left(stream)
+    batch.add(
+        records=len(stream.objects.rows) + piece.passed,
+        stale=stream.objects.accepted.stale,
+        updates=sum(chunk.rows for chunk in told if chunk.kind == "updates"),
+        decode_us=(decoded - begun) // 1000,
+        kernel_us=(kernel - decoded) // 1000,
+        state_us=(perf_counter_ns() - kernel) // 1000,
+    )
+    return told, there
+
+
+def _left(stream: StreamBatch) -> int:
+    """Clear up after a piece; how many objects there are then."""
+    if stream.commands.stream_dropped:
+        forget(stream.state, stream.spec["id"])
+        return 0
+    return make_room(stream)
+
+
+def _stream_batch(state: SlotState, spec: Spec, piece: Piece) -> StreamBatch:
+    """A piece as query kinds see it."""
+    timing, prefix = piece.timing, f"s{spec['id']}"
+    objects = ObjectTable(state, f"{prefix}/objects", spec)
+    focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
+    seeds, followed = _seeds_apart(piece.focal, timing)
+    Movement(focal, seeds, timing).finish()
+    _know_focals(focal, piece.commands)
+    return StreamBatch(
+        state=state,
+        spec=spec,
+        timing=timing,
+        objects=Movement(objects, piece.records, timing),
+        focal=Movement(focal, followed, timing),
+        commands=piece.commands,
+    )
+
+
+def _know_focals(focal: ObjectTable, commands: Commands) -> None:
+    """Give every focal object of a new query its place in the table, before versions are numbered."""
+    focal.intern(commands.registered.moving(focal.key_type)[1])
+
+
+def _seeds_apart(
+    batches: list[pa.RecordBatch], timing: Timing
+) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Records of focal objects from before the batch's first step, and those of its steps."""
+    early: list[pa.RecordBatch] = []
+    regular: list[pa.RecordBatch] = []
+    for batch in batches:
+        before = batch.column("_step").to_numpy() < timing.first
+        for rows, target in ((before, early), (~before, regular)):
+            if rows.any():
+                target.append(batch if rows.all() else batch.filter(pa.array(rows)))
+    return early, regular

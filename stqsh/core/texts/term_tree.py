@@ -1,0 +1,128 @@
+"""Where keyword queries hang: the cells of their boxes, and there under their rarest terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.kernels.index.static_rects import Lattice
+from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, Forest
+from stqsh.core.kernels.jit import frozen
+from stqsh.core.kernels.join.keyword_join import hang_rows, sift
+from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.texts.query_terms import AskedRows
+from stqsh.core.texts.term_table import Terms, follows_terms, holds_terms
+
+Array = npt.NDArray[Any]
+
+_ROOM = 4096
+"""Entries for which room is made at least."""
+
+_OUTGROWN = 4
+"""All queries are hung up anew once there are so many times as many, for the grid was laid for fewer, and
+once entries take so many times as much room as they need."""
+
+
+class Hanging:
+    """Arrays beneath `prefix`. forest/…: as in `kernels.forest.Forest`, flat. lattice float64 (6,): a
+    `Lattice`, and for how many queries it was laid.
+    """
+
+    def __init__(self, state: SlotState, prefix: str, asked: AskedRows, terms: Terms) -> None:
+        self._state, self._prefix, self._asked, self._terms = state, prefix, asked, terms
+        if f"{prefix}/lattice" in state:
+            return
+        self._clear(Lattice(0.0, 0.0, 1.0, 1.0, 1), 0)
+        holds_terms(state, f"{prefix}/forest/rest")
+        follows_terms(state, f"{prefix}/forest/root")
+
+    def _clear(self, lattice: Lattice, count: int) -> None:
+        """Take all queries down, and lay the grid anew."""
+        state, folder = self._state, f"{self._prefix}/forest"
+        for name, dtype, length in (
+            ("root", np.int32, 0),
+            ("nodes", np.int32, WIDTH),  # node 0 stands for none
+            ("boxes", np.float64, 0),
+            ("rest", np.int32, 0),
+            ("tag", np.int32, 0),
+            ("used", np.int64, 34),
+        ):
+            state.create(f"{folder}/{name}", dtype, length)
+        state.array(f"{folder}/used")[0] = 1
+        state.replace(f"{self._prefix}/lattice", np.array([*lattice, count], np.float64))
+
+    def _array(self, name: str) -> Array:
+        return self._state.array(f"{self._prefix}/{name}")
+
+    @property
+    def forest(self) -> Forest:
+        """The trees, with a root for each term that was known when a query was hung up last; see `follow`."""
+        root, nodes, boxes, rest, tag, used = (self._array(f"forest/{name}") for name in Forest._fields)
+        return Forest(root, nodes.reshape(-1, WIDTH), boxes.reshape(-1, 4), rest.reshape(-1, 2), tag, used)
+
+    @property
+    def lattice(self) -> Lattice:
+        """The finest cells."""
+        x0, y0, per_x, per_y, side, _ = self._array("lattice").tolist()
+        return Lattice(x0, y0, per_x, per_y, int(side))
+
+    def follow(self) -> None:
+        """Have a root for each term that is known by now."""
+        self._state.resize(f"{self._prefix}/forest/root", len(self._terms))
+
+    def sift(self, row: Array) -> int:
+        """Let entries follow their rows; how many are left, as far as that is known.
+
+        row: where each row went, -1 for those that are to be taken down. int64 (n,).
+        """
+        if (row == np.arange(len(row))).all():
+            return int(self._array("forest/used")[1])
+        return int(sift(self.forest, row))
+
+    def hang(self, rows: Array, left: int, bounds: list[float] | None) -> None:
+        """Hang queries up that hang nowhere; all of them anew where the grid or the entries are outgrown.
+
+        rows: int64 (n,). left: how many entries there are. bounds: where the stream is, if that is known.
+        """
+        hung = int(np.count_nonzero(~np.isnan(self._asked.rows.box[:, 0])))
+        needed, used = _OUTGROWN * (left + _ROOM), int(self._array("forest/used")[1])
+        if used > needed or hung > _OUTGROWN * self._array("lattice")[5]:
+            self.hang_anew(bounds)
+        else:
+            self._hang(rows)
+
+    def hang_anew(self, bounds: list[float] | None) -> None:
+        """Take all queries down, lay the grid for as many as there are, and hang them up again."""
+        box = self._asked.rows.box
+        rows = np.flatnonzero(~np.isnan(box[:, 0]))
+        lattice = lattice_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
+        self._clear(lattice, len(rows))
+        self._hang(rows)
+
+    def _hang(self, rows: Array) -> None:
+        """Hang queries up that hang nowhere, under their rarest terms; of equally rare ones those come first
+        that fewer queries ask for.
+        """
+        if not len(rows):
+            return
+        asked = self._asked.rows
+        asks = np.bincount(asked.terms, minlength=len(self._terms))
+        rarity = self._terms.seen * (len(self._asked) + 1) + asks
+        self.follow()
+        done, more = np.zeros(2, np.int64), _ROOM + 2 * len(rows)
+        while True:
+            nodes, entries, *_ = self._array("forest/used").tolist()
+            self._make_room(nodes + more, entries + more)
+            if hang_rows(self.forest, asked, frozen(rows), frozen(rarity), self.lattice, done):
+                break
+            more *= 2
+        nodes, entries, *_ = self._array("forest/used").tolist()
+        self._make_room(nodes, entries)
+
+    def _make_room(self, nodes: int, entries: int) -> None:
+        sizes = {"nodes": nodes * WIDTH, "boxes": entries * 4, "rest": entries * 2, "tag": entries}
+        for name, length in sizes.items():
+            self._state.resize(f"{self._prefix}/forest/{name}", length)

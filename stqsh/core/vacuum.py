@@ -1,0 +1,39 @@
+"""What a slot lets go of: a stream that is dropped, and after each batch what nothing refers to any more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.objects.event_objects import forget_expired, forget_notes, is_event
+from stqsh.core.state.retention_mode import forget_memory
+from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.string_dictionary import vacuum
+from stqsh.core.texts.term_table import tidy
+
+
+def make_room(batch: StreamBatch) -> int:
+    """Make room after a batch; how many objects have a record, and of events how many are there still."""
+    stream, table = batch.spec["id"], batch.objects.table
+    stored = len(table)
+    if is_event(batch.spec):
+        there = forget_expired(batch.state, stream, batch.timing)
+    else:
+        there = int(np.count_nonzero(table.stored.known))
+    if vacuum(batch.state, stream, now=len(table) < stored and is_event(batch.spec)):
+        tidy(batch.state, stream)
+    return there
+
+
+def forget(state: SlotState, stream: int) -> None:
+    """Let go of all that a slot knows of a stream that is dropped."""
+    state.release(f"s{stream}/")
+    del state.header["streams"][str(stream)]
+    for arrays in ("codes", "by_code"):
+        state.header.get(arrays, {}).pop(str(stream), None)
+    forget_notes(state, stream)
+    forget_memory(state, stream)
+    templates = state.header.get("templates", {})
+    state.header["templates"] = {
+        prefix: shapes for prefix, shapes in templates.items() if not prefix.startswith(f"s{stream}/")
+    }

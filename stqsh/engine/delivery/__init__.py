@@ -1,0 +1,1 @@
+"""Delivery of a batch, and the decisions that follow it."""

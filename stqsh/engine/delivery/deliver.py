@@ -1,0 +1,292 @@
+"""Deliver: what becomes of a batch once its operators are done.
+
+The updates go into the batch's file of the update log first; then one transaction writes how far the engine
+has come and what the batch changed in the catalogue. Whoever sees the progress finds the file. Spark may give
+a batch again after a crash: the file is replaced by the same content, and the transaction is made once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from stqsh.engine.delivery.log_retention import Retention
+from stqsh.engine.delivery.shedding_controller import Oversight
+from stqsh.engine.spark.schema import TIMING
+from stqsh.engine.state.payload_files import Spool, opened
+from stqsh.sizes import size_bytes
+from stqsh.spec.chunk import CHUNK, Chunk, from_table, pack, unpack, unpack_json
+from stqsh.storage.control_log import ControlDb, wall_clock_us
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import BatchEffects, Found, record_batch
+from stqsh.storage.rows import Progress, Spec
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.snapshot_answers import write_answer
+from stqsh.storage.update_log.log import write_batch
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A batch's chunks, parted: the clock's content, and what the others tell."""
+
+    clock: Spec
+    grown: tuple[Array, Array] | None
+    ended: frozenset[int]
+    found: tuple[Found, ...]
+    answers: dict[int, list[bytes]] = field(default_factory=dict)
+    asks: list[Spec] = field(default_factory=list)
+    stats: list[Spec] = field(default_factory=list)
+    timings: list[Spec] = field(default_factory=list)
+
+
+class Deliver:
+    """The function that Spark calls with each batch, one at a time, before the batch is committed.
+
+    `retention`: told what each batch adds to the update log.
+
+    `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
+    that only come by name. `run`: has Spark do the batch, and gives its chunks.
+    """
+
+    spool: Spool | None = None
+    run: Callable[[DataFrame, int], pa.Table]
+
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        *,
+        on_first: Callable[[], None] | None = None,
+        clock: Callable[[], int] = wall_clock_us,
+    ) -> None:
+        self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
+        self.run = collected
+        self.retention = Retention(home, lambda: size_bytes(session_settings(control).text("updates.keep")))
+        self._oversight = Oversight(control, session_settings(control))
+        self._records = 0
+        self._previous_us = 0
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Deliver batch `number`."""
+        begun = time.perf_counter_ns()
+        chunks = self.run(batch, number)
+        arrived = time.perf_counter_ns()
+        delivered = parted(opened(small_chunks(chunks), self.spool))
+        logged = write_batch(self._home.updates, number, chunks)
+        written = time.perf_counter_ns()
+        split = time_split(delivered, (arrived - begun) // 1000, (written - arrived) // 1000)
+        progress = self._progress(number, delivered, split)
+        for ask, shares in delivered.answers.items():
+            write_answer(self._home, ask, shares, progress)
+        self._record(progress, delivered)
+        self.retention.delivered(number, logged)
+        if self.spool is not None:
+            self.spool.clear()
+        if self._on_first is not None:
+            self._on_first()
+            self._on_first = None
+
+    def _record(self, progress: Progress, delivered: Delivered) -> None:
+        """Write progress and effects; no SET gets between the settings and the order that follows."""
+        with self._control.transaction():
+            order = self._oversight.decision(delivered.stats, delivered.clock)
+            memory = None if order is None else asdict(order)
+            effects = BatchEffects(
+                delivered.ended, delivered.grown, delivered.found, delivered.asks, memory=memory
+            )
+            record_batch(self._control, progress, effects)
+
+    def _progress(self, number: int, delivered: Delivered, split: dict[str, int]) -> Progress:
+        clock = delivered.clock
+        return Progress(
+            batch=number,
+            step=clock["last_step"],
+            base_tick=clock["base_tick"],
+            tick_us=clock["tick_us"],
+            seq=clock["seq"],
+            run_done=clock["run_done"],
+            ended=clock["ended"],
+            wall_us=self._clock(),
+            stats=self._stats(delivered, split),
+        )
+
+    def _stats(self, delivered: Delivered, split: dict[str, int]) -> Spec:
+        """Say what a status line and SHOW want to know: counts, rate, and where the time went."""
+        now = self._clock()
+        records = total(delivered.stats, "records")
+        elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split["total_us"])
+        self._previous_us = now
+        self._records += records
+        clock = delivered.clock
+        return {
+            "records": records,
+            "records_total": self._records,
+            "records_per_s": round(records * 1e6 / elapsed),
+            "updates": total(delivered.stats, "updates"),
+            "stale": total(delivered.stats, "stale"),
+            "steps": clock["last_step"] - clock["first_step"] + 1,
+            "backlog": clock.get("backlog", 0),
+            "room": clock.get("room", 0),
+            "lag_s": lag_s(clock, now),
+            "due_us": clock.get("due_us"),
+            "running": clock.get("running", False),
+            "playing": clock.get("playing", False),
+            "rows": clock.get("rows", {}),
+            "slots": by_slot(delivered.stats),
+            "memory": self._oversight.told(delivered.stats, clock),
+            "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
+            "time": split,
+        }
+
+
+def collected(batch: DataFrame, _number: int) -> pa.Table:
+    """Have Spark do a batch whose operators are part of its query; give its chunks."""
+    return batch.select(*CHUNK.names).toArrow()
+
+
+def lag_s(clock: Spec, now_us: int) -> float | None:
+    """Say how long ago the last step of a batch was due by the wall clock, in s.
+
+    None for a batch without steps, and where nothing plays at a pace.
+    """
+    if clock.get("due_us") is None or not clock.get("playing") or clock["last_step"] < clock["first_step"]:
+        return None
+    return max(0, now_us - int(clock["due_us"])) / 1e6
+
+
+def small_chunks(chunks: pa.Table) -> list[Chunk]:
+    """Give the chunks of a batch that are for Deliver itself, not for the update log alone."""
+    bulk = pc.is_in(chunks["kind"], value_set=pa.array(["rows", "updates"]))
+    return from_table(chunks.filter(pc.invert(bulk)))
+
+
+def parted(chunks: list[Chunk]) -> Delivered:
+    """Part a batch's chunks by kind.
+
+    Raises:
+        ValueError: the batch has no clock, so something upstream is broken.
+    """
+    kinds: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        kinds.setdefault(chunk.kind, []).append(chunk)
+    if "clock" not in kinds:
+        raise ValueError("a batch came without a clock")
+    clock = unpack_json(kinds["clock"][0].payload)
+    answers, asks = answered(clock.get("asks", []), kinds.get("answer", []))
+    return Delivered(
+        clock=clock,
+        grown=merged_growth(kinds.get("counts", [])),
+        ended=ended_queries(kinds.get("notice", [])),
+        found=found_records(kinds.get("found", []), clock.get("asked", 0)),
+        answers=answers,
+        asks=asks,
+        stats=[unpack_json(chunk.payload) for chunk in kinds.get("stats", [])],
+        timings=[unpack_json(chunk.payload) for chunk in kinds.get(TIMING, [])],
+    )
+
+
+def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
+    """Give by how many rows answers grew on all slots: ascending query ids and int64 (n,); None: none did."""
+    if not chunks:
+        return None
+    batches = [unpack(chunk.payload) for chunk in chunks]
+    named, grown = (np.concatenate([batch.column(place).to_numpy() for batch in batches]) for place in (0, 1))
+    queries, position = np.unique(named, return_inverse=True)
+    deltas = np.zeros(len(queries), np.int64)
+    np.add.at(deltas, position, grown)
+    return queries, deltas
+
+
+def ended_queries(chunks: list[Chunk]) -> frozenset[int]:
+    """Give the queries whose FOR has passed; all slots that hold a query tell it."""
+    notices = (notice for chunk in chunks for notice in unpack_json(chunk.payload))
+    return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
+
+
+def found_records(chunks: list[Chunk], asked: int) -> tuple[Found, ...]:
+    """Give the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
+    if not asked:
+        return ()
+    streams: dict[int, list[pa.RecordBatch]] = {}
+    for chunk in chunks:
+        streams.setdefault(chunk.stream, []).append(unpack(chunk.payload))
+    if not streams:
+        return (Found(0, asked, b""),)
+    return tuple(Found(stream, asked, pack(joined(batches))) for stream, batches in sorted(streams.items()))
+
+
+def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[bytes]], list[Spec]]:
+    """Give the slots' shares of each snapshot's answer, and the second questions of those that move.
+
+    A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
+    the slots tell where the object is. A snapshot to which no slot has an answer is answered by none.
+    """
+    shares: dict[int, list[bytes]] = {}
+    for chunk in chunks:
+        shares.setdefault(chunk.part, []).append(chunk.payload)
+    answers, again = {}, []
+    for ask in asks:
+        told = shares.get(ask["ask"], [])
+        if "focal" in ask["spec"]["region"] and "place" not in ask:
+            places = [[row["x"], row["y"]] for share in told for row in unpack(share).to_pylist()]
+            again.append({"spec": ask["spec"], "place": next(iter(places), None), "for": ask["ask"]})
+        else:
+            answers[ask["ask"]] = told
+    return answers, again
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Give record batches of one schema as one."""
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
+    return batch
+
+
+def by_slot(stats: list[Spec]) -> list[Spec]:
+    """Give the figures of each slot; updates of merged answers, which Aggregate tells apart, are added."""
+    slots: dict[int, Spec] = {}
+    for entry in sorted(stats, key=lambda entry: (int(entry["slot"]), "objects" not in entry)):
+        slot = slots.setdefault(int(entry["slot"]), {**entry, "updates": 0})
+        slot["updates"] += int(entry.get("updates", 0))
+    return [*slots.values()]
+
+
+def total(stats: list[Spec], name: str) -> int:
+    """Sum one figure over the slots."""
+    return sum(int(entry.get(name, 0)) for entry in stats)
+
+
+def time_split(delivered: Delivered, run_us: int, write_us: int) -> dict[str, int]:
+    """Say where a batch's time went, in µs: source, transfer, kernel, state, deliver, total.
+
+    Slots work side by side, so the slowest one counts. `transfer` is what remains of the job: scheduling,
+    shuffles, and moving chunks between Spark and Python.
+    """
+    slowest = {
+        operator: max(
+            (timing for timing in delivered.timings if timing["at"] == operator),
+            key=lambda timing: int(timing.get("fold_us", 0)) + int(timing.get("store_us", 0)),
+            default={},
+        )
+        for operator in ("evaluate", "aggregate")
+    }
+    source = max((int(timing["us"]) for timing in delivered.timings if timing["at"] == "source"), default=0)
+    kernel = sum(int(timing.get("fold_us", 0)) for timing in slowest.values())
+    state = sum(int(timing.get(name, 0)) for timing in slowest.values() for name in ("open_us", "store_us"))
+    return {
+        "source_us": source,
+        "transfer_us": max(0, run_us - source - kernel - state),
+        "kernel_us": kernel,
+        "state_us": state,
+        "deliver_us": write_us,
+        "total_us": run_us + write_us,
+    }

@@ -1,0 +1,124 @@
+"""How much of the update log is kept update by update: what is older is folded, by a process of its own.
+
+`python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
+it, and its memory goes with it. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of a
+microsecond an update, and as much again for what still stands; so it is done for many updates at once: when
+the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from stqsh.storage.catalogue import NameBook
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.disk_space import is_full
+from stqsh.storage.home import SessionHome
+from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.leases import all_read, read_by_all
+from stqsh.storage.update_log.log import base_bytes, log_sizes, read_base
+
+log = logging.getLogger("stqsh.engine")
+
+#: So many batches are folded however small they are: who reads the log from its beginning opens each file.
+MOST_BATCHES = 20_000
+_LOOK_EVERY_S = 5.0
+_NICE = 10
+
+
+class Retention:
+    """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes.
+
+    Where the disk is full, half of what there is goes.
+    """
+
+    def __init__(self, home: SessionHome, keep: Callable[[], int]) -> None:
+        self._home, self._keep = home, keep
+        self._sizes = deque(log_sizes(home.updates))
+        self._bytes = sum(size for _, size in self._sizes)
+        self._folding: subprocess.Popen[bytes] | None = None
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+
+    def start(self) -> None:
+        """Begin to look after the log."""
+        threading.Thread(target=self._run, name="retention", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no further, and end a process that folds: the log stays as it is."""
+        self._stopped.set()
+        if self._folding is not None:
+            self._folding.terminate()
+            self._folding.wait()
+
+    def delivered(self, batch: int, size: int) -> None:
+        """Note that a batch took so many bytes of the log."""
+        with self._lock:
+            if size and (not self._sizes or self._sizes[-1][0] < batch):
+                self._sizes.append((batch, size))
+                self._bytes += size
+
+    def look(self) -> None:
+        """Begin to fold where it is time to, unless that is under way."""
+        if self._folding is not None and self._folding.poll() is None:
+            return
+        base = read_base(self._home.updates)
+        keep = max(self._keep(), 2 * base_bytes(self._home.updates, base))
+        if is_full(self._home.path):
+            keep = min(keep, self._bytes - 1)
+        with self._lock:
+            while self._sizes and self._sizes[0][0] <= base.batch:
+                self._bytes -= self._sizes.popleft()[1]
+            if self._bytes <= keep and len(self._sizes) <= MOST_BATCHES:
+                return
+            last = self._older_half(keep)
+        if (up_to := read_by_all(self._home, last)) > base.batch:
+            self._folding = _start(self._home, up_to)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_EVERY_S):
+            self.look()
+
+    def _older_half(self, keep: int) -> int:
+        """Give the last batch that goes: half of what is kept, and of the batches, come after it."""
+        left, count = self._bytes, len(self._sizes)
+        for batch, size in self._sizes:
+            left, count = left - size, count - 1
+            if left <= keep // 2 and count <= MOST_BATCHES // 2:
+                return batch
+        return -1
+
+
+def _start(home: SessionHome, up_to: int) -> subprocess.Popen[bytes]:
+    """Start the process that folds; what it prints goes to the engine's log."""
+    command = [sys.executable, "-m", "stqsh.engine.delivery.log_retention", "--home", str(home.path)]
+    return subprocess.Popen([*command, "--up-to", str(up_to)], stdin=subprocess.DEVNULL)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Fold a session's update log up to a batch."""
+    parser = argparse.ArgumentParser(
+        prog="stqsh.engine.delivery.log_retention", description="Fold an update log."
+    )
+    parser.add_argument("--home", type=Path, required=True, help="the session's directory")
+    parser.add_argument("--up-to", type=int, required=True, help="the last batch that is folded")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    os.nice(_NICE)
+    home, begun = SessionHome(given.home), time.monotonic()
+    book = NameBook(ControlDb(home.path))
+    base = fold_log(home.updates, given.up_to, book.key_of, partial(all_read, home))
+    log.info("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What Deliver knows of the slots' memory: the load that they tell, the orders in the log, the next one."""
+
+from __future__ import annotations
+
+from stqsh.engine.delivery.shedding_policy import decide, load_of
+from stqsh.engine.delivery.warmup import Batch, Settling, grows
+from stqsh.profile import Profile
+from stqsh.storage.catalogue import stream_by_id
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import read_progress
+from stqsh.storage.rows import Spec
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.shedding_orders import MemorySettings, Order, memory_settings, orders_after
+
+_SUMS = ("objects", "shadow", "bytes")
+
+
+class Oversight:
+    """Follows the orders of a session and gives new ones; `profile` has the settings below those SET."""
+
+    def __init__(self, control: ControlDb, profile: Profile) -> None:
+        self._control, self._profile = control, profile
+        self._orders: list[tuple[int, Order]] = [(0, Order())]
+        self._report_steps: dict[int, int] = {}
+        progress = read_progress(control)
+        self._seq = progress.seq
+        self._settling = Settling.from_json((progress.stats.get("memory") or {}).get("settling"))
+
+    def told(self, stats: list[Spec], clock: Spec) -> Spec | None:
+        """What status lines say of a batch: the order in force, sums, and which queries are not settled yet.
+
+        None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
+        """
+        streams = _by_slot_and_stream(stats)
+        if not streams:
+            self._seq = clock["seq"]
+            return None
+        in_force = self._take(streams, clock)
+        sums = {name: sum(int(told[name]) for _, told in streams) for name in _SUMS}
+        return {
+            **{name: getattr(in_force, name) for name in ("factor", "k", "part", "cache", "area")},
+            **sums,
+            "approximate": max(int(told["approximate"]) for _, told in streams),
+            "least": min(float(told["least"]) for _, told in streams),
+            "settling": self._settling.to_json(),
+        }
+
+    def decision(self, stats: list[Spec], clock: Spec) -> Order | None:
+        """The order to be given after a batch; None where the standing one stays, or is still to take effect.
+
+        The same for a batch that comes again. To be asked within the transaction that appends the order.
+        """
+        streams = _by_slot_and_stream(stats)
+        if not streams:
+            return None
+        self._follow(clock["seq"])
+        seq, standing = self._orders[-1]
+        if seq > clock["seq"]:
+            return None
+        load = load_of((told for _, told in streams), clock["last_step"], self._steps_of(streams, clock))
+        order = decide(self._settings(), load, standing)
+        return None if order is standing else order
+
+    def _take(self, streams: list[tuple[int, Spec]], clock: Spec) -> Order:
+        """Note what the batch brought; the order in force in it."""
+        self._follow(self._seq)
+        orders = [order for number, order in self._orders if number <= max(clock["seq"], self._orders[0][0])]
+        batch = Batch(
+            clock["first_step"],
+            clock["last_step"],
+            self._seq,
+            clock["seq"],
+            self._steps_of(streams, clock),
+            grows(orders),
+        )
+        self._settling, self._seq = self._settling.after(batch), clock["seq"]
+        return orders[-1]
+
+    def _follow(self, seq: int) -> None:
+        """Read what is new; the first order is then the one in force once the log's row `seq` is taken in."""
+        self._orders += orders_after(self._control, self._orders[-1][0])
+        past = sum(number <= seq for number, _ in self._orders)
+        del self._orders[: max(0, past - 1)]
+
+    def _settings(self) -> MemorySettings:
+        return memory_settings(session_settings(self._control, self._profile))
+
+    def _steps_of(self, streams: list[tuple[int, Spec]], clock: Spec) -> int:
+        """After how many steps every object of these streams has reported."""
+        for stream in {stream for stream, _ in streams} - self._report_steps.keys():
+            report_us = stream_by_id(self._control, stream).spec["report_every_us"]
+            self._report_steps[stream] = -(-report_us // (clock["tick_us"] or 1)) + 1
+        return max(self._report_steps[stream] for stream, _ in streams)
+
+
+def _by_slot_and_stream(stats: list[Spec]) -> list[tuple[int, Spec]]:
+    """The entries "memory" of all slots: (stream, what a slot tells of it)."""
+    return [(int(stream), told) for one in stats for stream, told in one.get("memory", {}).items()]

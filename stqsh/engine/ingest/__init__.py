@@ -1,0 +1,1 @@
+"""Ingest: the Spark data source and what its tasks read."""

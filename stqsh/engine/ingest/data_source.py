@@ -1,0 +1,181 @@
+"""The Python Data Source `stqsh`: the planner, dressed up for Spark.
+
+Offsets, planning and reading are the planner's (`stqsh.engine.planning.planner`); here they only become what
+Spark asks for. The offsets are made in one long-lived process beside the driver's JVM, the tasks are read in
+workers. Two further processes only look at the class, so what is heavy is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from stqsh.engine.planning.offset import stands_still
+from stqsh.engine.spark.schema import SPARK_SCHEMA, TIMING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from stqsh.engine.planning.planner import Planner
+    from stqsh.engine.planning.tasks import Task
+    from stqsh.engine.state.payload_files import Spool
+    from stqsh.spec.chunk import Chunk
+    from stqsh.storage.control_log import ControlDb
+
+#: A file of this name in the home holds further batches back: the engine is stopping.
+HOLD_FILE = "hold"
+#: Where there is nothing to do, Spark is told so only after a while, and meanwhile one looks again each time
+#: that the second figure has passed: to ask costs Spark's side ten times as much as to look.
+PATIENCE_S, LOOK_S = 1.0, 0.02
+
+
+class StqshSource(DataSource):
+    """One source for the control log, the clock and all streams.
+
+    Options: `home` (the session's directory), `slots`, `max_records` and `max_bytes` (of a batch), `boot`
+    (names this start of the query, whose first batch moves nothing but brings everything up), `transit` (the
+    folder for payloads of `spool_bytes` and more, see `stqsh.engine.state.payload_files`; none: they go
+    through Spark).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `spark.readStream.format`."""
+        return "stqsh"
+
+    def schema(self) -> str:
+        """The columns of a chunk and the key to group by."""
+        return SPARK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Give the reader that lives as long as the query."""
+        from stqsh.engine.state.payload_files import Spool
+
+        options = self.options
+        numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
+        reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
+        if options.get("transit"):
+            least = int(options["spool_bytes"])
+            reader.spool = Spool(Path(options["home"]), Path(options["transit"]), least)
+        return reader
+
+
+class TaskPartition(InputPartition):
+    """One task of a batch on its way to a worker."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(None)
+        self.task = task
+
+
+class StqshReader(DataSourceStreamReader):
+    """Answer Spark's questions with a planner, which is made where it is first asked.
+
+    It is made from `home` and `numbers`: slots, then what a batch takes at the most, in records and in bytes.
+    An offset is the planner's, with one more entry: the `boot` that it was made in. `spool`: where large
+    payloads are put, if they may go by name.
+    """
+
+    spool: Spool | None = None
+
+    def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
+        self._home, self._numbers, self._boot = home, numbers, boot
+        self._hold = home / HOLD_FILE
+        self._planner: Planner | None = None
+        self._control: ControlDb | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A worker reads tasks and needs no planner."""
+        return {**self.__dict__, "_planner": None, "_control": None}
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of this process."""
+        from stqsh.engine.planning.planner import Planner
+
+        if self._planner is None:
+            self._planner = Planner(self._home, *self._numbers)
+        return self._planner
+
+    @property
+    def control(self) -> ControlDb:
+        """The control log of this process."""
+        from stqsh.storage.control_log import ControlDb
+
+        if self._control is None:
+            self._control = ControlDb(self._home)
+        return self._control
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The offset before anything has happened."""
+        return {**self.planner.initial(), "boot": ""}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; `start` itself where there is nothing to do for a while."""
+        if start["boot"] != self._boot:
+            return {**start, "boot": self._boot}
+        before, until = without_boot(start), time.monotonic() + PATIENCE_S
+        while not self._hold.exists():
+            seen = self.control.version()
+            after = self.planner.latest(before, time.time_ns() // 1000)
+            if after is not before:
+                return {**after, "boot": self._boot}
+            if not self._await(seen if stands_still(before) else None, until):
+                break
+        return start
+
+    def _await(self, seen: int | None, until: float) -> bool:
+        """Wait until it is worth another look; False: there is nothing to do for a while.
+
+        seen: the log's version, where nothing but the log can bring what is looked for.
+        """
+        while time.monotonic() < until and not self._hold.exists():
+            time.sleep(LOOK_S)
+            if seen is None or self.control.version() != seen:
+                return True
+        return False
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of the batch between two offsets."""
+        tasks = self.planner.plan(without_boot(start), without_boot(end))
+        return [TaskPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task in a worker."""
+        from stqsh.engine.ingest.record_replay import again_of
+        from stqsh.engine.planning.tasks import chunks
+        from stqsh.engine.spark.chunk_codec import in_groups, to_batch
+        from stqsh.engine.spark.garbage import settle_after_task
+        from stqsh.engine.state.payload_files import writing
+
+        assert isinstance(partition, TaskPartition)
+        begun = time.perf_counter_ns()
+        slots = self._numbers[0]
+        task = partition.task
+        with writing(self.spool, "source") as outgoing:
+            for some in in_groups(outgoing.put(chunk, again_of(task, chunk)) for chunk in chunks(task)):
+                yield to_batch(some, slots)
+        took_us = (time.perf_counter_ns() - begun) // 1000
+        yield to_batch([_timing(partition.task, took_us)], slots)
+        settle_after_task()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: what was taken stays in the log and the replay stores."""
+
+
+def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
+    """Give the planner's part of an offset."""
+    return {name: value for name, value in offset.items() if name != "boot"}
+
+
+def _timing(task: Task, took_us: int) -> Chunk:
+    from stqsh.spec.chunk import Chunk, pack_json
+
+    content = pack_json({"at": "source", "us": took_us})
+    return Chunk(task.only or 0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)

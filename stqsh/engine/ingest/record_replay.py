@@ -1,0 +1,112 @@
+"""Records made again: what a slot's log keeps instead of records that stand in a replay store.
+
+A replay store is as durable as the log: it lies in the session's home, and its rows never change once they
+are published. So the log of a batch need not hold them a second time: it names the task's slice (stream,
+rows, steps), and recovery reads it through the same task code, routing included. Whatever a chunk carries
+that is not from a slice of a store, commands and looked-up records for one, the log keeps as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, Slice, Task, record_chunks
+from stqsh.spec.chunk import Chunk
+from stqsh.storage.payload_refs import Reference, reference_in
+from stqsh.storage.rows import Spec
+
+#: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
+FORMAT = 1
+#: What the task code has to know of a stream.
+_STREAM = ("key", "x", "y")
+
+
+class CannotRemake(RuntimeError):
+    """A slot's log names records that cannot be read again."""
+
+
+def again_of(task: Task, chunk: Chunk) -> Any:
+    """Give what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
+    pieces = [
+        piece
+        for piece in task.slices
+        if piece.stream_id == chunk.stream and PART_RECORDS <= piece.part <= chunk.part
+    ]
+    if not pieces:
+        return None
+    piece = max(pieces, key=lambda piece: piece.part)
+    stream: Spec = task.streams[piece.stream_id]
+    return {
+        "format": [FORMAT, CHUNK_RECORDS],
+        "task": [task.slots, task.first_step, task.last_step, task.base_tick],
+        "stream": {name: stream[name] for name in _STREAM},
+        "slice": [piece.stream_id, piece.start, piece.stop, piece.part, list(piece.focal)],
+    }
+
+
+def for_log(chunk: Chunk, content: Chunk) -> Chunk:
+    """Give a chunk as a log is to keep it: by how it is made again, else its content.
+
+    chunk: as it came, perhaps a reference; content: the same, opened.
+    """
+    reference = reference_in(chunk.payload)
+    if reference is None or reference.again is None:
+        return content
+    return replace(chunk, payload=Reference("", 0, 0, reference.again).packed())
+
+
+def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
+    """Give the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
+    first: dict[int, int] = {}
+    for chunk in logged:
+        reference = reference_in(chunk.payload)
+        if reference is not None and reference.again is not None:
+            stream, start, *_ = reference.again["slice"]
+            first[stream] = min(start, first.get(stream, start))
+    return first
+
+
+def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
+    """Give the chunks of a batch from the log, those that are only named made again from a home's stores.
+
+    Raises:
+        CannotRemake: the log is of another version of the task code, or the store is not what it was.
+    """
+    names = [
+        (chunk, None if (told := reference_in(chunk.payload)) is None else told.again) for chunk in logged
+    ]
+    slices = {orjson.dumps(again): again for _, again in names if again is not None}
+    slots = sorted({chunk.slot for chunk, again in names if again is not None})
+    made = {name: _by_place(_chunks(home, again, slots)) for name, again in slices.items()}
+    return [chunk if again is None else _found(chunk, made[orjson.dumps(again)]) for chunk, again in names]
+
+
+def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, int, int], Chunk]:
+    return {(chunk.kind, chunk.part, chunk.slot): chunk for chunk in made}
+
+
+def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
+    found = made.get((chunk.kind, chunk.part, chunk.slot))
+    if found is None or found.rows != chunk.rows:
+        raise CannotRemake(
+            f"part {chunk.part} of stream {chunk.stream} has {found and found.rows} rows, not {chunk.rows}: "
+            "the session's folder streams/ has been changed; put it back as it was"
+        )
+    return found
+
+
+def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
+    if again["format"] != [FORMAT, CHUNK_RECORDS]:
+        raise CannotRemake(
+            "the session's state was written by another version of stqsh: open it with that one"
+        )
+    stream, start, stop, part, focal = again["slice"]
+    slots, first, last, base_tick = again["task"]
+    piece = Slice(stream, start, stop, part, tuple(focal))
+    task = Task(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    return record_chunks(task, piece, wanted)

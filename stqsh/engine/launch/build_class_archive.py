@@ -1,0 +1,112 @@
+"""Archive the classes that the engine's Java process loads, so that it starts faster.
+
+Run `python -m stqsh.engine.launch.build_class_archive` once for an installation.
+
+Java spends more than half of Spark's start with loading some 20 000 classes from jars. A class data archive
+keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again; as
+its Java process ends it writes the archive, which later engines use as long as Java and Spark are the same.
+The kernels are compiled by another process beside that.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.class_archive import SILENT, archive_path
+from stqsh.engine.spark.java import find_java
+from stqsh.errors import StqshError
+from stqsh.profile import load_profile
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome, remove_home
+
+_PATIENCE_S = 300.0
+_COMPILE = "from stqsh.core import compile_kernels; compile_kernels()"
+
+
+def make_archive() -> Path | None:
+    """Write the archive unless it is there; None where this Java cannot make one.
+
+    Raises:
+        StqshError: there is no Java, or the engine does not come up.
+    """
+    java = find_java()
+    archive = archive_path(java)
+    if archive.exists():
+        return archive
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    new = archive.with_suffix(f".{os.getpid()}.new")
+    with tempfile.TemporaryDirectory(prefix="stqsh-") as folder:
+        _run_engine(Path(folder), new)
+    if not new.exists():
+        return None
+    new.replace(archive)
+    return archive
+
+
+def _run_engine(folder: Path, archive: Path) -> None:
+    """Start Spark and the query on an empty home, and end Java in good order: then it writes the archive."""
+    from stqsh.engine.delivery.deliver import Deliver
+    from stqsh.engine.operators.pipeline import start_query
+    from stqsh.engine.spark.spark_session import remove_scratch, start_spark
+
+    home = SessionHome(folder)
+    home.updates.mkdir()
+    control = ControlDb(folder)
+    options = (f"-XX:ArchiveClassesAtExit={archive}", *SILENT)
+    settings = replace(EngineSettings.from_profile(folder, load_profile(None, {})), java_options=options)
+    done: list[float] = []
+    spark = start_spark(settings)
+    try:
+        query = start_query(
+            spark, settings, Deliver(home, control, on_first=lambda: done.append(time.time()))
+        )
+        deadline = time.monotonic() + _PATIENCE_S
+        while not done and query.isActive and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if not done:
+            raise StqshError("the engine did not come up", hint="see what it printed")
+        query.stop()
+    finally:
+        process = getattr(spark.sparkContext._gateway, "proc", None)
+        spark.stop()
+        if process is not None:
+            _end_java(process)
+        remove_scratch(settings)
+        control.close()
+        remove_home(home)
+
+
+def _end_java(process: subprocess.Popen[bytes]) -> None:
+    """Spark's Java process ends when its standard input does."""
+    if process.stdin is not None:
+        process.stdin.close()
+    process.wait(_PATIENCE_S)
+
+
+def main() -> int:
+    """Compile the kernels, make the archive and say where it is."""
+    compiling = subprocess.Popen([sys.executable, "-c", _COMPILE])
+    try:
+        archive = make_archive()
+    except StqshError as error:
+        print(error.text(), file=sys.stderr)
+        return 1
+    finally:
+        code = compiling.wait()
+    if code:
+        return code
+    print(archive or "this Java keeps no class archive; the engine starts without one")
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,67 @@
+"""The engine's sign of life: engine.json, written anew each second and with each change of state."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
+from stqsh.errors import EngineDead
+from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.home import SessionHome
+
+BEAT_S = 1.0
+
+
+class Heart:
+    """Writes engine.json; `told` may be called from any thread."""
+
+    def __init__(self, home: SessionHome) -> None:
+        self._home = home
+        self._started_us = wall_clock_us()
+        self._state: EngineState = "starting"
+        self._message = ""
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._beat()
+        threading.Thread(target=self._beat_on, name="heart", daemon=True).start()
+
+    def tell(self, state: EngineState, message: str = "") -> None:
+        """Say what the engine is doing now."""
+        self._state, self._message = state, message
+        self._beat()
+
+    def stop(self) -> None:
+        """Beat no more; the last word stays."""
+        self._stopped.set()
+
+    def _beat_on(self) -> None:
+        while not self._stopped.wait(BEAT_S):
+            self._beat()
+
+    def _beat(self) -> None:
+        with self._lock:
+            info = EngineInfo(os.getpid(), self._started_us, wall_clock_us(), self._state, self._message)
+            write_engine(self._home, info)
+
+
+@contextmanager
+def running_alone(home: Path) -> Iterator[None]:
+    """Hold the home's lock for the life of an engine; the lock goes with the process.
+
+    Raises:
+        EngineDead: another engine runs in this home.
+    """
+    with (home / "running.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EngineDead(f"another engine runs in {home}") from None
+        yield

@@ -1,0 +1,251 @@
+"""The process of a session's engine, which runs until SIGTERM.
+
+Start it with `python -m stqsh.engine.launch.main --home DIR`.
+
+Spark's Java process, the kernels' first compilation and the streams' preparation come up side by side. What
+goes wrong is told in one line in engine.json; the details are in engine.log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.client.cleanup import is_orphaned
+from stqsh.engine.config import STATE_FORMAT, EngineSettings
+from stqsh.engine.launch.heartbeat import Heart, running_alone
+from stqsh.engine.launch.supervisor import JvmDied, QueryFailed, Supervisor
+from stqsh.errors import StqshError
+from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.progress import read_progress
+from stqsh.storage.session_settings import session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("stqsh.engine")
+
+#: What an engine waits for before it says that it is ready.
+KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
+_OWNER_POLL_S = 2.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run an engine; give its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="stqsh.engine.launch.main", description="Run the engine of a session."
+    )
+    parser.add_argument("--home", type=Path, required=True, help="the session's directory")
+    home = SessionHome(parser.parse_args(arguments).home.absolute())
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    try:
+        with running_alone(home.path):
+            return Engine(home).run()
+    except StqshError as error:
+        log.error("%s", error)
+        return error.exit_code
+
+
+class Engine:
+    """One engine: from the start of Spark to a clean stop."""
+
+    def __init__(self, home: SessionHome) -> None:
+        self._home = home
+        self._heart = Heart(home)
+        self._begun = time.monotonic()
+        self._missing = {KERNELS, FIRST_BATCH}
+        self._lock = threading.Lock()
+
+    def run(self) -> int:
+        """Run until SIGTERM or failure; give the exit code."""
+        self._heart.start()
+        try:
+            self._run()
+        except (StqshError, QueryFailed, JvmDied) as error:
+            log.error("%s", error)
+            self._heart.tell("failed", str(error))
+            return 1
+        except Exception as error:
+            log.exception("the engine failed")
+            self._heart.tell("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+            return 1
+        finally:
+            self._heart.stop()
+        return 0
+
+    def _run(self) -> None:
+        threading.Thread(target=self._warm_up, name="warm-up", daemon=True).start()
+        control = ControlDb(self._home.path)
+        settings = engine_settings(self._home, control)
+        self._heart.tell("starting", "starting Spark")
+        spark = self._start_spark(settings)
+        log.info("Spark is up after %.1f s", self._age())
+        try:
+            self._serve(spark, settings, control)
+        except JvmDied:
+            log.error("Java's exit code is %s", _exit_code(spark))
+            raise
+        finally:
+            self._heart.tell("stopping")
+            self._leave(spark, settings)
+
+    def _start_spark(self, settings: EngineSettings) -> SparkSession:
+        from stqsh.engine.spark.spark_session import start_spark
+        from stqsh.engine.spark.start_errors import check_master, not_started
+
+        check_master(settings)
+        try:
+            return start_spark(settings)
+        except StqshError:
+            raise
+        except Exception as error:
+            log.exception("Spark does not start")
+            raise not_started(settings, error) from error
+
+    def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
+        from stqsh.engine.delivery.deliver import Deliver
+        from stqsh.engine.ingest.stream_preparer import Preparer
+        from stqsh.engine.operators.pipeline import start_query
+
+        claim_arena(self._home)
+        if lost := remove_lost_arenas():
+            log.info("%d arenas of sessions that are gone were removed", lost)
+        self._wake(spark, settings)
+        preparer = Preparer(self._home, control, spark)
+        preparer.start()
+        self._heart.tell("starting", "starting the query")
+        deliver = Deliver(self._home, control, on_first=lambda: self._came_up(FIRST_BATCH))
+        supervisor = Supervisor(
+            self._home.path,
+            lambda: start_query(spark, settings, deliver),
+            batches=lambda: read_progress(control).batch,
+            jvm_alive=lambda: _alive(spark),
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: supervisor.stop())
+        threading.Thread(
+            target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
+        ).start()
+        deliver.retention.start()
+        try:
+            supervisor.run()
+        finally:
+            preparer.stop()
+            deliver.retention.stop()
+
+    def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
+        """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""
+        from stqsh.engine.spark.spark_session import ready_hosts, wake_workers
+
+        if settings.local:
+            wake = threading.Thread(
+                target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True
+            )
+            wake.start()
+            return
+        self._heart.tell("starting", f"waiting for the executors of {settings.master}")
+        ready_hosts(spark, settings)
+        log.info("the cluster's hosts are ready after %.1f s", self._age())
+
+    def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
+        """Stop once the client of a temporary session is gone, however it went."""
+        while not is_orphaned(control):
+            time.sleep(_OWNER_POLL_S)
+        log.info("the session's client is gone")
+        supervisor.stop()
+
+    def _came_up(self, part: str) -> None:
+        """Note that a part is there; with the last one the engine is ready."""
+        log.info("%s after %.1f s", part, self._age())
+        with self._lock:
+            self._missing.discard(part)
+            missing = set(self._missing)
+        if not missing:
+            self._heart.tell("ready")
+        elif missing == {KERNELS}:
+            self._heart.tell("starting", "compiling, the first time only")
+
+    def _warm_up(self) -> None:
+        """Have the kernels compiled while Spark starts; they are kept on disk for the workers."""
+        from stqsh.core import compile_kernels
+
+        try:
+            compile_kernels()
+        except Exception:
+            # The workers compile what they need themselves; that is slower, and no reason to fail.
+            log.exception("the kernels were not compiled")
+        self._came_up(KERNELS)
+
+    def _leave(self, spark: SparkSession, settings: EngineSettings) -> None:
+        from stqsh.engine.spark.spark_session import remove_scratch
+
+        if _alive(spark):
+            spark.stop()
+        remove_scratch(settings)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._begun
+
+
+def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
+    """Give the settings of a session's engine; number and state of the slots stay as at its first start.
+
+    Raises:
+        StqshError: the state lies where the engine would not look for it.
+    """
+    settings = EngineSettings.from_profile(home.path, session_settings(control))
+    slots = get_meta(control, "slots")
+    if slots is None:
+        set_meta(control, "slots", str(settings.slots))
+        set_meta(control, "state", settings.state)
+        return settings
+    check_state(get_meta(control, "state"), settings)
+    return settings.with_slots(int(slots))
+
+
+def check_state(mark: str | None, settings: EngineSettings) -> None:
+    """Raise `StqshError` where a session's state lies elsewhere or is of another format; None: from before
+    anybody wrote that down.
+    """
+    if mark == settings.state:
+        return
+    if (mark or "").partition("/")[2] != str(STATE_FORMAT):
+        raise StqshError(
+            "this session was begun by another version of stqsh: its state cannot be read",
+            hint="go on with that version; or DUMP what the session defines, for a new one",
+        )
+    where = "on a cluster" if settings.local else "on one machine"
+    raise StqshError(
+        f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",
+        hint="start it with the spark.master that it had; or DUMP what it defines, for a new session",
+    )
+
+
+def _alive(spark: SparkSession) -> bool:
+    """Say whether Spark's Java process is there."""
+    return _exit_code(spark) is None
+
+
+def _exit_code(spark: SparkSession) -> int | None:
+    """Give the exit code of Spark's Java process (negative: the signal), None while it runs."""
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    return None if process is None else process.poll()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of py4j may hang on a dead Java process; nothing is left to be done for them.
+    os._exit(code)

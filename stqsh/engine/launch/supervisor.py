@@ -1,0 +1,132 @@
+"""Keep the one query running: start it, start it again after a failure, stop it between two batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+from stqsh.engine.ingest.data_source import HOLD_FILE
+from stqsh.engine.spark.query_errors import reason
+
+log = logging.getLogger("stqsh.engine")
+
+#: So many failures in a row without a batch in between are taken for more than bad luck.
+ATTEMPTS = 4
+_POLL_S = 0.1
+#: The query is asked at one in so many looks only: a call into Java costs both sides more than all else here.
+_LOOKS = 4
+_STOP_PATIENCE_S = 15.0
+_DEATH_S = 2.0
+JVM_DIED = "Spark's Java process died"
+
+
+class Query(Protocol):
+    """The part of Spark's StreamingQuery that is used."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: D102
+    @property
+    def status(self) -> dict[str, object]: ...  # noqa: D102
+    def exception(self) -> Exception | None: ...  # noqa: D102
+    def stop(self) -> None: ...  # noqa: D102
+
+
+class QueryFailed(Exception):
+    """The query failed again and again at the same batch; the text is the reason in one line."""
+
+
+class JvmDied(Exception):
+    """Spark's process is gone."""
+
+
+class Supervisor:
+    """Runs a query until it is told to stop.
+
+    `start` starts the query, `batches` counts the batches delivered so far, `jvm_alive` tells whether Spark's
+    process is there.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        start: Callable[[], Query],
+        *,
+        batches: Callable[[], int],
+        jvm_alive: Callable[[], bool],
+    ) -> None:
+        self._hold = home / HOLD_FILE
+        self._start, self._batches, self._jvm_alive = start, batches, jvm_alive
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Ask for a stop between two batches; may be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Run until asked to stop.
+
+        Raises:
+            QueryFailed: there is no use in trying again.
+            JvmDied: Spark's process is gone.
+        """
+        self._hold.unlink(missing_ok=True)
+        try:
+            self._run()
+        except (OSError, Py4JError) as error:
+            # Calls to a Java process that has just died fail in a dozen ways.
+            if not self._jvm_stays():
+                raise JvmDied(JVM_DIED) from error
+            raise
+
+    def _run(self) -> None:
+        failures, delivered = 0, self._batches()
+        while not self._stopping.is_set():
+            query = self._start()
+            self._watch(query)
+            if query.isActive:
+                self._stop_between_batches(query)
+                return
+            failures = 1 if self._batches() > delivered else failures + 1
+            delivered = self._batches()
+            why = reason(query.exception())
+            if not self._jvm_alive():
+                raise JvmDied(JVM_DIED)
+            log.warning("the query stopped: %s", why)
+            if failures >= ATTEMPTS:
+                raise QueryFailed(why)
+            self._stopping.wait(0.2 * failures)
+
+    def _watch(self, query: Query) -> None:
+        """Wait until the query ends by itself or a stop is asked for."""
+        for look in count():
+            if self._stopping.wait(_POLL_S):
+                return
+            if not self._jvm_alive():
+                raise JvmDied(JVM_DIED)
+            if look % _LOOKS == 0 and not query.isActive:
+                return
+
+    def _jvm_stays(self) -> bool:
+        """Say whether the Java process is still there after a moment."""
+        deadline = time.monotonic() + _DEATH_S
+        while self._jvm_alive() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return self._jvm_alive()
+
+    def _stop_between_batches(self, query: Query) -> None:
+        """Hold batches back, let the running one end, then stop: stopping in mid batch makes noise."""
+        self._hold.touch()
+        deadline = time.monotonic() + _STOP_PATIENCE_S
+        quiet = 0
+        while query.isActive and quiet < 3 and time.monotonic() < deadline:
+            quiet = 0 if query.status["isTriggerActive"] and query.status["isDataAvailable"] else quiet + 1
+            time.sleep(0.03)
+        query.stop()
+        self._hold.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Evaluate and Aggregate as Spark runs them."""

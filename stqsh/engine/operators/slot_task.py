@@ -1,0 +1,76 @@
+"""The work of an operator on one slot's chunks of a batch; operators.py is what Spark sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stqsh.core.output.partials import is_partial
+from stqsh.engine.ingest.record_replay import for_log, remade
+from stqsh.engine.spark.garbage import settle_after_task
+from stqsh.engine.spark.schema import TIMING
+from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.payload_files import opened, writing
+from stqsh.engine.state.slot_runner import Costs, Fold, Remade, SlotKeeper
+from stqsh.engine.state.slot_store import SlotStore
+from stqsh.spec.chunk import Chunk, in_order, pack, pack_json, unpack
+
+if TYPE_CHECKING:
+    from stqsh.engine.operators.operator_context import Place
+
+
+def fold_slot(fold: Fold, place: Place, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
+    """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
+    slot, taken, sent = parted(fold, chunks)
+    if taken:
+        name = f"{fold.name}-{slot}"
+        content = opened(taken, place.spool)
+        logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
+        keeper = SlotKeeper(fold, slot, store, Arena(place.arena, name), _remade(place))
+        answers, costs = keeper.advance(content, logged)
+        with writing(place.spool, name) as outgoing:
+            sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
+        sent.append(_timing(fold, taken[0], costs))
+    settle_after_task()
+    return sent
+
+
+def _remade(place: Place) -> Remade:
+    return partial(remade, place.home)
+
+
+def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
+    """Give the slot, what the fold takes, in order, and what passes by."""
+    taken = [chunk for chunk in chunks if chunk.kind != TIMING and fold.takes(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind == TIMING or not fold.takes(chunk)]
+    return chunks[0].slot, in_order(taken), passing
+
+
+def addressed(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
+    """Send partials to the slots of their queries (query id modulo the slots)."""
+    for chunk in chunks:
+        if is_partial(chunk.kind):
+            yield from _by_query(chunk, slots)
+        else:
+            yield chunk
+
+
+def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
+    """Split a chunk whose payload's first column has the queries' ids."""
+    batch = unpack(chunk.payload)
+    owners = batch.column(0).to_numpy() % slots
+    # Each sender's chunks keep a place of their own in the receiver's order.
+    part = chunk.slot + slots * chunk.part
+    for slot in range(slots):
+        mine = batch if (owners == slot).all() else batch.filter(pa.array(owners == slot))
+        if mine.num_rows:
+            yield replace(chunk, slot=slot, part=part, rows=mine.num_rows, payload=pack(mine))
+
+
+def _timing(fold: Fold, first: Chunk, costs: Costs) -> Chunk:
+    content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
+    return Chunk(first.slot, 0, TIMING, 0, first.first_step, first.last_step, 0, content)

@@ -1,0 +1,1 @@
+"""The planner: what the next batch holds."""

@@ -1,0 +1,155 @@
+"""The control log as the planner sees it: what slots and clock have taken in, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stqsh.engine.planning.offset import Offset
+from stqsh.engine.planning.planner_state import (
+    CLOCK_KINDS,
+    COMMANDS,
+    DEFINITIONS,
+    REGISTERS,
+    Key,
+    Ledger,
+    focal_keys_of,
+)
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.rows import LogRow, Spec
+
+#: Beyond every number in the log.
+FAR = 1 << 62
+
+
+class Backlog:
+    """The log around one offset: the ledger before it, the rows after it; follows the log as it grows.
+
+    `pending` are the rows that wait to be taken in, `held` those behind a table that is still being read.
+    """
+
+    def __init__(self, control: ControlDb) -> None:
+        self._control = control
+        self._forget()
+
+    def _forget(self) -> None:
+        self.read_to = 0
+        self.ledger = Ledger()
+        self.pending: list[LogRow] = []
+        self.held: list[LogRow] = []
+        self._clock_rows: list[LogRow] = []
+
+    def read(self, offset: Offset) -> None:
+        """Read what is new in the log, and fold into the ledger what stands before `offset`."""
+        if offset.seq < self.ledger.seq:
+            self._forget()
+        new = read_log(self._control, self.read_to, whole=False)
+        self.read_to = new[-1].seq if new else self.read_to
+        self.pending += self.held + new
+        self.held = []
+        self._clock_rows += [row for row in new if row.kind in CLOCK_KINDS]
+        taken = 0
+        while taken < len(self.pending) and self.pending[taken].seq <= offset.seq:
+            self.ledger.apply(self.pending[taken])
+            taken += 1
+        del self.pending[:taken]
+
+    def hold(self, ready: Callable[[int], bool]) -> None:
+        """Let rows wait from the first CREATE TABLE on whose table is neither ready nor dropped.
+
+        `ready` is asked by the table's id.
+        """
+        dropped = {row.spec["id"] for row in self.pending if row.kind == "drop_table"}
+        for number, row in enumerate(self.pending):
+            if row.kind == "create_table" and row.seq not in dropped and not ready(row.seq):
+                self.pending, self.held = self.pending[:number], self.pending[number:]
+                return
+
+    def undefined(self, offset: Offset) -> int:
+        """Give the number of the last waiting definition that the slots do not know, 0 for none."""
+        known = max(offset.defined, offset.seq)
+        numbers = [row.seq for row in self.pending if row.kind in DEFINITIONS and row.seq > known]
+        return numbers[-1] if numbers else 0
+
+    # Snapshots by way of the log. One whose region moves is asked twice: where the focal object is, then the
+    # rest; Deliver appends the second question, with the place, before the next batch is decided.
+
+    def asks(self, after: int, up_to: int) -> list[LogRow]:
+        """List the snapshots that are asked by the log's rows `after < seq <= up_to`."""
+        return [row for row in self.pending if row.kind == "ask" and after < row.seq <= up_to]
+
+    def last_ask(self, offset: Offset) -> int:
+        """Give the number of the last snapshot that the slots have not been asked, 0 for none."""
+        return max((row.seq for row in self.asks(offset.answered, FAR)), default=0)
+
+    def awaits_place(self, offset: Offset) -> bool:
+        """Say whether the second question of a snapshot has not come back from Deliver yet."""
+        second = {row.spec["for"] for row in self.asks(0, FAR) if "for" in row.spec}
+        return any(wants_place(row) and row.seq not in second for row in self.asks(0, offset.answered))
+
+    def clock_rows(self, offset: Offset) -> list[LogRow]:
+        """List the RUN, PLAY, PAUSE and stop rows that the clock has not obeyed yet."""
+        return [row for row in self._clock_rows if row.seq > offset.clock_seq]
+
+    def streams(self) -> dict[int, Spec]:
+        """Give the streams that exist once all waiting rows are taken in, by id."""
+        streams = dict(self.ledger.streams)
+        for row in self.pending:
+            if row.kind == "create_stream":
+                streams[row.spec["id"]] = row.spec
+            elif row.kind == "drop_stream":
+                streams.pop(row.spec["id"], None)
+        return streams
+
+    def has_commands(self) -> bool:
+        """Say whether commands to the slots wait for a step."""
+        return any(row.kind in COMMANDS for row in self.pending)
+
+    def ledger_at(self, seq: int) -> Ledger:
+        """Fold the waiting rows up to `seq` into a copy of the ledger."""
+        ledger = self.ledger.copy()
+        for row in self.pending:
+            if row.seq <= seq:
+                ledger.apply(row)
+        return ledger
+
+    # A moving query needs its focal object on every slot. One that only its own slot knows is looked up.
+
+    def lookup_needed(self, rows: dict[int, int]) -> int:
+        """Give the log's number up to which focal objects must be looked up, 0 for none.
+
+        `rows`: how many rows of each stream are taken; before the first there is nothing to look up.
+        """
+        return max((seq for seq, stream, _ in self._new_focal() if rows.get(stream, 0)), default=0)
+
+    def lookups(self, up_to: int) -> dict[int, tuple[Key, ...]]:
+        """Give the keys to look up for the rows up to `up_to`, per stream, each once."""
+        keys: dict[int, dict[Key, None]] = {}
+        for seq, stream, key in self._new_focal():
+            if seq <= up_to:
+                keys.setdefault(stream, {})[key] = None
+        return {stream: tuple(wanted) for stream, wanted in keys.items()}
+
+    def has_found(self, up_to: int) -> bool:
+        """Say whether Deliver has answered the look-ups up to `up_to`."""
+        return any(row.kind == "found" and row.spec["up_to"] >= up_to for row in self.pending)
+
+    def _new_focal(self) -> list[tuple[int, int, Key]]:
+        """List (log number, stream id, key) of waiting queries whose focal object is not yet broadcast."""
+        return [
+            (row.seq, row.spec["stream_id"], key)
+            for row in self.pending
+            if row.kind in REGISTERS
+            for key in focal_keys_of(row)
+            if not self.ledger.broadcasts(row.spec["stream_id"], key)
+        ]
+
+
+def wants_place(row: LogRow) -> bool:
+    """Say whether a snapshot's first question is where its focal object is."""
+    return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
+
+
+def question(row: LogRow) -> Spec:
+    """Give what slots are asked: the number of the answer, the snapshot, and the focal object's place."""
+    place = {"place": row.spec["place"]} if "for" in row.spec else {}
+    return {"ask": row.spec.get("for", row.seq), "spec": row.spec["spec"], **place}

@@ -1,0 +1,156 @@
+"""What the next batch holds: a function of the control log, the replay stores, the offset and the clock.
+
+The planner is what stands behind the data source `stqsh` (architecture sections 1 and 4) and knows nothing
+of Spark. `latest` decides how far the next batch goes; `plan` says, for a pair of offsets, what its tasks
+are to read. The second depends on nothing but the offsets, the log and the stores, so a batch that is
+repeated after a crash is the same batch.
+
+Steps are ticks of one event-time clock that all replayed streams share (language.md section 1). Commands
+wait in the log until a step is taken, and take effect before its records. A moving query needs its focal
+object on every slot: the first time that a key becomes focal, a batch without steps looks its last record
+up, Deliver appends what was found to the control log, and the record goes to all slots with the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stqsh.engine.planning.batch_clock import clock_content, last_step
+from stqsh.engine.planning.batch_size import STEADY, Room, Sample, at_first, records_after
+from stqsh.engine.planning.clock import FAR, finished, obeyed, started
+from stqsh.engine.planning.offset import Offset, Play, Run
+from stqsh.engine.planning.pace import Pace
+from stqsh.engine.planning.pending_log import question
+from stqsh.engine.planning.session_view import View
+from stqsh.engine.planning.stream_inputs import Feed, cut
+from stqsh.engine.planning.tasks import Head, Task, cut_into_tasks, is_small
+from stqsh.storage.disk_space import is_full
+from stqsh.storage.progress import read_progress
+
+#: What a batch takes at the most unless the profile says otherwise; a single tick is never cut.
+MAX_RECORDS = 2_000_000
+MAX_BYTES = 256 << 20
+
+
+class Planner:
+    """Decide batches for one session home; `slots`, their number, is fixed for the session's life.
+
+    max_records, max_bytes: what a batch takes at the most (bytes as the replay stores have them).
+    """
+
+    def __init__(
+        self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self.home, self.slots = home, slots
+        self._most = Room(max_records, max_bytes)
+        self._view, self._pace = View.of(home), Pace()
+
+    def initial(self) -> dict[str, Any]:
+        """Give the offset before anything has happened."""
+        return Offset().to_json()
+
+    def latest(self, start: dict[str, Any], now_us: int) -> dict[str, Any]:
+        """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
+
+        `now_us` is the wall clock in µs, which only paces streams that play.
+        """
+        offset = Offset.from_json(start)
+        self._view.read(offset)
+        ready = obeyed(self._view, offset)
+        end = self._next(ready, now_us) or ready
+        if end == offset:
+            return start
+        return replace(end, by_slot=is_small(offset, end, self.slots)).to_json()
+
+    def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        """Cut the batch between two offsets into tasks that workers read independently."""
+        first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
+        self._view.read(first)
+        lookups = log.lookups(last.asked) if last.asked > first.asked else {}
+        clock = clock_content(first, last, self._view.feeds(last))
+        clock["asks"] = [question(row) for row in log.asks(first.answered, last.answered)]
+        defined = max(first.defined, first.seq), max(last.defined, last.seq)
+        ledger = log.ledger_at(last.seq)
+        head = Head(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
+        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger)
+
+    def _next(self, offset: Offset, now_us: int) -> Offset | None:
+        """Decide the batch after `offset`, whose clock rows are obeyed; None: there is nothing to do."""
+        log = self._view.log
+        needed = log.lookup_needed(offset.rows)
+        if needed > offset.asked:
+            return replace(offset, asked=needed)
+        if needed and not log.has_found(needed):
+            return None
+        if ask := log.last_ask(offset):
+            return replace(offset, answered=ask, defined=max(offset.defined, log.undefined(offset)))
+        if log.awaits_place(offset):
+            return None
+        if offset.run:
+            taken = self._next_of_run(offset, offset.run)
+        else:
+            taken = self._next_of_play(offset, offset.play, now_us) if offset.play else None
+        if taken is None and (undefined := log.undefined(offset)):
+            return replace(offset, defined=undefined)
+        return taken
+
+    def _next_of_run(self, offset: Offset, run: Run) -> Offset | None:
+        if run.until <= offset.step:
+            return finished(offset, run)
+        taken = self._take(offset, self._view.feeds(offset), run.until)
+        return finished(taken, run) if taken and taken.step >= run.until else taken
+
+    def _next_of_play(self, offset: Offset, play: Play, now_us: int) -> Offset | None:
+        feeds = [feed for feed in self._view.feeds(offset) if feed.stream_id in play.streams]
+        offset = started(offset, feeds, self._view.streams())
+        if offset.base_tick is None:
+            return None
+        end = last_step(offset, feeds)
+        if end is not None and offset.step >= end:
+            target = offset.step + int(self._view.owes_a_step(feeds))
+        else:
+            due, far = self._pace.step(offset, play, feeds, now_us), offset.step + FAR
+            target = min(far if due is None else due, far if end is None else end)
+        taken = self._take(offset, feeds, target) if target > offset.step else None
+        if taken is None:
+            return None
+        # As fast as may be, without an end: what is due has no bound.
+        behind = taken.behind if end is not None or play.pace is not None else 0
+        return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play))
+
+    def _take(self, offset: Offset, feeds: list[Feed], until: int) -> Offset | None:
+        """Take the steps after `offset` to `until`, or as many as make a batch.
+
+        None: there is none yet, or no room on the disk.
+        """
+        if is_full(self.home):
+            return None
+        room = self._room()
+        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room))
+        step = offset.step_of(last)
+        if step <= offset.step:
+            return None
+        rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
+        pending = self._view.log.pending
+        return replace(
+            offset,
+            step=step,
+            seq=pending[-1].seq if pending else offset.seq,
+            rows={**offset.rows, **rows},
+            behind=until - step,
+            due_us=None,
+            room=room.records,
+        )
+
+    def _room(self) -> Room:
+        """Give the room of a batch of a backlog."""
+        if self._view.is_steady():
+            return replace(self._most, records=min(self._most.records, STEADY))
+        records = records_after(Sample.of(read_progress(self._view.control).stats))
+        return replace(self._most, records=min(self._most.records, records))
+
+    def _room_now(self, room: Room) -> Room:
+        """Give the room of the next batch, which is smaller where it brings commands."""
+        return at_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room

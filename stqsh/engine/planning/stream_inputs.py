@@ -1,0 +1,116 @@
+"""Streams and tables as the planner sees them: what is there to be read, and how far it has been taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stqsh.engine.planning.batch_size import Room
+from stqsh.engine.planning.offset import Offset
+from stqsh.sources.replay_store.store import ReplayStore, open_store
+from stqsh.sources.table_files import CONTENT
+from stqsh.storage.rows import Spec
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A stream that is there to be read: its replay store and the next row to take."""
+
+    stream_id: int
+    store: ReplayStore
+    row: int
+
+    @property
+    def left(self) -> int:
+        """Count the rows of the store that are not taken yet."""
+        return self.store.rows - self.row
+
+
+class Feeds:
+    """The replay stores of a session home, opened as they become ready."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._stores: dict[int, ReplayStore] = {}
+
+    def waiting(self, streams: Iterable[int], failed: Collection[int]) -> bool:
+        """Say whether a stream that has not failed is still being prepared."""
+        return any(stream not in failed and self._store(stream) is None for stream in streams)
+
+    def of(self, streams: Mapping[int, Spec], offset: Offset) -> list[Feed]:
+        """Give the feeds of all streams that are ready, in order of their ids."""
+        stores = ((stream, self._store(stream)) for stream in sorted(streams))
+        return [
+            Feed(stream, store, offset.rows.get(stream, 0)) for stream, store in stores if store is not None
+        ]
+
+    def _store(self, stream: int) -> ReplayStore | None:
+        if stream not in self._stores:
+            directory = self._home / "streams" / str(stream)
+            if not (directory / "manifest.json").exists():
+                return None
+            self._stores[stream] = open_store(directory)
+        store = self._stores[stream]
+        store.refresh()
+        return store
+
+
+class Tables:
+    """The tables of a session home, seen as they become ready."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._ready: set[int] = set()
+
+    def ready(self, table: int) -> bool:
+        """Say whether a table can be read."""
+        if table not in self._ready and not (self._home / "tables" / str(table) / CONTENT).exists():
+            return False
+        self._ready.add(table)
+        return True
+
+
+def first_tick(feeds: Iterable[Feed]) -> int | None:
+    """Give the earliest tick that holds a record, None where there is none at all."""
+    return min((feed.store.first_tick for feed in feeds if feed.store.rows), default=None)
+
+
+def last_tick(feeds: Iterable[Feed]) -> int | None:
+    """Give the tick at which finite streams end; None if one has no end or none has a record."""
+    feeds = [feed for feed in feeds if feed.store.rows or not feed.store.complete]
+    if not feeds or not all(feed.store.complete for feed in feeds):
+        return None
+    return max(feed.store.last_tick for feed in feeds)
+
+
+def cut(feeds: Iterable[Feed], start_tick: int, limit_tick: int, room: Room) -> int:
+    """Give the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
+
+    A tick is never cut: a batch takes what fits into its room, more where its first tick with records alone
+    has more. Less than `start_tick` says that a stream without end has not come as far yet.
+    """
+    feeds = list(feeds)
+    for feed in feeds:
+        if not feed.store.complete:
+            limit_tick = min(limit_tick, feed.store.last_tick if feed.store.rows else start_tick - 1)
+    if limit_tick <= start_tick or _fits(feeds, limit_tick, room):
+        return limit_tick
+    first = min(feed.store.tick_of_row(feed.row) for feed in feeds if feed.left)
+    low, high = max(start_tick, first), limit_tick
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(feeds, middle, room) else (low, middle)
+    return min(low, limit_tick)
+
+
+def records_until(feeds: Iterable[Feed], tick: int) -> int:
+    """Count the records up to a tick, included, that are not taken yet."""
+    return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
+
+
+def _fits(feeds: list[Feed], tick: int, room: Room) -> bool:
+    """Say whether all that is left up to a tick, included, has room in a batch."""
+    rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
+    size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
+    return sum(rows) <= room.records and size <= room.bytes

@@ -1,0 +1,1 @@
+"""Spark: the session, its Java process and its Python workers."""

@@ -1,0 +1,35 @@
+"""The archive of Java's classes that makes the engine's start quick: where it lies, and how Java uses it."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import platformdirs
+import pyspark
+
+from stqsh.engine.spark.java import Java
+
+#: Java is not to speak of its archive, whatever becomes of it.
+SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+def archive_options(java: Java) -> list[str]:
+    """Give the options with which Java uses the archive; none where there is none for it and Spark."""
+    archive = archive_path(java)
+    return [f"-XX:SharedArchiveFile={archive}", *SILENT] if archive.exists() else []
+
+
+def archive_path(java: Java) -> Path:
+    """Give the place of the archive for a Java runtime and this installation of Spark.
+
+    Java refuses an archive of jars that lie elsewhere, so it belongs to the virtual environment and goes
+    with it; without one it lies in the user's cache.
+    """
+    what = f"{java.home.resolve()} {java.version} {version('pyspark')} {Path(pyspark.__file__).resolve()}"
+    digest = hashlib.sha256(what.encode()).hexdigest()[:12]
+    is_virtual = sys.prefix != sys.base_prefix
+    folder = Path(sys.prefix) / "var" / "stqsh" if is_virtual else platformdirs.user_cache_path("stqsh")
+    return folder / f"classes-{digest}.jsa"

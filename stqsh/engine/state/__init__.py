@@ -1,0 +1,1 @@
+"""The durable state of slots, and the arena that caches it."""

@@ -1,0 +1,134 @@
+"""One slot, one batch: find its state, fold the batch in, and leave store and arena in agreement."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.engine.state.arena import Arena
+from stqsh.engine.state.slot_store import Meta, SlotStore
+from stqsh.spec.chunk import Chunk
+
+Remade = Callable[[list[Chunk]], list[Chunk]]
+
+
+class Fold(Protocol):
+    """What an operator does with a slot's state: a fold over batches of chunks."""
+
+    @property
+    def name(self) -> str:
+        """The operator's name, as in file names."""
+
+    def takes(self, chunk: Chunk) -> bool:
+        """Say whether a chunk concerns the state; the others pass the operator by."""
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        """Fold the chunks of one batch, in order, into the state; give what is to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Where the time of one slot's batch went, in µs; `rebuilt` says that the arena was of no use."""
+
+    open_us: int
+    fold_us: int
+    store_us: int
+    rebuilt: bool
+
+
+@dataclass(slots=True)
+class _Warm:
+    """A state that this process had at the end of an earlier batch."""
+
+    stamp: str
+    state: SlotState
+    arena: Arena
+
+
+#: By arena. Only worth as much as its stamp: another process may have gone on since.
+_warm: dict[tuple[str, str], _Warm] = {}
+
+
+class SlotKeeper:
+    """Keeps the state of one slot of one operator, in its store, and cached in the arena.
+
+    remade: gives a batch from the log with all its content, where the log holds less.
+    """
+
+    def __init__(self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade) -> None:
+        self._fold, self._slot, self._store, self._arena = fold, slot, store, arena
+        self._remade = remade
+        self._key = (str(arena.folders[0]), arena.name)
+
+    def advance(self, chunks: list[Chunk], logged: list[Chunk] | None = None) -> tuple[list[Chunk], Costs]:
+        """Fold a batch into the state, and keep it: in the store first, then in the arena.
+
+        logged: the batch as the log is to hold it; by default, as it is.
+        What the store gets becomes true only when Spark commits the batch; the arena may be ahead of it
+        then, and is seen to be by its stamp.
+        """
+        with self._arena.held():
+            begun = time.perf_counter_ns()
+            meta = self._store.read_meta()
+            state, rebuilt = self._open(meta)
+            self._arena.begin()
+            opened = time.perf_counter_ns()
+            sent = self._fold.apply(state, chunks)
+            folded = time.perf_counter_ns()
+            meta = self._keep(meta, logged or chunks, state, (folded - opened) // 1000)
+            state.settle(self._arena.trim)
+            self._arena.commit(meta.stamp, state.header, state.buffers)
+            _warm[self._key] = _Warm(meta.stamp, state, self._arena)
+            stored = time.perf_counter_ns()
+        costs = Costs((opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt)
+        return sent, costs
+
+    def _open(self, meta: Meta) -> tuple[SlotState, bool]:
+        """Give the state that `meta` names, and whether it had to be rebuilt."""
+        head = self._arena.read_head() if meta.stamp else None
+        if head is None or head.stamp != meta.stamp:
+            return self._rebuild(), bool(meta.stamp)
+        warm = _warm.get(self._key)
+        if warm is not None and warm.stamp == meta.stamp:
+            self._arena = warm.arena
+            return warm.state, False
+        try:
+            buffers = self._arena.load(head)
+        except FileNotFoundError:
+            return self._rebuild(), True
+        return SlotState(head.header, buffers, self._arena), False
+
+    def _rebuild(self) -> SlotState:
+        """Make the state anew: the snapshot, then the logged batches, sending nothing."""
+        _warm.pop(self._key, None)
+        self._arena.clear()
+        pieces = self._store.read_snapshot()
+        state = restore(pieces, self._arena) if pieces else SlotState.fresh(self._slot, self._arena)
+        for chunks in self._store.read_log():
+            self._fold.apply(state, self._remade(chunks))
+        return state
+
+    def _keep(self, meta: Meta, chunks: list[Chunk], state: SlotState, fold_us: int) -> Meta:
+        """Put the batch into the store, as a piece of the log or as a new snapshot."""
+        version = meta.version + 1
+        after = replace(
+            meta,
+            version=version,
+            stamp=uuid.uuid4().hex,
+            replay_us=meta.replay_us + fold_us,
+            log_bytes=meta.log_bytes + sum(len(chunk.payload) for chunk in chunks),
+        )
+        if after.wants_snapshot():
+            begun = time.perf_counter_ns()
+            size = self._store.replace(version, snapshot(state))
+            took_us = (time.perf_counter_ns() - begun) // 1000
+            after = replace(after, log_bytes=0, replay_us=0, snapshot_bytes=size, snapshot_us=took_us)
+        else:
+            size = self._store.append(version, chunks)
+            after = replace(after, log_bytes=meta.log_bytes + size)
+        self._store.write_meta(after)
+        return after

@@ -1,0 +1,95 @@
+"""A slot's truth in Spark's state store, on clusters: it follows the slot, and is committed by batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from stqsh.engine.state.slot_store import Meta, pack_chunks, unpack_chunks
+from stqsh.spec.chunk import Chunk
+
+#: Values of the state store are cut into pieces of this size.
+PIECE_BYTES = 4 << 20
+
+
+class Value(Protocol):
+    """The part of Spark's ValueState that is used."""
+
+    def get(self) -> tuple[Any, ...] | None: ...  # noqa: D102
+    def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: D102
+
+
+class Pieces(Protocol):
+    """The part of Spark's ListState that is used."""
+
+    def get(self) -> Iterator[tuple[Any, ...]]: ...  # noqa: D102
+    def appendValue(self, newState: tuple[Any, ...]) -> None: ...  # noqa: D102
+    def appendList(self, newState: list[tuple[Any, ...]]) -> None: ...  # noqa: D102
+    def clear(self) -> None: ...  # noqa: D102
+
+
+class SparkStore:
+    """The three variables of one slot in the state store; a `SlotStore`."""
+
+    def __init__(self, meta: Value, log: Pieces, snapshot: Pieces) -> None:
+        self._meta, self._log, self._snapshot = meta, log, snapshot
+
+    def read_meta(self) -> Meta:
+        """Give where the slot stands; the zero values for one that has seen no batch."""
+        row = self._meta.get()
+        return Meta(*row) if row is not None else Meta()
+
+    def write_meta(self, meta: Meta) -> None:
+        """Put down where the slot stands."""
+        self._meta.update(
+            (
+                meta.version,
+                meta.stamp,
+                meta.log_bytes,
+                meta.snapshot_bytes,
+                meta.replay_us,
+                meta.snapshot_us,
+            )
+        )
+
+    def append(self, version: int, chunks: list[Chunk]) -> int:
+        """Append the chunks of batch `version` to the log; give how many bytes that took."""
+        content = pack_chunks(chunks)
+        self._log.appendList(cut(version, content))
+        return content.size
+
+    def replace(self, version: int, pieces: Iterable[bytes]) -> int:
+        """Put a snapshot after batch `version` in the place of log and snapshot; give its bytes."""
+        self._snapshot.clear()
+        size = 0
+        for piece in pieces:
+            self._snapshot.appendValue((version, piece))
+            size += len(piece)
+        self._log.clear()
+        return size
+
+    def read_snapshot(self) -> list[bytes]:
+        """Give the pieces of the last snapshot, none where there has been none."""
+        return [bytes(piece) for _, piece in self._snapshot.get()]
+
+    def read_log(self) -> Iterator[list[Chunk]]:
+        """Give the chunks of each batch since the snapshot, in order."""
+        for _, content in joined(self._log.get()):
+            yield unpack_chunks(content)
+
+
+def cut(entry: int, content: pa.Buffer) -> list[tuple[int, bytes]]:
+    """Cut bytes into pieces that the state store can hold; `entry` tells neighbours apart."""
+    return [
+        (entry, content.slice(start, min(PIECE_BYTES, content.size - start)).to_pybytes())
+        for start in range(0, content.size, PIECE_BYTES)
+    ]
+
+
+def joined(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+    """Put pieces together again."""
+    for entry, some in groupby(pieces, key=lambda piece: int(piece[0])):
+        yield entry, b"".join(bytes(piece[1]) for piece in some)

@@ -1,0 +1,1 @@
+"""The abstract syntax tree: statements and their parts."""

@@ -1,0 +1,248 @@
+"""The parts of statements: expressions, conditions, regions and places, as the user wrote them.
+
+All nodes are frozen dataclasses. `span` says where a node stands in its statement; it takes no part in
+comparisons, so two texts that mean the same give equal trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from stqsh.lang.ast.source import NOWHERE, Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """What every part of a statement has."""
+
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+class Expression(Node):
+    """Anything that has a value for a row, conditions included."""
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """An identifier: of a stream, a query, a column."""
+
+    text: str
+
+
+LiteralKind = OneOf["STRING", "INTEGER", "DECIMAL", "BOOLEAN", "NULL"]
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant. `kind` tells 1 from 1.0 and TRUE, which Python holds for equal."""
+
+    value: str | int | float | bool | None
+    kind: LiteralKind
+
+
+@dataclass(frozen=True)
+class Quantity(Expression):
+    """A number with a unit (`5 min`, `2 km`, `60 km/h`); `unit` is a key of `stqsh.lang.units.UNITS`."""
+
+    number: int | float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Column(Expression):
+    """A column, perhaps after the name or alias of its stream: `M.oid`."""
+
+    name: str
+    qualifier: str | None = None
+
+
+@dataclass(frozen=True)
+class Star(Expression):
+    """`*` in a select list or in COUNT(*); `M.*` with a qualifier."""
+
+    qualifier: str | None = None
+
+
+@dataclass(frozen=True)
+class Now(Expression):
+    """`NOW`: the time of the step."""
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function, an aggregate or not: `COUNT(*)`, `DATE(ts)`, `REGION(zones)`. `name` is in capitals."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Negative(Expression):
+    """`-x`."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Arithmetic(Expression):
+    """`x + y`, and the same with `-`, `*`, `/`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Comparison(Expression):
+    """`x < y`; the operator is one of = <> < <= > >= (`!=` is read as `<>`)."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Between(Expression):
+    """`x [NOT] BETWEEN low AND high`."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class In(Expression):
+    """`x [NOT] IN (a, b, …)`."""
+
+    operand: Expression
+    items: tuple[Expression, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Like(Expression):
+    """`x [NOT] LIKE 'pattern'` with `%` and `_`, and a backslash before either of them taken as it is."""
+
+    operand: Expression
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class IsNull(Expression):
+    """`x IS [NOT] NULL`."""
+
+    operand: Expression
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Contains(Expression):
+    """`column CONTAINS [ANY] 'terms'`."""
+
+    operand: Expression
+    terms: str
+    any_of: bool = False
+
+
+@dataclass(frozen=True)
+class After(Expression):
+    """`time AFTER '10 mins ago'`, or `AFTER` an ISO timestamp."""
+
+    operand: Expression
+    moment: str
+
+
+@dataclass(frozen=True)
+class And(Expression):
+    """All of the parts, two or more."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Or(Expression):
+    """One of the parts, two or more."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    """`NOT x`."""
+
+    operand: Expression
+
+
+class Region(Node):
+    """What stands after INSIDE."""
+
+
+@dataclass(frozen=True)
+class Inside(Expression):
+    """`loc INSIDE region` as a condition."""
+
+    column: Column
+    region: Region
+
+
+@dataclass(frozen=True)
+class Rectangle(Region):
+    """`RECT(x1, y1, x2, y2)` or `(x1, y1, x2, y2)`: two opposite corners, in any order."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+@dataclass(frozen=True)
+class MovingRectangle(Region):
+    """`RECT(xdist, ydist) AROUND id` or `('M', id, xdist, ydist)`."""
+
+    focal: Literal
+    xdist: Expression
+    ydist: Expression
+
+
+@dataclass(frozen=True)
+class Circle(Region):
+    """`CIRCLE(x, y, r)`."""
+
+    x: float
+    y: float
+    radius: Expression
+
+
+@dataclass(frozen=True)
+class MovingCircle(Region):
+    """`CIRCLE(r) AROUND id`."""
+
+    focal: Literal
+    radius: Expression
+
+
+@dataclass(frozen=True)
+class Polygon(Region):
+    """`POLYGON((x y, …), (…))`: the outer ring, then the holes; rings end where they begin."""
+
+    rings: tuple[tuple[tuple[float, float], ...], ...]
+
+
+@dataclass(frozen=True)
+class NamedRegion(Region):
+    """A region by its name, or one of a set of regions: `zones['id']`."""
+
+    name: str
+    member: Literal | None = None
+
+
+@dataclass(frozen=True)
+class Nearest(Node):
+    """`NEAREST k TO (x, y)` with a point, `NEAREST k TO id` with a focal object; KNN(…) means the same."""
+
+    k: int
+    point: tuple[float, float] | None = None
+    focal: Literal | None = None

@@ -1,0 +1,89 @@
+"""What statements are made from: their common base, the columns that they define, the sources they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stqsh.lang.ast.expressions import Literal, Node, Quantity
+from stqsh.lang.ast.source import Piece, Source
+
+_NO_PIECE = Piece(Source(""), 0, "")
+Options = tuple[tuple[str, Literal | Quantity], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement(Node):
+    """What every statement has: the piece of source it came from, and `FORMAT x` where it was given."""
+
+    piece: Piece = field(default=_NO_PIECE, compare=False, repr=False)
+    format: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The statement as it was typed, without its semicolon."""
+        return self.piece.text
+
+    @property
+    def line(self) -> int:
+        """The line on which it begins, from 1."""
+        return self.piece.line
+
+    @property
+    def column(self) -> int:
+        """The column at which it begins, from 1."""
+        return self.piece.column
+
+
+@dataclass(frozen=True)
+class ColumnDefinition(Node):
+    """`oid STRING`; `type` is one of the normalised type names."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class FileSource(Node):
+    """`FILE 'glob' [FORMAT format [(options)]]`; format in small letters."""
+
+    glob: str
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class KafkaSource(Node):
+    """`KAFKA 'brokers' TOPIC 'topic' [FORMAT …]`."""
+
+    brokers: str
+    topic: str
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class StdinSource(Node):
+    """`STDIN [FORMAT …]`."""
+
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class SocketSource(Node):
+    """`SOCKET 'host:port' [FORMAT …]`."""
+
+    address: str
+    format: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class GeneratorSource(Node):
+    """`GENERATOR 'name' [(options)]`."""
+
+    name: str
+    options: Options = ()
+
+
+DataSource = FileSource | KafkaSource | StdinSource | SocketSource | GeneratorSource

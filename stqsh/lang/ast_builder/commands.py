@@ -1,0 +1,197 @@
+"""Running and administration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stqsh.lang.ast.expressions import Column, Name
+from stqsh.lang.ast.statements import (
+    Describe,
+    Dump,
+    Help,
+    Map,
+    Pause,
+    PauseQuery,
+    Play,
+    Rebalance,
+    Repartition,
+    ResumeQuery,
+    Run,
+    SetSetting,
+    Show,
+    ShowQuery,
+    Statement,
+    Tail,
+    Watch,
+)
+from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
+from stqsh.lang.errors import SyntaxFault, near
+
+PARTITIONINGS = ("object", "grid", "agrid", "quadtree", "qttree")
+REBALANCINGS = ("shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
+
+
+@rule("start")
+def start(parts: Parts) -> Statement:
+    """The one statement of a text."""
+    return parts[0]  # type: ignore[no-any-return]
+
+
+@rule("until")
+def until(parts: Parts) -> dict[str, Any]:
+    """`UNTIL 'time'`."""
+    return {"until": parts[0]}
+
+
+@rule("run_for")
+def run_for(parts: Parts) -> dict[str, Any]:
+    """`FOR d`."""
+    return {"duration": parts[0]}
+
+
+@rule("run_steps")
+def run_steps(parts: Parts) -> dict[str, Any]:
+    """`n STEPS`."""
+    return {"steps": parts[0]}
+
+
+@rule("run")
+def run(parts: Parts) -> Run:
+    """`RUN [limit]`."""
+    return Run(**(parts[0] or {}))
+
+
+@rule("play")
+def play(parts: Parts) -> Play:
+    """`PLAY stream [AT pace]`."""
+    return Play(parts[0], parts[1])
+
+
+@rule("pause")
+def pause(parts: Parts) -> Pause:
+    """`PAUSE stream`."""
+    return Pause(parts[0])
+
+
+@rule("pause_query")
+def pause_query(parts: Parts) -> PauseQuery:
+    """`PAUSE QUERY name`."""
+    return PauseQuery(parts[0])
+
+
+@rule("resume_query")
+def resume_query(parts: Parts) -> ResumeQuery:
+    """`RESUME QUERY name`."""
+    return ResumeQuery(parts[0])
+
+
+@rule("tail_from")
+def tail_from(parts: Parts) -> Clause:
+    """`FROM START` is step 0; `FROM STEP n`."""
+    return Clause("from_step", 0 if parts[0] == "START" else parts[0], "FROM")
+
+
+@rule("tail_only")
+def tail_only(parts: Parts) -> Clause:
+    """`ONLY +`."""
+    return Clause("only", parts[0], "ONLY")
+
+
+@rule("tail")
+def tail(parts: Parts) -> Tail:
+    """`TAIL name clauses`."""
+    name, *clauses = parts
+    return Tail(name, **fields_of(clauses))
+
+
+@rule("show")
+def show(parts: Parts) -> Show:
+    """`SHOW what`."""
+    return Show(parts[0], format=_format(parts[1]))
+
+
+@rule("show_query")
+def show_query(parts: Parts) -> ShowQuery:
+    """`SHOW QUERY name`."""
+    return ShowQuery(parts[0], format=_format(parts[1]))
+
+
+@rule("describe")
+def describe(parts: Parts) -> Describe:
+    """`DESCRIBE name`."""
+    return Describe(parts[0], format=_format(parts[1]))
+
+
+@rule("repartition")
+def repartition(parts: Parts) -> Repartition:
+    """`REPARTITION [stream] USING strategy [INTO n SLOTS]`."""
+    stream, strategy, slots = parts
+    return Repartition(_strategy(strategy, PARTITIONINGS), stream, slots)
+
+
+@rule("rebalance")
+def rebalance(parts: Parts) -> Rebalance:
+    """`REBALANCE [stream] [USING strategy]`."""
+    stream, strategy = parts
+    return Rebalance(stream, None if strategy is None else _strategy(strategy, REBALANCINGS))
+
+
+@rule("set")
+def set_(parts: Parts) -> SetSetting:
+    """`SET key = value`."""
+    key, value = parts
+    return SetSetting(key, Column(value.text, span=value.span) if isinstance(value, Name) else value)
+
+
+@rule("watch")
+def watch(parts: Parts) -> Watch:
+    """`WATCH q1, q2`."""
+    return Watch(tuple(parts))
+
+
+@rule("map_one")
+def map_one(parts: Parts) -> dict[str, Any]:
+    """One name, a stream's or a query's."""
+    return {"queries": (parts[0],)}
+
+
+@rule("map_both")
+def map_both(parts: Parts) -> dict[str, Any]:
+    """A stream and its queries."""
+    return {"stream": parts[0], "queries": tuple(parts[1:])}
+
+
+@rule("map_queries")
+def map_queries(parts: Parts) -> dict[str, Any]:
+    """Queries only."""
+    return {"queries": tuple(parts)}
+
+
+@rule("map")
+def map_(parts: Parts) -> Map:
+    """`MAP [names] [TO 'file']`."""
+    names, file = parts
+    return Map(**(names or {}), file=None if file is None else file.value)
+
+
+@rule("help")
+def help_(parts: Parts) -> Help:
+    """`HELP [words]`."""
+    return Help(" ".join(word.text.upper() for word in parts))
+
+
+@rule("dump")
+def dump(_: Parts) -> Dump:
+    """`DUMP`."""
+    return Dump()
+
+
+def _format(clause: Clause | None) -> str | None:
+    return None if clause is None else clause.value
+
+
+def _strategy(name: Name, known: tuple[str, ...]) -> str:
+    given = name.text.lower()
+    if given in known:
+        return given
+    raise SyntaxFault(f"unknown strategy {name.text!r}", name.span, expected=known, near=near(given, known))

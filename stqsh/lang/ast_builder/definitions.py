@@ -1,0 +1,218 @@
+"""CREATE and DROP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import (
+    ColumnDefinition,
+    CreateRegion,
+    CreateRegions,
+    CreateStream,
+    CreateTable,
+    DataSource,
+    Drop,
+    FileSource,
+    GeneratorSource,
+    KafkaSource,
+    ObjectKind,
+    Options,
+    SocketSource,
+    StdinSource,
+)
+from stqsh.lang.ast_builder.regions import coordinate
+from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, fields_of, rule
+from stqsh.lang.errors import SyntaxFault, near
+from stqsh.lang.types import type_named
+
+FORMATS = ("csv", "jsonl", "parquet", "geojson")
+_FORMAT_ALIASES = {"json": "jsonl"}
+
+
+@rule("columns")
+def columns(parts: Parts) -> list[ColumnDefinition]:
+    """`(a T, b T)`."""
+    return parts
+
+
+@rule("column_definition")
+def column_definition(parts: Parts) -> ColumnDefinition:
+    """`a T`."""
+    name, type_name = parts
+    return ColumnDefinition(name.text, type_named(type_name), span=name.span)
+
+
+@rule("option")
+def option(parts: Parts) -> tuple[str, Any]:
+    """`name => value`; names in small letters."""
+    return parts[0].text.lower(), parts[1]
+
+
+@rule("options")
+def options(parts: Parts) -> Options:
+    """`(a => 1, b => 'x')`."""
+    given = [part for part in parts if part is not None]
+    names = [name for name, _ in given]
+    for name, value in given:
+        if names.count(name) > 1:
+            raise SyntaxFault(f"the option {name} is given twice", value.span)
+    return tuple(given)
+
+
+@rule("file_source")
+def file_source(parts: Parts) -> FileSource:
+    """`FILE 'glob'`."""
+    return FileSource(parts[0].value, span=parts[0].span)
+
+
+@rule("kafka_source")
+def kafka_source(parts: Parts) -> KafkaSource:
+    """`KAFKA 'brokers' TOPIC 't'`."""
+    return KafkaSource(parts[0].value, parts[1].value, span=parts[0].span)
+
+
+@rule("stdin_source")
+def stdin_source(_: Parts) -> StdinSource:
+    """`STDIN`."""
+    return StdinSource()
+
+
+@rule("socket_source")
+def socket_source(parts: Parts) -> SocketSource:
+    """`SOCKET 'host:port'`."""
+    return SocketSource(parts[0].value, span=parts[0].span)
+
+
+@rule("generator_source")
+def generator_source(parts: Parts) -> GeneratorSource:
+    """`GENERATOR 'name' (options)`."""
+    name, given = parts
+    return GeneratorSource(name.value, given or (), span=name.span)
+
+
+@rule("location_clause")
+def location_clause(parts: Parts) -> Clause:
+    """`LOCATION (x, y)`."""
+    return Clause("location", (parts[0], parts[1]), "LOCATION", parts[0].span)
+
+
+@rule("bounds_clause")
+def bounds_clause(parts: Parts) -> Clause:
+    """`BOUNDS (x1, y1, x2, y2)`."""
+    return Clause("bounds", tuple(coordinate(part) for part in parts), "BOUNDS", parts[0].span)
+
+
+@rule("format_clause")
+def format_clause(parts: Parts) -> Clause:
+    """`FORMAT x [(options)]`, with an alias or a near name for an unknown one."""
+    name: Name = parts[0]
+    given = name.text.lower()
+    found = _FORMAT_ALIASES.get(given, given)
+    if found not in FORMATS:
+        raise SyntaxFault(
+            f"unknown format {name.text!r}", name.span, expected=FORMATS, near=near(given, FORMATS)
+        )
+    return Clause("format", (found, parts[1] or ()), "FORMAT", name.span)
+
+
+def _one_value(field: str, label: str) -> Builder:
+    def clause(parts: Parts) -> Clause:
+        value = parts[0]
+        span = getattr(value, "span", None)
+        return Clause(field, value, label) if span is None else Clause(field, value, label, span)
+
+    return clause
+
+
+for _rule_name, _field, _label in (
+    ("from_clause", "source", "FROM"),
+    ("key_clause", "key", "KEY"),
+    ("time_clause", "time", "TIME"),
+    ("text_clause", "text_column", "TEXT"),
+    ("name_clause", "name_column", "NAME"),
+    ("geometry_clause", "geometry", "PLANAR or GEODETIC"),
+    ("tick_clause", "tick", "TICK"),
+    ("report_every_clause", "report_every", "REPORT EVERY"),
+    ("max_speed_clause", "max_speed", "MAX SPEED"),
+    ("order_clause", "order_by", "ORDER BY"),
+    ("pace_clause", "pace", "PACE"),
+    ("keep_clause", "keep", "KEEP"),
+    ("retain_clause", "retain", "RETAIN"),
+):
+    rule(_rule_name)(_one_value(_field, _label))
+
+
+@rule("create_stream")
+def create_stream(parts: Parts) -> CreateStream:
+    """`CREATE MOVING|EVENT STREAM …`."""
+    kind, existing, name, defined, *clauses = parts
+    fields = _source_fields(name, clauses)
+    return CreateStream(
+        "moving" if kind == "MOVING" else "event",
+        name,
+        columns=tuple(defined or ()),
+        if_not_exists=bool(existing),
+        **fields,
+    )
+
+
+@rule("create_table")
+def create_table(parts: Parts) -> CreateTable:
+    """`CREATE TABLE …`."""
+    existing, name, defined, *clauses = parts
+    return CreateTable(
+        name,
+        columns=tuple(defined or ()),
+        if_not_exists=bool(existing),
+        **_source_fields(name, clauses),
+    )
+
+
+@rule("create_region")
+def create_region(parts: Parts) -> CreateRegion:
+    """`CREATE REGION name AS region`."""
+    existing, name, region = parts
+    return CreateRegion(name, region, bool(existing))
+
+
+@rule("create_regions")
+def create_regions(parts: Parts) -> CreateRegions:
+    """`CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
+    existing, name, *clauses = parts
+    return CreateRegions(name, if_not_exists=bool(existing), **_source_fields(name, clauses))
+
+
+def _dropped(kind: ObjectKind) -> Builder:
+    def dropped(parts: Parts) -> Drop:
+        existing, name = parts
+        return Drop(kind, name, bool(existing), span=name.span)
+
+    return dropped
+
+
+for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY"):
+    rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
+
+
+@rule("drop")
+def drop(parts: Parts) -> Drop:
+    """`DROP kind name`."""
+    return parts[0]  # type: ignore[no-any-return]
+
+
+def _source_fields(name: Name, clauses: list[Clause]) -> dict[str, Any]:
+    """The clauses by field, with the format put into the source that it belongs to."""
+    fields = fields_of(clauses)
+    source: DataSource | None = fields.get("source")
+    if source is None:
+        raise SyntaxFault(
+            f"{name.text} has no source", name.span, expected=("FROM FILE 'glob' or another source",)
+        )
+    given = fields.pop("format", None)
+    if given is not None and isinstance(source, GeneratorSource):
+        raise SyntaxFault("a generator has no FORMAT", source.span)
+    if given is not None:
+        fields["source"] = replace(source, format=given[0], options=given[1])
+    return fields

@@ -1,0 +1,215 @@
+"""SELECT and the statements around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Region
+from stqsh.lang.ast.source import cover
+from stqsh.lang.ast.statements import (
+    Explain,
+    OrderItem,
+    RegisterQuery,
+    Relation,
+    Select,
+    SelectItem,
+    Subscribe,
+)
+from stqsh.lang.ast_builder.regions import Place, check_letter, coordinate, nearest
+from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
+from stqsh.lang.errors import SyntaxFault
+
+_LOCATION_NAMES = frozenset({"loc", "location"})
+_FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE"
+
+
+@rule("select")
+def select(parts: Parts) -> Select:
+    """`SELECT items FROM relations clauses`."""
+    distinct, *rest = parts
+    items = tuple(part for part in rest if isinstance(part, SelectItem))
+    relations = next(part for part in rest if isinstance(part, list))
+    fields = fields_of(part for part in rest if isinstance(part, Clause))
+    _settle_inside(fields)
+    fields["window"], fields["slide"] = fields.get("window", (None, None))
+    return Select(items, tuple(relations), bool(distinct), **fields)
+
+
+@rule("select_item")
+def select_item(parts: Parts) -> SelectItem:
+    """`expression [AS alias]`."""
+    expression, alias = parts
+    return SelectItem(expression, None if alias is None else alias.text, span=expression.span)
+
+
+@rule("relations")
+def relations(parts: Parts) -> list[Relation]:
+    """`a [x], b [y]`."""
+    return parts
+
+
+@rule("relation")
+def relation(parts: Parts) -> Relation:
+    """`name [AS alias]`."""
+    name, alias = parts
+    return Relation(name.text, None if alias is None else alias.text, span=name.span)
+
+
+@rule("where_clause")
+def where_clause(parts: Parts) -> Clause:
+    """`WHERE c`."""
+    return Clause("where", parts[0], "WHERE", parts[0].span)
+
+
+@rule("inside_clause")
+def inside_clause(parts: Parts) -> Clause:
+    """`INSIDE region`."""
+    return Clause("region", parts[0], "INSIDE", parts[0].span)
+
+
+@rule("nearest_clause")
+def nearest_clause(parts: Parts) -> Clause:
+    """`NEAREST k TO place`."""
+    return Clause("nearest", nearest(parts[0], parts[1]), "NEAREST")
+
+
+@rule("knn_clause")
+def knn_clause(parts: Parts) -> Clause:
+    """`KNN (k, x, y)` or `KNN ('M', k, id)`."""
+    first, second, third = parts
+    if first.kind == "STRING":
+        check_letter(first, "KNN", "KNN ('M', k, id)")
+        return Clause("nearest", nearest(_count(second), third), "KNN", first.span)
+    place = Place(coordinate(second), coordinate(third), cover(first.span, third.span))
+    return Clause("nearest", nearest(_count(first), place), "KNN", first.span)
+
+
+@rule("group_clause")
+def group_clause(parts: Parts) -> Clause:
+    """`GROUP BY a, b`."""
+    return Clause("group_by", tuple(parts), "GROUP BY", parts[0].span)
+
+
+@rule("having_clause")
+def having_clause(parts: Parts) -> Clause:
+    """`HAVING c`."""
+    return Clause("having", parts[0], "HAVING", parts[0].span)
+
+
+@rule("order_item")
+def order_item(parts: Parts) -> OrderItem:
+    """`expression [ASC|DESC]`."""
+    return OrderItem(parts[0], parts[1] == "DESC", span=parts[0].span)
+
+
+@rule("order_by_clause")
+def order_by_clause(parts: Parts) -> Clause:
+    """`ORDER BY a, b DESC`."""
+    return Clause("order_by", tuple(parts), "ORDER BY", parts[0].span)
+
+
+@rule("limit_clause")
+def limit_clause(parts: Parts) -> Clause:
+    """`LIMIT n`."""
+    return Clause("limit", parts[0], "LIMIT")
+
+
+@rule("window_clause")
+def window_clause(parts: Parts) -> Clause:
+    """`WINDOW d [SLIDE d]`."""
+    return Clause("window", (parts[0], parts[1]), "WINDOW", parts[0].span)
+
+
+@rule("sync_clause")
+def sync_clause(parts: Parts) -> Clause:
+    """`SYNC d`."""
+    return Clause("sync", parts[0], "SYNC", parts[0].span)
+
+
+@rule("output")
+def output(parts: Parts) -> Clause:
+    """`FORMAT x`."""
+    return Clause("format", parts[0].text.lower(), "FORMAT", parts[0].span)
+
+
+@rule("since_clause")
+def since_clause(_: Parts) -> Clause:
+    """`SINCE NOW`."""
+    return Clause("since_now", True, "SINCE NOW")
+
+
+@rule("for_clause")
+def for_clause(parts: Parts) -> Clause:
+    """`FOR d`."""
+    return Clause("duration", parts[0], "FOR", parts[0].span)
+
+
+@rule("with_clause")
+def with_clause(parts: Parts) -> Clause:
+    """`WITH (option => value)`."""
+    return Clause("options", parts[0], "WITH")
+
+
+@rule("register")
+def register(parts: Parts) -> RegisterQuery:
+    """`REGISTER QUERY name clauses AS select`."""
+    name, *clauses, body = parts
+    if body.format is not None:
+        raise SyntaxFault(_FORMAT_PLACE, name.span)
+    return RegisterQuery(name, body, **fields_of(clauses))
+
+
+@rule("subscribe")
+def subscribe(parts: Parts) -> Subscribe:
+    """`SUBSCRIBE select`; the format goes with the whole."""
+    return Subscribe(replace(parts[0], format=None), format=parts[0].format)
+
+
+@rule("explain")
+def explain(parts: Parts) -> Explain:
+    """`EXPLAIN [ANALYZE] select`, or a query's name."""
+    analyze, body = parts
+    if isinstance(body, Select):
+        return Explain(replace(body, format=None), bool(analyze), format=body.format)
+    query: Explain = body
+    return replace(query, analyze=bool(analyze))
+
+
+@rule("explained_query")
+def explained_query(parts: Parts) -> Explain:
+    """`[QUERY] name`."""
+    name, output = parts
+    return Explain(query=name, format=None if output is None else output.value)
+
+
+def _count(value: Literal) -> int:
+    if value.kind != "INTEGER" or not isinstance(value.value, int) or value.value < 0:
+        raise SyntaxFault("KNN takes a whole number of neighbours", value.span)
+    return value.value
+
+
+def _settle_inside(fields: dict[str, Any]) -> None:
+    """Read `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
+
+    The grammar takes a column before INSIDE for the location. Only a last column that is none, and no
+    second INSIDE, can have been meant as a condition of its own.
+    """
+    where = fields.get("where")
+    if where is None or "region" in fields:
+        return
+    settled, region = _without_last_inside(where)
+    if region is not None:
+        fields["where"], fields["region"] = settled, region
+
+
+def _without_last_inside(condition: Expression) -> tuple[Expression, Region | None]:
+    if isinstance(condition, Inside) and condition.column.name.lower() not in _LOCATION_NAMES:
+        return condition.column, condition.region
+    if isinstance(condition, And | Or):
+        last, region = _without_last_inside(condition.parts[-1])
+        return replace(condition, parts=(*condition.parts[:-1], last)), region
+    if isinstance(condition, Not):
+        operand, region = _without_last_inside(condition.operand)
+        return replace(condition, operand=operand), region
+    return condition, None

@@ -1,0 +1,120 @@
+"""Names, constants and quantities."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from lark.lexer import Token
+
+from stqsh.lang.ast.expressions import Literal, Name, Quantity
+from stqsh.lang.ast.source import Span, cover
+from stqsh.lang.ast_builder.rules import Parts, capitals, rule, span_of
+from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.units import CANONICAL, fits
+
+_QUANTITY = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.+)", re.DOTALL)
+_MOST_DIGITS = 19
+_INT64_MAX = 2**63 - 1
+
+rule("stream_kind", "geometry", "stream_order", "none", "shown", "direction", "from_start")(capitals)
+rule("retention")(lambda parts: Name(parts[0].upper(), span=span_of(parts[0])))
+rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda parts: True)
+
+
+@rule(
+    "new_name", "stream_name", "query_name", "table_name", "region_name", "relation_name", "object_name",
+    "column_name", "function_name", "strategy_name", "option_name", "type", "format", "topic", "alias",
+    "word",
+)  # fmt: skip
+def name(parts: Parts) -> Name:
+    """An identifier, its double quotes taken off."""
+    token: Token = parts[0]
+    text = token.value
+    return Name(text[1:-1].replace('""', '"') if text[0] == '"' else text, span=span_of(token))
+
+
+@rule("setting")
+def setting(parts: Parts) -> Name:
+    """A dotted key."""
+    return Name(
+        ".".join(name([part]).text for part in parts), span=cover(span_of(parts[0]), span_of(parts[-1]))
+    )
+
+
+@rule("string")
+def string(parts: Parts) -> Literal:
+    """A string without its quotes."""
+    return Literal(parts[0][1:-1].replace("''", "'"), "STRING", span=span_of(parts[0]))
+
+
+@rule("number", "plain_number")
+def number(parts: Parts) -> Literal:
+    """A number, perhaps after a sign."""
+    span = cover(span_of(parts[0]), span_of(parts[-1]))
+    value = _number(parts[-1], span)
+    return Literal(
+        -value if parts[0] == "-" else value, "INTEGER" if isinstance(value, int) else "DECIMAL", span=span
+    )
+
+
+@rule("whole")
+def whole(parts: Parts) -> int:
+    """A whole number, 0 or more."""
+    value = _number(parts[0], span_of(parts[0]))
+    if not isinstance(value, int):
+        raise SyntaxFault(f"{parts[0]} is no whole number", span_of(parts[0]))
+    return value
+
+
+@rule("duration", "length", "any_speed")
+def quantity(parts: Parts) -> Quantity:
+    """A number with a unit."""
+    match = _QUANTITY.fullmatch(parts[0])
+    assert match is not None
+    span = span_of(parts[0])
+    value, unit = _number(match[1], span), CANONICAL[match[2].lower()]
+    if not fits(value, unit):
+        raise SyntaxFault(f"{parts[0][:30]} is too much", span)
+    return Quantity(value, unit, span=span)
+
+
+@rule("pace")
+def pace(parts: Parts) -> float | str:
+    """`10x` as a number, or MAX."""
+    text = parts[0].upper()
+    if text == "MAX":
+        return "MAX"
+    value = float(_number(text.rstrip("X").rstrip(), span_of(parts[0])))
+    if value <= 0:
+        raise SyntaxFault("a pace must be more than 0x", span_of(parts[0]))
+    return value
+
+
+@rule("true")
+def true(parts: Parts) -> Literal:
+    """TRUE."""
+    return Literal(True, "BOOLEAN", span=span_of(parts[0]))
+
+
+@rule("false")
+def false(parts: Parts) -> Literal:
+    """FALSE."""
+    return Literal(False, "BOOLEAN", span=span_of(parts[0]))
+
+
+@rule("null")
+def null(parts: Parts) -> Literal:
+    """NULL."""
+    return Literal(None, "NULL", span=span_of(parts[0]))
+
+
+def _number(text: str, span: Span) -> int | float:
+    if text.isdigit():
+        if len(text) > _MOST_DIGITS or int(text) > _INT64_MAX:
+            raise SyntaxFault(f"{text[:30]} does not fit 64 bits", span)
+        return int(text)
+    value = float(text)
+    if math.isinf(value):
+        raise SyntaxFault(f"{text[:30]} is too large a number", span)
+    return value

@@ -1,0 +1,139 @@
+"""From statements to the specs of the control log, checked against the catalogue.
+
+`bind` knows every statement; what it gives is ready for the log, but for the id that the log's own
+sequence number becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from stqsh.lang.ast import statements
+from stqsh.lang.binder import commands, maps, named_regions, queries, streams, tables, tail
+from stqsh.lang.binder.column_roles import Columns, guess_roles
+from stqsh.lang.binder.names import kind_of
+from stqsh.lang.binder.unsupported import STATEMENT_RULES, check
+from stqsh.lang.catalogue import Catalogue, CatalogueView, Spec
+from stqsh.lang.errors import locating
+
+__all__ = ["Bound", "Catalogue", "CatalogueView", "bind", "guess_roles", "needs_inference"]
+
+
+class Bound(NamedTuple):
+    """A statement's kind in the control log (or "tail", "show", …), its spec, and lines for the user.
+
+    The kind is "nothing" and the spec None where IF EXISTS or IF NOT EXISTS leaves nothing to do.
+    """
+
+    kind: str
+    spec: Any
+    notes: tuple[str, ...] = ()
+
+
+def bind(
+    statement: statements.Statement,
+    catalogue: CatalogueView,
+    *,
+    inferred: Columns | None = None,
+    name: str | None = None,
+) -> Bound:
+    """Check a statement against the catalogue and give its spec.
+
+    `inferred` are the columns found in the source of a CREATE STREAM or TABLE that lists none
+    (`needs_inference`); `name` is the name of a SUBSCRIBE's query. Raises `BindFault` for a statement that
+    does not fit, and `NotSupported` for what is not built yet.
+    """
+    with locating(statement.piece):
+        check(STATEMENT_RULES, statement)
+        if isinstance(statement, statements.CreateStream | statements.CreateTable):
+            return _create(statement, catalogue, inferred)
+        if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
+            return _create_area(statement, catalogue)
+        if isinstance(statement, statements.Subscribe):
+            return Bound("subscribe", {**queries.continuous(statement.select, catalogue), "name": name or ""})
+        bound = _BINDERS[type(statement)](statement, catalogue)
+        return bound if bound.spec is not None else Bound("nothing", None)
+
+
+def needs_inference(
+    statement: statements.CreateStream | statements.CreateTable, catalogue: CatalogueView
+) -> bool:
+    """Whether the columns are to be found in the source: none are listed, and it is to be made."""
+    return not statement.columns and _there_already(statement, catalogue) is None
+
+
+def _create(
+    statement: statements.CreateStream | statements.CreateTable,
+    catalogue: CatalogueView,
+    inferred: Columns | None,
+) -> Bound:
+    there = _there_already(statement, catalogue)
+    if there is not None:
+        return there
+    if isinstance(statement, statements.CreateStream):
+        return Bound("create_stream", *streams.create_stream(statement, catalogue, inferred))
+    return Bound("create_table", *tables.create_table(statement, catalogue, inferred))
+
+
+def _create_area(
+    statement: statements.CreateRegion | statements.CreateRegions, catalogue: CatalogueView
+) -> Bound:
+    there = _there_already(statement, catalogue)
+    if there is not None:
+        return there
+    if isinstance(statement, statements.CreateRegion):
+        return Bound("create_area", named_regions.create_region(statement, catalogue))
+    return Bound("create_area", named_regions.create_regions(statement, catalogue))
+
+
+def _there_already(
+    statement: statements.CreateStream
+    | statements.CreateTable
+    | statements.CreateRegion
+    | statements.CreateRegions,
+    catalogue: CatalogueView,
+) -> Bound | None:
+    """Nothing to do, where something of that kind and name is there and IF NOT EXISTS was said."""
+    kinds = {statements.CreateStream: "stream", statements.CreateTable: "table"}
+    kind, name = kinds.get(type(statement), "region"), statement.name.text
+    if not statement.if_not_exists or kind_of(name, catalogue) != kind:
+        return None
+    return Bound("nothing", None, (f"{kind} {name} exists already",))
+
+
+Binder = Callable[[Any, CatalogueView], Bound]
+
+
+def _drop(statement: statements.Drop, catalogue: CatalogueView) -> Bound:
+    return Bound(*commands.drop(statement, catalogue))
+
+
+def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
+    return Bound("select", queries.snapshot(statement, catalogue))
+
+
+def _as(kind: str, binder: Callable[[Any, CatalogueView], Spec]) -> Binder:
+    return lambda statement, catalogue: Bound(kind, binder(statement, catalogue))
+
+
+_BINDERS: dict[type[statements.Statement], Binder] = {
+    statements.RegisterQuery: _as("register", queries.register),
+    statements.Select: _select,
+    statements.Explain: _as("explain", queries.explained),
+    statements.Drop: _drop,
+    statements.Run: _as("run", lambda statement, _: commands.run(statement)),
+    statements.Play: _as("play", commands.play),
+    statements.Pause: _as("pause", commands.pause),
+    statements.PauseQuery: _as("pause_query", commands.change_query),
+    statements.ResumeQuery: _as("resume_query", commands.change_query),
+    statements.Tail: _as("tail", tail.tail),
+    statements.Watch: _as("watch", commands.watch),
+    statements.Map: _as("map", maps.map_),
+    statements.Show: _as("show", lambda statement, _: {"what": statement.what}),
+    statements.ShowQuery: _as("show_query", commands.show_query),
+    statements.Describe: _as("describe", commands.describe),
+    statements.SetSetting: _as("set", commands.set_setting),
+    statements.Help: _as("help", lambda statement, _: {"topic": statement.topic}),
+    statements.Dump: _as("dump", lambda statement, _: {}),
+}

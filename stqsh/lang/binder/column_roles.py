@@ -1,0 +1,111 @@
+"""Which columns are key, location and time: as said, or guessed from usual names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import CreateStream
+from stqsh.lang.errors import BindFault, near, or_list
+from stqsh.lang.types import KEY_TYPES, NUMBERS
+
+Columns = Sequence[Sequence[str]]
+"""Name and type of each column."""
+
+USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "key": (
+        "oid", "id", "key", "object_id", "vehicle_id", "taxi_id", "icao24", "mmsi", "device_id", "uid",
+        "user_id", "track_id", "tripid", "trip_id", "name",
+    ),
+    "x": ("lon", "lng", "long", "longitude", "x"),
+    "y": ("lat", "latitude", "y"),
+    "time": ("ts", "time", "timestamp", "datetime", "date_time", "t", "when", "event_time"),
+}  # fmt: skip
+"""Usual names of each role's column, the most telling first."""
+
+_FITTING: Mapping[str, frozenset[str]] = {
+    "key": KEY_TYPES,
+    "x": NUMBERS,
+    "y": NUMBERS,
+    "time": NUMBERS | {"TIMESTAMP"},
+}
+_CLAUSES = {"key": "KEY column", "x": "LOCATION (x, y)", "y": "LOCATION (x, y)", "time": "TIME column"}
+_WORDS = {"key": "key", "x": "location", "y": "location", "time": "time"}
+_SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
+"""What else stands between the columns of a file, as an option is written."""
+
+
+class Roles(NamedTuple):
+    """The columns by role, and which of the roles were guessed."""
+
+    key: str
+    x: str
+    y: str
+    time: str
+    guessed: tuple[str, ...]
+
+
+def guess_roles(columns: Columns) -> dict[str, str | None]:
+    """The columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
+    return {role: _guess(role, columns) for role in USUAL_NAMES}
+
+
+def find_roles(stream: CreateStream, columns: Columns) -> Roles:
+    """The roles as the statement says, and guessed where it says nothing.
+
+    Raises `BindFault` for a column that does not exist, two roles for one column, or a role that can
+    be guessed from no name.
+    """
+    x, y = stream.location or (None, None)
+    said = {"key": stream.key, "x": x, "y": y, "time": stream.time}
+    named = {name.text for name in said.values() if name is not None}
+    guesses = guess_roles([column for column in columns if column[0] not in named])
+    missing = [role for role, name in said.items() if name is None and guesses[role] is None]
+    if missing:
+        raise _missing(stream, missing, [name for name, _ in columns])
+    found: dict[str, str] = {}
+    for role, name in said.items():
+        column = _existing(name, columns) if name is not None else guesses[role]
+        assert column is not None, "those that are missing are told above"
+        if column in found.values():
+            raise BindFault(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
+        found[role] = column
+    return Roles(**found, guessed=tuple(role for role, name in said.items() if name is None))
+
+
+def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindFault:
+    """What to say of a stream for whose key, location or time there is no column: all of it at once."""
+    words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
+    clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
+    return BindFault(
+        f"{stream.name.text} has no column that looks like its {or_list(words)}",
+        stream.name.span,
+        expected=(" ".join(clauses),),
+        hint=_columns_hint(columns),
+    )
+
+
+def _guess(role: str, columns: Columns) -> str | None:
+    by_name = {name.lower(): name for name, kind in columns if kind in _FITTING[role]}
+    return next((by_name[usual] for usual in USUAL_NAMES[role] if usual in by_name), None)
+
+
+def _columns_hint(names: Sequence[str]) -> str:
+    """What there is instead: the columns' names, or that a file's one column is several."""
+    found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
+    if found is None:
+        return f"the columns are {', '.join(names)}"
+    return f"the one column is {names[0]!r}; add FORMAT CSV (separator => '{_SEPARATORS[found]}')"
+
+
+def _existing(name: Name, columns: Columns) -> str:
+    names = [column for column, _ in columns]
+    if name.text not in names:
+        raise BindFault(
+            f"there is no column {name.text!r}",
+            name.span,
+            near=near(name.text, names),
+            hint=f"the columns are {', '.join(names)}",
+        )
+    return name.text

@@ -1,0 +1,38 @@
+"""Functions: their arguments checked, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stqsh.errors import NotSupported
+from stqsh.lang.ast.expressions import Call, Expression
+from stqsh.lang.binder.scope import Scope, Typed
+from stqsh.lang.errors import BindFault, near
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.lang.types import a_type
+
+OF_TIMES = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT"}
+"""Functions of a TIMESTAMP, in UTC, and the type of what they give: '2008-02-02', 0 to 23, 0 to 59."""
+AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "TOPK"})
+_TO_COME = AGGREGATES | {"REGION"}
+
+Bind = Callable[[Expression, Scope], Typed]
+
+
+def call(node: Call, scope: Scope, bind: Bind) -> Typed:
+    """A bound call; `bind` binds its argument. Raises `BindFault` and `NotSupported`."""
+    if node.name in _TO_COME:
+        raise NotSupported(f"{node.name}(…)")
+    if node.name not in OF_TIMES:
+        raise BindFault(
+            f"there is no function {node.name}", node.span, near=near(node.name, (*OF_TIMES, *_TO_COME))
+        )
+    if len(node.arguments) != 1:
+        raise BindFault(f"{node.name} takes one TIMESTAMP", node.span, expected=(f"{node.name}(ts)",))
+    argument = bind(node.arguments[0], scope)
+    if argument.type != "TIMESTAMP":
+        text = printed(node.arguments[0])
+        raise BindFault(
+            f"{node.name} takes a TIMESTAMP, but {text} is {a_type(argument.type)}", argument.span
+        )
+    return Typed(["fn", node.name, argument.expr], OF_TIMES[node.name], node.span)

@@ -1,0 +1,150 @@
+"""FROM: the stream that a query is about, and the table that is joined with it on the table's key."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stqsh.errors import NotSupported
+from stqsh.lang.ast.expressions import Column, Comparison, Expression, Name
+from stqsh.lang.ast.source import Span
+from stqsh.lang.ast.statements import Relation, Select
+from stqsh.lang.binder.conditions import conjuncts
+from stqsh.lang.binder.names import stream_named
+from stqsh.lang.binder.scope import Expr, Joined, names_of
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault, near
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.lang.types import WHOLE_NUMBERS, a_type
+
+
+class From(NamedTuple):
+    """A query's stream with the names that it goes by, its table if it has one, and the rest of its WHERE.
+
+    `conditions` are the parts that AND joins, without the equality that makes the join.
+    """
+
+    stream: Spec
+    qualifiers: frozenset[str]
+    joined: Joined | None
+    conditions: tuple[Expression, ...]
+
+
+class _Equality(NamedTuple):
+    """`M.oid = F.oid`: a column of the stream and one of the table."""
+
+    node: Expression
+    of_stream: Column
+    of_table: Column
+
+
+def from_clause(select: Select, catalogue: CatalogueView) -> From:
+    """What a SELECT is about. Raises `BindFault` and `NotSupported`."""
+    conditions = conjuncts(select.where)
+    if len(select.relations) == 1:
+        [relation] = select.relations
+        stream = _stream(relation, catalogue)
+        return From(stream, names_of(stream, relation.alias), None, conditions)
+    relation, other = _stream_and_table(select.relations, catalogue)
+    stream, table = _stream(relation, catalogue), catalogue.table(other.name)
+    assert table is not None
+    names = names_of(stream, relation.alias), names_of(table, other.alias)
+    _check_names(names, other)
+    found = _equality(conditions, (stream, table), names, other.span)
+    _check_types(found, stream, table)
+    joined = Joined(table, found.of_stream.name, names[1])
+    return From(stream, names[0], joined, tuple(part for part in conditions if part is not found.node))
+
+
+def has_row(joined: Joined) -> Expr:
+    """The condition that the table has a row for the object."""
+    return ["not", ["isnull", joined.value(joined.table["key"])]]
+
+
+def _stream(relation: Relation, catalogue: CatalogueView) -> Spec:
+    name = Name(relation.name, span=relation.span)
+    if catalogue.table(relation.name) is not None and catalogue.stream(relation.name) is None:
+        raise BindFault(
+            f"{relation.name} is a table, and queries are about streams",
+            relation.span,
+            hint=f"join it: FROM a stream, {relation.name} WHERE its key equals a column of the stream",
+        )
+    return stream_named(name, catalogue)
+
+
+def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView) -> tuple[Relation, Relation]:
+    for relation in relations:
+        if catalogue.stream(relation.name) is None and catalogue.table(relation.name) is None:
+            known = (*catalogue.names("stream"), *catalogue.names("table"))
+            raise BindFault(
+                f"unknown stream or table {relation.name!r}", relation.span, near=near(relation.name, known)
+            )
+    streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
+    tables = [relation for relation in relations if relation not in streams]
+    if len(streams) > 1:
+        raise NotSupported("joins of streams with each other")
+    if len(tables) > 1:
+        raise NotSupported("joins with more than one table")
+    return streams[0], tables[0]
+
+
+def _check_names(names: tuple[frozenset[str], frozenset[str]], other: Relation) -> None:
+    both = names[0] & names[1]
+    if both:
+        raise BindFault(f"{min(both)!r} may mean either of the two", other.span, hint="give another alias")
+
+
+def _equality(
+    conditions: tuple[Expression, ...],
+    specs: tuple[Spec, Spec],
+    names: tuple[frozenset[str], frozenset[str]],
+    span: Span,
+) -> _Equality:
+    stream, table = specs
+    equal = [found for part in conditions if (found := _as_equality(part, specs, names)) is not None]
+    on_key = [found for found in equal if found.of_table.name == table["key"]]
+    if len(on_key) == 1:
+        return on_key[0]
+    wanted = f"{stream['name']}.column = {table['name']}.{table['key']}"
+    if on_key:
+        raise BindFault(f"{table['name']} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
+    if equal:
+        message = f"{printed(equal[0].of_table)} is not the key of {table['name']}"
+        raise BindFault(message, equal[0].of_table.span, hint=f"its key is {table['key']}")
+    raise BindFault(
+        f"nothing joins {stream['name']} and {table['name']}", span, expected=(f"WHERE {wanted}",)
+    )
+
+
+def _as_equality(
+    part: Expression, specs: tuple[Spec, Spec], names: tuple[frozenset[str], frozenset[str]]
+) -> _Equality | None:
+    """The part as an equality of a column of the stream and one of the table, None where it is none."""
+    if not isinstance(part, Comparison) or part.operator != "=":
+        return None
+    left, right = part.left, part.right
+    if not isinstance(left, Column) or not isinstance(right, Column):
+        return None
+    for mine, yours in ((left, right), (right, left)):
+        if _belongs(mine, specs[0], names[0], specs[1]) and _belongs(yours, specs[1], names[1], specs[0]):
+            return _Equality(part, mine, yours)
+    return None
+
+
+def _belongs(column: Column, spec: Spec, names: frozenset[str], other: Spec) -> bool:
+    """Whether a column is of that stream or table; without a qualifier, of that one only."""
+    if column.qualifier is not None:
+        return column.qualifier in names and column.name in dict(spec["columns"])
+    return column.name in dict(spec["columns"]) and column.name not in dict(other["columns"])
+
+
+def _check_types(found: _Equality, stream: Spec, table: Spec) -> None:
+    left = dict(stream["columns"])[found.of_stream.name]
+    right = dict(table["columns"])[found.of_table.name]
+    if left == right or {left, right} <= WHOLE_NUMBERS:
+        return
+    mine, yours = printed(found.of_stream), printed(found.of_table)
+    raise BindFault(
+        f"cannot join: {mine} is {a_type(left)}, {yours} is {a_type(right)}",
+        found.node.span,
+        hint="the types of the columns of a stream or a table may be listed after its name",
+    )

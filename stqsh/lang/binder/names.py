@@ -1,0 +1,71 @@
+"""Names found in the catalogue, or said to be unknown with a name that is near."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault, near
+
+_PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
+_MAKING = {
+    "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
+    "query": "there is no query; make one with REGISTER QUERY",
+    "table": "there is no table yet; make one with CREATE TABLE",
+    "region": "there is no region yet; make one with CREATE REGION",
+}
+
+
+def stream_named(name: Name, catalogue: CatalogueView) -> Spec:
+    """The StreamSpec of a stream. Raises `BindFault` where there is none of that name."""
+    return _named("stream", name, catalogue.stream, catalogue)
+
+
+def query_named(name: Name, catalogue: CatalogueView) -> Spec:
+    """The QuerySpec of a live query. Raises `BindFault` where there is none of that name."""
+    return _named("query", name, catalogue.query, catalogue)
+
+
+def table_named(name: Name, catalogue: CatalogueView) -> Spec:
+    """The TableSpec of a table. Raises `BindFault` where there is none of that name."""
+    return _named("table", name, catalogue.table, catalogue)
+
+
+def area_named(name: Name, catalogue: CatalogueView) -> Spec:
+    """The AreaSpec of a region or a set of them. Raises `BindFault` where there is none of that name."""
+    return _named("region", name, catalogue.area, catalogue)
+
+
+def kind_of(name: str, catalogue: CatalogueView) -> str | None:
+    """What a name stands for: "stream", "query", "table" or "region"; None where it is free."""
+    finders: dict[str, Callable[[str], Spec | None]] = {
+        "stream": catalogue.stream,
+        "query": catalogue.query,
+        "table": catalogue.table,
+        "region": catalogue.area,
+    }
+    return next((kind for kind, find in finders.items() if find(name) is not None), None)
+
+
+def check_free(name: Name, catalogue: CatalogueView) -> None:
+    """Raise `BindFault` where a name is in use already."""
+    user = kind_of(name.text, catalogue)
+    if user is not None:
+        raise BindFault(
+            f"the name {name.text!r} is in use by a {user}",
+            name.span,
+            hint=f"choose another, or DROP {user.upper()} {name.text}; first",
+        )
+
+
+def _named(kind: str, name: Name, find: Callable[[str], Spec | None], catalogue: CatalogueView) -> Spec:
+    found = find(name.text)
+    if found is not None:
+        return found
+    known, other = catalogue.names(kind), kind_of(name.text, catalogue)
+    plural = _PLURALS[kind]
+    hint = None if known else _MAKING[kind]
+    if other is not None:
+        hint = f"{name.text} is a {other}; SHOW {plural.upper()} lists the {plural}"
+    raise BindFault(f"unknown {kind} {name.text!r}", name.span, near=near(name.text, known), hint=hint)

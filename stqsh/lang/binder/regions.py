@@ -1,0 +1,174 @@
+"""Regions and places, from what the user wrote to the specs of the control log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stqsh.errors import NotSupported
+from stqsh.lang.ast.expressions import (
+    Circle,
+    Expression,
+    Literal,
+    MovingCircle,
+    MovingRectangle,
+    Name,
+    NamedRegion,
+    Nearest,
+    Polygon,
+    Quantity,
+    Rectangle,
+    Region,
+)
+from stqsh.lang.ast.source import Span
+from stqsh.lang.binder.key_values import key_value
+from stqsh.lang.binder.names import area_named
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault, near
+from stqsh.lang.printer.values import identifier, quoted
+from stqsh.lang.units import EXAMPLES, UNITS, metres
+
+EVERYWHERE: Spec = {"type": "all"}
+MEASURED = frozenset({"circle", "moving_circle", "nearest"})
+"""Types of regions from whose centre DISTANCE is measured."""
+_POLE = 90.0
+_FEWEST_CORNERS = 3
+_MOST_NEIGHBOURS = 2**31 - 1
+_SOME = 3
+
+
+def moves(region: Region) -> bool:
+    """Whether a region moves with a focal object."""
+    return isinstance(region, MovingRectangle | MovingCircle)
+
+
+def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> Spec:
+    """A region of a query over a stream. Raises `BindFault` for one that makes no sense there."""
+    return _BINDERS[type(region)](region, stream, catalogue)
+
+
+def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
+    """The region of a CREATE REGION, which may be used over any stream, whatever its coordinates."""
+    if moves(region):
+        raise BindFault("a region with a name stands still", region.span, hint="AROUND is for queries")
+    if isinstance(region, Circle):
+        raise NotSupported("circles as named regions")
+    return bound_region(region, {"planar": True}, catalogue)
+
+
+def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
+    """`NEAREST k TO place` over a stream. Raises `BindFault`."""
+    if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
+        wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
+        raise BindFault(f"{nearest.k} nearest: there must be {wanted}", nearest.span)
+    if nearest.point is not None:
+        x, y = nearest.point
+        _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
+        return {"type": "nearest", "k": nearest.k, "x": x, "y": y}
+    assert nearest.focal is not None
+    return {"type": "nearest", "k": nearest.k, "focal": _focal(nearest.focal, stream)}
+
+
+def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> Spec:
+    xs, ys = sorted((region.x1, region.x2)), sorted((region.y1, region.y2))
+    _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
+    return {"type": "rect", "x1": xs[0], "y1": ys[0], "x2": xs[1], "y2": ys[1]}
+
+
+def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
+    _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
+    return {"type": "circle", "x": region.x, "y": region.y, "radius": _length(region.radius)}
+
+
+def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
+    for ring in region.rings:
+        if len(set(ring)) < _FEWEST_CORNERS:
+            raise BindFault("a polygon's ring has at least three different corners", region.span)
+        _check_latitudes([x for x, _ in ring], [y for _, y in ring], stream, region.span, "(lon lat, …)")
+    return {"type": "polygon", "rings": [[list(corner) for corner in ring] for ring in region.rings]}
+
+
+def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
+    area = area_named(Name(region.name, span=region.span), catalogue)
+    found = {"type": "area", "area": area["id"], "name": area["name"]}
+    if region.member is None and area["set"]:
+        raise BindFault(
+            f"{area['name']} is a set of regions, and a query asks about one of them",
+            region.span,
+            expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
+        )
+    if region.member is None:
+        return {**found, "member": None}
+    if not area["set"]:
+        raise BindFault(f"{area['name']} is a single region and has no members", region.member.span)
+    member = str(region.member.value)
+    if member not in area["members"]:
+        raise BindFault(
+            f"{area['name']} has no region {member!r}",
+            region.member.span,
+            near=near(member, area["members"]),
+        )
+    return {**found, "member": member}
+
+
+def _member(area: str, member: str) -> str:
+    """A member of a set of regions as one writes it."""
+    return f"{identifier(area)}[{quoted(member)}]"
+
+
+def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> Spec:
+    focal = _focal(region.focal, stream)
+    return {
+        "type": "moving_rect",
+        "focal": focal,
+        "xdist": _length(region.xdist),
+        "ydist": _length(region.ydist),
+    }
+
+
+def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec:
+    return {
+        "type": "moving_circle",
+        "focal": _focal(region.focal, stream),
+        "radius": _length(region.radius),
+    }
+
+
+_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
+    Rectangle: _rectangle,
+    Circle: _circle,
+    Polygon: _polygon,
+    NamedRegion: _named,
+    MovingRectangle: _moving_rectangle,
+    MovingCircle: _moving_circle,
+}
+
+
+def _focal(focal: Literal, stream: Spec) -> str | int:
+    if stream["kind"] == "event":
+        raise BindFault(f"events do not move: {stream['name']} has no focal objects", focal.span)
+    return key_value(focal, dict(stream["columns"])[stream["key"]])
+
+
+def _length(value: Expression) -> float:
+    """A length in metres, or in the stream's unit where it has none."""
+    length = -1.0
+    if isinstance(value, Quantity) and UNITS[value.unit].dimension == "length":
+        length = metres(value.number, value.unit)
+    elif isinstance(value, Literal) and value.value is not None:
+        length = float(value.value)
+    if length <= 0:
+        raise BindFault(f"a length is more than 0, such as {EXAMPLES['length']}", value.span)
+    return length
+
+
+def _check_latitudes(xs: list[float], ys: list[float], stream: Spec, span: Span, form: str) -> None:
+    beyond = max(ys, key=abs)
+    if stream["planar"] or abs(beyond) <= _POLE:
+        return
+    swapped = max(map(abs, xs)) <= _POLE
+    raise BindFault(
+        f"a latitude of {beyond:g} is beyond 90" + ("; lat and lon seem to be swapped" if swapped else ""),
+        span,
+        expected=(form,),
+    )

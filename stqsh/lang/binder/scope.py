@@ -1,0 +1,165 @@
+"""What names in conditions and select lists stand for: columns of a stream, or of a table joined with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from stqsh.lang.ast.expressions import Column
+from stqsh.lang.ast.source import Span
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault, near
+
+Expr = list[Any]
+"""A bound expression: nested lists, as the control log keeps them."""
+NO_CENTRE = "DISTANCE is for CIRCLE and NEAREST: there is no place to measure from"
+NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
+
+
+class Typed(NamedTuple):
+    """A bound expression, its type, and where it stands. `NULL` and `DURATION` are types here as well."""
+
+    expr: Expr
+    type: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A table whose row is found by its key: the one that equals the stream's `column`."""
+
+    table: Spec
+    column: str
+    qualifiers: frozenset[str]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The table's columns and their types."""
+        return dict(self.table["columns"])
+
+    def value(self, name: str) -> Expr:
+        """The expression of a column's value in the row that fits; NULL where none does."""
+        return ["join", self.table["id"], self.column, name]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The stream, the names that it goes by, the table joined with it, and the catalogue for regions.
+
+    `outputs` are further names: those of a query's select list, in TAIL and ORDER BY. `no_distance` says
+    why DISTANCE has no value; None where it has one.
+    """
+
+    stream: Spec
+    qualifiers: frozenset[str]
+    catalogue: CatalogueView
+    joined: Joined | None = None
+    outputs: Mapping[str, Typed] = field(default_factory=dict)
+    no_distance: str | None = NO_CENTRE
+    columns: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", dict(self.stream["columns"]))
+
+    def column(self, node: Column) -> Typed:
+        """What a name stands for. Raises `BindFault` where that is nothing, or more than one thing.
+
+        `time` means the TIME column, and DISTANCE the distance from the query's centre, where no column
+        is called so.
+        """
+        found = self._found(node)
+        if found is None:
+            raise self._unknown(node)
+        return found._replace(span=node.span)
+
+    def key_type(self, node: object) -> str | None:
+        """The type of the stream's or the table's key where a node is that column, else None."""
+        found = self._found(node) if isinstance(node, Column) else None
+        if found is None:
+            return None
+        keys = [["col", self.stream["key"]]]
+        if self.joined is not None:
+            keys.append(self.joined.value(self.joined.table["key"]))
+        return found.type if found.expr in keys else None
+
+    def is_time(self, node: object) -> bool:
+        """Whether a node is a column of type TIMESTAMP."""
+        found = self._found(node) if isinstance(node, Column) else None
+        return found is not None and found.type == "TIMESTAMP"
+
+    def _found(self, node: Column) -> Typed | None:
+        of_table = self._of_table(node)
+        of_stream = self._of_stream(node)
+        if node.qualifier is not None:
+            return self._qualified(node, of_stream, of_table)
+        if of_stream is not None and of_table is not None and not self._is_pair(of_stream, of_table):
+            raise self._ambiguous(node)
+        # In ORDER BY and TAIL the select list's names come first where they rename something.
+        named = self.outputs.get(node.name)
+        return named or of_stream or of_table or self._special(node)
+
+    def _qualified(self, node: Column, of_stream: Typed | None, of_table: Typed | None) -> Typed | None:
+        if node.qualifier in self.qualifiers:
+            return of_stream or self._special(node)
+        if self.joined is not None and node.qualifier in self.joined.qualifiers:
+            return of_table
+        known = self.qualifiers | (self.joined.qualifiers if self.joined else frozenset())
+        raise BindFault(
+            f"unknown stream or alias {node.qualifier!r}",
+            node.span,
+            near=near(node.qualifier or "", known),
+        )
+
+    def _of_stream(self, node: Column) -> Typed | None:
+        kind = self.columns.get(node.name)
+        return None if kind is None else Typed(["col", node.name], kind, node.span)
+
+    def _of_table(self, node: Column) -> Typed | None:
+        kind = None if self.joined is None else self.joined.columns.get(node.name)
+        if self.joined is None or kind is None:
+            return None
+        return Typed(self.joined.value(node.name), kind, node.span)
+
+    def _special(self, node: Column) -> Typed | None:
+        word = node.name.lower()
+        if word == "time":
+            return Typed(["col", self.stream["time"]], "TIMESTAMP", node.span)
+        if word != "distance" or any(name.lower() == word for name in self.columns):
+            return None
+        if self.no_distance is not None:
+            raise BindFault(self.no_distance, node.span)
+        return Typed(["distance"], "DOUBLE", node.span)
+
+    def _is_pair(self, of_stream: Typed, of_table: Typed) -> bool:
+        """Whether two columns are those that the join makes equal: it does not matter which is meant."""
+        joined = self.joined
+        return (
+            joined is not None
+            and of_stream.expr == ["col", joined.column]
+            and of_table.expr[-1] == joined.table["key"]
+        )
+
+    def _ambiguous(self, node: Column) -> BindFault:
+        assert self.joined is not None
+        names = f"{self.stream['name']}.{node.name} or {self.joined.table['name']}.{node.name}"
+        return BindFault(f"{node.name!r} is a column of both; say {names}", node.span)
+
+    def _unknown(self, node: Column) -> BindFault:
+        in_table = self.joined is not None and node.qualifier in self.joined.qualifiers
+        if self.joined is not None and in_table:
+            who, columns = f"table {self.joined.table['name']}", list(self.joined.columns)
+        else:
+            who, columns = f"stream {self.stream['name']}", list(self.columns)
+        further = [] if in_table else [*self.outputs, *(self.joined.columns if self.joined else ())]
+        return BindFault(
+            f"{who} has no column {node.name!r}",
+            node.span,
+            near=near(node.name, (*columns, *further)),
+            hint=f"its columns are {', '.join(columns)}",
+        )
+
+
+def names_of(spec: Spec, alias: str | None) -> frozenset[str]:
+    """What a stream or table may be called before a point: its name, and its alias if it has one."""
+    return frozenset({spec["name"]} | ({alias} if alias else set()))

@@ -1,0 +1,196 @@
+"""CREATE STREAM to a StreamSpec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stqsh.errors import NotSupported
+from stqsh.lang.ast.expressions import Literal, Quantity
+from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
+from stqsh.lang.binder.column_roles import Columns, Roles, find_roles
+from stqsh.lang.binder.columns import listed_columns
+from stqsh.lang.binder.names import check_free
+from stqsh.lang.binder.timestamps import duration_us
+from stqsh.lang.binder.unsupported import STREAM_RULES, check
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault
+from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
+from stqsh.lang.units import EXAMPLES, UNITS, metres, metres_a_second, micros
+
+DEFAULT_TICK_US = 1_000_000
+_POLE = 90.0
+
+
+def create_stream(
+    stream: CreateStream, catalogue: CatalogueView, inferred: Columns | None
+) -> tuple[Spec, tuple[str, ...]]:
+    """The StreamSpec, without its id, and what to tell the user of guesses.
+
+    `inferred` are the columns that the source was found to have, where the statement lists none.
+    Raises `BindFault` and `NotSupported`.
+    """
+    _check_retention(stream)
+    check(STREAM_RULES, stream)
+    check_free(stream.name, catalogue)
+    _check_kind(stream)
+    columns = listed_columns(stream.name, stream.columns, inferred)
+    roles = find_roles(stream, columns)
+    columns = _with_types_of_roles(columns, roles, declared=bool(stream.columns))
+    _check_types(stream, dict(columns), roles)
+    return _spec(stream, columns, roles), _notes(stream, columns, roles)
+
+
+def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) -> Spec:
+    return {
+        "name": stream.name.text,
+        "kind": stream.kind,
+        "columns": [[name, kind] for name, kind in columns],
+        "key": roles.key,
+        "x": roles.x,
+        "y": roles.y,
+        "time": roles.time,
+        "text": _text_column(stream, dict(columns)),
+        "planar": stream.geometry == "PLANAR",
+        "tick_us": DEFAULT_TICK_US if stream.tick is None else duration_us(stream.tick, "TICK"),
+        "report_every_us": _optional_us(stream.report_every, "REPORT EVERY"),
+        "max_speed": _speed(stream.max_speed),
+        "bounds": _bounds(stream),
+        "order": (stream.order_by or "TIME").lower(),
+        "retain": "all" if stream.retain is None else stream.retain.text.lower(),
+        "keep_us": _keep_us(stream),
+        "pace": stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
+        "source": source_spec(stream.source),
+    }
+
+
+def _check_kind(stream: CreateStream) -> None:
+    """Raise `BindFault` for clauses about objects that move where events are meant."""
+    moving = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
+    given = next(((clause, value) for clause, value in moving.items() if value is not None), None)
+    if stream.kind == "event" and given is not None:
+        clause, value = given
+        raise BindFault(f"{clause} is for MOVING streams: events do not report again", value.span)
+
+
+def _check_retention(stream: CreateStream) -> None:
+    """Raise `BindFault` where RETAIN SIGNIFICANT is about events, or cannot know how far objects get."""
+    if stream.retain is None or stream.retain.text != "SIGNIFICANT":
+        return
+    if stream.kind == "event":
+        raise BindFault(
+            "RETAIN SIGNIFICANT is for MOVING streams: KEEP says how long events stay", stream.retain.span
+        )
+    bounding = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
+    missing = [clause for clause, value in bounding.items() if value is None]
+    if missing:
+        raise BindFault(
+            f"RETAIN SIGNIFICANT needs {' and '.join(missing)}",
+            stream.retain.span,
+            hint="how far an object gets between two reports: REPORT EVERY 30 s MAX SPEED 60 km/h",
+        )
+
+
+def _with_types_of_roles(
+    columns: list[tuple[str, str]], roles: Roles, *, declared: bool
+) -> list[tuple[str, str]]:
+    """Inferred whole numbers may be coordinates, and inferred numbers seconds since the epoch."""
+    if declared:
+        return columns
+    wanted = {roles.x: "DOUBLE", roles.y: "DOUBLE", roles.time: "TIMESTAMP"}
+    return [(name, wanted.get(name, kind) if kind in NUMBERS else kind) for name, kind in columns]
+
+
+def _check_types(stream: CreateStream, types: dict[str, str], roles: Roles) -> None:
+    wanted = {
+        roles.key: ("KEY", KEY_TYPES),
+        roles.x: ("LOCATION", frozenset({"DOUBLE"})),
+        roles.y: ("LOCATION", frozenset({"DOUBLE"})),
+        roles.time: ("TIME", frozenset({"TIMESTAMP"})),
+    }
+    for name, (role, fitting) in wanted.items():
+        if types[name] not in fitting:
+            column = next((c for c in stream.columns if c.name == name), stream.name)
+            expected = tuple(sorted(fitting))
+            raise BindFault(
+                f"{name} is {a_type(types[name])}, and cannot be {role}", column.span, expected=expected
+            )
+
+
+def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) -> tuple[str, ...]:
+    notes = []
+    if not stream.columns:
+        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
+    if roles.guessed:
+        texts = {
+            "key": f"KEY {roles.key}",
+            "x": f"LOCATION ({roles.x}, {roles.y})",
+            "time": f"TIME {roles.time}",
+        }
+        notes.append("guessed: " + "  ".join(texts[role] for role in roles.guessed if role in texts))
+    return tuple(notes)
+
+
+def _text_column(stream: CreateStream, types: dict[str, str]) -> str | None:
+    name = stream.text_column
+    if name is not None and types.get(name.text) != "STRING":
+        raise BindFault(f"TEXT takes a STRING column, and {name.text!r} is none", name.span)
+    return None if name is None else name.text
+
+
+def _bounds(stream: CreateStream) -> list[float] | None:
+    if stream.bounds is None:
+        return None
+    x1, y1, x2, y2 = stream.bounds
+    if x1 == x2 or y1 == y2:
+        raise BindFault("BOUNDS have no area", stream.name.span)
+    if stream.geometry != "PLANAR" and max(abs(y1), abs(y2)) > _POLE:
+        raise BindFault(
+            "BOUNDS reach beyond latitude 90", stream.name.span, hint="they are (lon1, lat1, lon2, lat2)"
+        )
+    return [min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)]
+
+
+def _optional_us(value: Quantity | None, what: str) -> int | None:
+    return None if value is None else duration_us(value, what)
+
+
+def _keep_us(stream: CreateStream) -> int | None:
+    if stream.keep == "NONE" and stream.kind != "event":
+        raise BindFault("KEEP NONE is for EVENT streams", stream.name.span)
+    if stream.keep == "NONE":
+        raise NotSupported("KEEP NONE")
+    return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
+
+
+def _speed(value: Quantity | Literal | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, Quantity):
+        speed = metres_a_second(value.number, value.unit)
+    else:
+        speed = float(value.value or 0)
+    if speed <= 0:
+        raise BindFault(f"MAX SPEED must be more than 0, such as {EXAMPLES['speed']}", value.span)
+    return speed
+
+
+def source_spec(source: DataSource) -> Spec:
+    """The source of a StreamSpec."""
+    if isinstance(source, FileSource):
+        given = {"format": source.format, "options": _options(source.options)}
+        return {"type": "file", "glob": source.glob, **given}
+    if isinstance(source, GeneratorSource):
+        return {"type": "generator", "name": source.name, "options": _options(source.options)}
+    raise AssertionError("STREAM_RULES let through a source that is not built")
+
+
+def _options(options: Options) -> dict[str, Any]:
+    """Options as JSON values: durations in microseconds, lengths in metres, speeds in metres a second."""
+    return {name: _option(value) for name, value in options}
+
+
+def _option(value: Literal | Quantity) -> Any:
+    if isinstance(value, Literal):
+        return value.value
+    convert = {"duration": micros, "length": metres, "speed": metres_a_second}
+    return convert[UNITS[value.unit].dimension](value.number, value.unit)

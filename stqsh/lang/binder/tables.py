@@ -1,0 +1,68 @@
+"""CREATE TABLE to a TableSpec."""
+
+from __future__ import annotations
+
+from stqsh.lang.ast.statements import CreateTable
+from stqsh.lang.binder.column_roles import Columns, guess_roles
+from stqsh.lang.binder.columns import listed_columns
+from stqsh.lang.binder.names import check_free
+from stqsh.lang.binder.streams import source_spec
+from stqsh.lang.binder.unsupported import SOURCE_RULES, check
+from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.errors import BindFault, near
+from stqsh.lang.types import KEY_TYPES, a_type
+
+
+def create_table(
+    table: CreateTable, catalogue: CatalogueView, inferred: Columns | None
+) -> tuple[Spec, tuple[str, ...]]:
+    """The TableSpec, without its id, and what to tell the user of guesses.
+
+    `inferred` are the columns that the source was found to have, where the statement lists none.
+    Raises `BindFault` and `NotSupported`.
+    """
+    check(SOURCE_RULES, table)
+    check_free(table.name, catalogue)
+    columns = listed_columns(table.name, table.columns, inferred)
+    key = _key(table, columns)
+    notes = []
+    if not table.columns:
+        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
+    if table.key is None:
+        notes.append(f"guessed: KEY {key}")
+    spec = {
+        "name": table.name.text,
+        "columns": [[name, kind] for name, kind in columns],
+        "key": key,
+        "source": source_spec(table.source),
+    }
+    return spec, tuple(notes)
+
+
+def _key(table: CreateTable, columns: list[tuple[str, str]]) -> str:
+    types = dict(columns)
+    if table.key is None:
+        # A usual name, else the first column that may be one.
+        guess = guess_roles(columns)["key"] or next((n for n, kind in columns if kind in KEY_TYPES), None)
+        if guess is None:
+            raise BindFault(
+                f"{table.name.text} has no column that looks like its key",
+                table.name.span,
+                expected=("KEY column",),
+            )
+        return guess
+    name = table.key.text
+    if name not in types:
+        raise BindFault(
+            f"there is no column {name!r}",
+            table.key.span,
+            near=near(name, types),
+            hint=f"the columns are {', '.join(types)}",
+        )
+    if types[name] not in KEY_TYPES:
+        raise BindFault(
+            f"{name} is {a_type(types[name])}, and cannot be KEY",
+            table.key.span,
+            expected=tuple(sorted(KEY_TYPES)),
+        )
+    return name

@@ -1,0 +1,114 @@
+"""CREATE and DROP as text."""
+
+from __future__ import annotations
+
+from stqsh.lang.ast.expressions import Literal, Name, Quantity
+from stqsh.lang.ast.statements import (
+    ColumnDefinition,
+    CreateRegion,
+    CreateRegions,
+    CreateStream,
+    CreateTable,
+    DataSource,
+    Drop,
+    FileSource,
+    GeneratorSource,
+    KafkaSource,
+    SocketSource,
+)
+from stqsh.lang.printer.expressions import region
+from stqsh.lang.printer.queries import quantity
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
+
+
+def create_stream(node: CreateStream) -> str:
+    """`CREATE MOVING|EVENT STREAM …`, its clauses in the order of the manual."""
+    return joined(
+        (
+            f"CREATE {node.kind.upper()} STREAM",
+            _existing(node.if_not_exists),
+            identifier(node.name.text),
+            _columns(node.columns),
+            _named("KEY", node.key),
+            node.location and f"LOCATION ({', '.join(column_name(name.text) for name in node.location)})",
+            _named("TIME", node.time),
+            _named("TEXT", node.text_column),
+            source(node.source),
+            *_settings(node),
+        )
+    )
+
+
+def create_table(node: CreateTable) -> str:
+    """`CREATE TABLE …`."""
+    name = identifier(node.name.text)
+    parts = (_existing(node.if_not_exists), name, _columns(node.columns), source(node.source))
+    return joined(("CREATE TABLE", *parts, _named("KEY", node.key)))
+
+
+def create_region(node: CreateRegion) -> str:
+    """`CREATE REGION name AS region`."""
+    name = identifier(node.name.text)
+    return joined(("CREATE REGION", _existing(node.if_not_exists), name, "AS", region(node.region)))
+
+
+def create_regions(node: CreateRegions) -> str:
+    """`CREATE REGIONS name FROM …`."""
+    name = identifier(node.name.text)
+    parts = (_existing(node.if_not_exists), name, source(node.source), _named("NAME", node.name_column))
+    return joined(("CREATE REGIONS", *parts))
+
+
+def drop(node: Drop) -> str:
+    """`DROP kind [IF EXISTS] name`."""
+    return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, identifier(node.name.text)))
+
+
+def source(node: DataSource) -> str:
+    """`FROM …`."""
+    if isinstance(node, GeneratorSource):
+        return f"FROM GENERATOR {quoted(node.name)}{options(node.options)}"
+    if isinstance(node, FileSource):
+        text = f"FROM FILE {quoted(node.glob)}"
+    elif isinstance(node, KafkaSource):
+        text = f"FROM KAFKA {quoted(node.brokers)} TOPIC {quoted(node.topic)}"
+    elif isinstance(node, SocketSource):
+        text = f"FROM SOCKET {quoted(node.address)}"
+    else:
+        text = "FROM STDIN"
+    return text if node.format is None else f"{text} FORMAT {node.format.upper()}{options(node.options)}"
+
+
+def _settings(node: CreateStream) -> tuple[str | None, ...]:
+    bounds = node.bounds and f"BOUNDS ({', '.join(map(number, node.bounds))})"
+    return (
+        bounds,
+        node.geometry,
+        quantity("TICK", node.tick),
+        quantity("REPORT EVERY", node.report_every),
+        None if node.max_speed is None else f"MAX SPEED {_speed(node.max_speed)}",
+        node.order_by and f"ORDER BY {node.order_by}",
+        None if node.pace is None else f"PACE {pace(node.pace)}",
+        "KEEP NONE" if node.keep == "NONE" else quantity("KEEP", _quantity(node.keep)),
+        None if node.retain is None else f"RETAIN {node.retain.text}",
+    )
+
+
+def _quantity(value: Quantity | str | None) -> Quantity | None:
+    return value if isinstance(value, Quantity) else None
+
+
+def _speed(value: Quantity | Literal) -> str:
+    return constant(value)
+
+
+def _existing(if_not_exists: bool) -> str | None:
+    return "IF NOT EXISTS" if if_not_exists else None
+
+
+def _columns(columns: tuple[ColumnDefinition, ...]) -> str | None:
+    return f"({', '.join(f'{column_name(c.name)} {c.type}' for c in columns)})" if columns else None
+
+
+def _named(keyword: str, name: Name | None) -> str | None:
+    return None if name is None else f"{keyword} {column_name(name.text)}"

@@ -1,0 +1,152 @@
+"""Expressions, conditions and regions as text, with no more parentheses than they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stqsh.lang.ast.expressions import (
+    After,
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Circle,
+    Column,
+    Comparison,
+    Contains,
+    Expression,
+    In,
+    Inside,
+    IsNull,
+    Like,
+    Literal,
+    MovingCircle,
+    MovingRectangle,
+    NamedRegion,
+    Nearest,
+    Negative,
+    Not,
+    Now,
+    Or,
+    Polygon,
+    Quantity,
+    Rectangle,
+    Region,
+    Star,
+)
+from stqsh.lang.printer.values import column_name, constant, identifier, number, quoted
+
+_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
+_PRECEDENCE: dict[type[Expression], int] = {
+    Or: _OR,
+    And: _AND,
+    Not: _NOT,
+    **dict.fromkeys((Comparison, Between, In, Like, IsNull, Contains, After, Inside), _PREDICATE),
+    Negative: _UNARY,
+}
+
+
+def expression(node: Expression) -> str:
+    """An expression."""
+    return _PRINTERS[type(node)](node)
+
+
+def _precedence(node: Expression) -> int:
+    if isinstance(node, Arithmetic):
+        return _SUM if node.operator in "+-" else _PRODUCT
+    return _PRECEDENCE.get(type(node), _ATOM)
+
+
+def _at(node: Expression, least: int) -> str:
+    """The node, in parentheses where it binds less tightly than it has to here."""
+    text = expression(node)
+    return text if _precedence(node) >= least else f"({text})"
+
+
+def _column(node: Column) -> str:
+    name = column_name(node.name)
+    return name if node.qualifier is None else f"{identifier(node.qualifier)}.{name}"
+
+
+def _arithmetic(node: Arithmetic) -> str:
+    level = _precedence(node)
+    return f"{_at(node.left, level)} {node.operator} {_at(node.right, level + 1)}"
+
+
+def _comparison(node: Comparison) -> str:
+    return f"{_at(node.left, _SUM)} {node.operator} {_at(node.right, _SUM)}"
+
+
+def _between(node: Between) -> str:
+    low, high = _at(node.low, _SUM), _at(node.high, _SUM)
+    return f"{_at(node.operand, _SUM)} {_not(node)}BETWEEN {low} AND {high}"
+
+
+def _in(node: In) -> str:
+    return f"{_at(node.operand, _SUM)} {_not(node)}IN ({', '.join(map(expression, node.items))})"
+
+
+def _not(node: Between | In | Like | IsNull) -> str:
+    return "NOT " if node.negated else ""
+
+
+def _contains(node: Contains) -> str:
+    return f"{_at(node.operand, _SUM)} CONTAINS {'ANY ' if node.any_of else ''}{quoted(node.terms)}"
+
+
+_PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
+    Literal: constant,
+    Quantity: constant,
+    Column: _column,
+    Star: lambda node: "*" if node.qualifier is None else f"{identifier(node.qualifier)}.*",
+    Now: lambda node: "NOW",
+    Call: lambda node: f"{identifier(node.name)}({', '.join(map(expression, node.arguments))})",
+    # One level more, so that two minus signs never make a comment.
+    Negative: lambda node: f"-{_at(node.operand, _ATOM)}",
+    Arithmetic: _arithmetic,
+    Comparison: _comparison,
+    Between: _between,
+    In: _in,
+    Like: lambda node: f"{_at(node.operand, _SUM)} {_not(node)}LIKE {quoted(node.pattern)}",
+    IsNull: lambda node: f"{_at(node.operand, _SUM)} IS {_not(node)}NULL",
+    Contains: _contains,
+    After: lambda node: f"{_at(node.operand, _SUM)} AFTER {quoted(node.moment)}",
+    Inside: lambda node: f"{_column(node.column)} INSIDE {region(node.region)}",
+    And: lambda node: " AND ".join(_at(part, _NOT) for part in node.parts),
+    Or: lambda node: " OR ".join(_at(part, _AND) for part in node.parts),
+    Not: lambda node: f"NOT {_at(node.operand, _NOT)}",
+}
+
+
+def region(node: Region) -> str:
+    """A region."""
+    return _REGIONS[type(node)](node)
+
+
+def _polygon(node: Polygon) -> str:
+    rings = ("(" + ", ".join(f"{number(x)} {number(y)}" for x, y in ring) + ")" for ring in node.rings)
+    return f"POLYGON({', '.join(rings)})"
+
+
+def _named(node: NamedRegion) -> str:
+    return identifier(node.name) + ("" if node.member is None else f"[{constant(node.member)}]")
+
+
+_REGIONS: dict[type[Region], Callable[[Any], str]] = {
+    Rectangle: lambda node: f"RECT({', '.join(map(number, (node.x1, node.y1, node.x2, node.y2)))})",
+    MovingRectangle: lambda node: (
+        f"RECT({expression(node.xdist)}, {expression(node.ydist)}) AROUND {constant(node.focal)}"
+    ),
+    Circle: lambda node: f"CIRCLE({number(node.x)}, {number(node.y)}, {expression(node.radius)})",
+    MovingCircle: lambda node: f"CIRCLE({expression(node.radius)}) AROUND {constant(node.focal)}",
+    Polygon: _polygon,
+    NamedRegion: _named,
+}
+
+
+def nearest(node: Nearest) -> str:
+    """`NEAREST k TO place`."""
+    if node.point is None:
+        return f"NEAREST {node.k} TO {'' if node.focal is None else constant(node.focal)}"
+    return f"NEAREST {node.k} TO ({number(node.point[0])}, {number(node.point[1])})"

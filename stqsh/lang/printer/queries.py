@@ -1,0 +1,107 @@
+"""SELECT and the statements around it as text."""
+
+from __future__ import annotations
+
+from stqsh.lang.ast.expressions import And, Column, Expression, Not, Or, Quantity
+from stqsh.lang.ast.statements import Explain, RegisterQuery, Relation, Select, SelectItem, Subscribe, Tail
+from stqsh.lang.printer.expressions import expression, nearest, region
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, options
+
+
+def select(node: Select) -> str:
+    """`SELECT …`, its clauses in the order of the manual."""
+    return joined(
+        (
+            "SELECT DISTINCT" if node.distinct else "SELECT",
+            ", ".join(map(_item, node.items)),
+            "FROM",
+            ", ".join(map(_relation, node.relations)),
+            *_where(node),
+            nearest(node.nearest) if node.nearest else None,
+            f"GROUP BY {', '.join(map(expression, node.group_by))}" if node.group_by else None,
+            f"HAVING {expression(node.having)}" if node.having else None,
+            f"ORDER BY {_order(node)}" if node.order_by else None,
+            None if node.limit is None else f"LIMIT {node.limit}",
+            quantity("WINDOW", node.window),
+            quantity("SLIDE", node.slide),
+            quantity("SYNC", node.sync),
+        )
+    )
+
+
+def register(node: RegisterQuery) -> str:
+    """`REGISTER QUERY …`."""
+    return joined(
+        (
+            f"REGISTER QUERY {identifier(node.name.text)}",
+            "SINCE NOW" if node.since_now else None,
+            quantity("FOR", node.duration),
+            f"WITH{options(node.options)}" if node.options else None,
+            f"AS {select(node.select)}",
+        )
+    )
+
+
+def subscribe(node: Subscribe) -> str:
+    """`SUBSCRIBE SELECT …`."""
+    return f"SUBSCRIBE {select(node.select)}"
+
+
+def explain(node: Explain) -> str:
+    """`EXPLAIN [ANALYZE] SELECT …`, or `EXPLAIN [ANALYZE] QUERY name`."""
+    if node.select is not None:
+        body = select(node.select)
+    else:
+        body = f"QUERY {identifier(node.query.text if node.query else '')}"
+    return f"EXPLAIN {'ANALYZE ' if node.analyze else ''}{body}"
+
+
+def tail(node: Tail) -> str:
+    """`TAIL name …`."""
+    begin = None
+    if node.from_step is not None:
+        begin = f"FROM STEP {node.from_step}" if node.from_step else "FROM START"
+    return joined(
+        (
+            f"TAIL {identifier(node.name.text)}",
+            begin,
+            node.only and f"ONLY {node.only}",
+            f"WHERE {expression(node.where)}" if node.where else None,
+            None if node.limit is None else f"LIMIT {node.limit}",
+        )
+    )
+
+
+def quantity(keyword: str, value: Quantity | None) -> str | None:
+    """`KEYWORD 5 min`, or nothing."""
+    return None if value is None else f"{keyword} {constant(value)}"
+
+
+def _item(item: SelectItem) -> str:
+    text = expression(item.expression)
+    return text if item.alias is None else f"{text} AS {column_name(item.alias)}"
+
+
+def _relation(relation: Relation) -> str:
+    name = identifier(relation.name)
+    return name if relation.alias is None else f"{name} {identifier(relation.alias)}"
+
+
+def _where(node: Select) -> list[str | None]:
+    where = f"WHERE {expression(node.where)}" if node.where else None
+    inside = f"INSIDE {region(node.region)}" if node.region else None
+    # A column right before INSIDE would be read as `loc INSIDE …`.
+    swapped = node.region is not None and node.where is not None and _ends_in_column(node.where)
+    return [inside, where] if swapped else [where, inside]
+
+
+def _ends_in_column(condition: Expression) -> bool:
+    if isinstance(condition, And | Or):
+        return _ends_in_column(condition.parts[-1])
+    if isinstance(condition, Not):
+        return _ends_in_column(condition.operand)
+    return isinstance(condition, Column)
+
+
+def _order(node: Select) -> str:
+    return ", ".join(expression(i.expression) + (" DESC" if i.descending else "") for i in node.order_by)

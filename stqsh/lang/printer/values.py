@@ -1,0 +1,106 @@
+"""Names, constants, quantities and clauses as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from stqsh.lang.ast.expressions import Column, Literal, Quantity
+from stqsh.lang.ast.statements import Options
+
+RESERVED = frozenset(
+    {
+        *(
+            "ANALYZE",
+            "AS",
+            "CIRCLE",
+            "DISTINCT",
+            "FALSE",
+            "FORMAT",
+            "GROUP",
+            "HAVING",
+            "IF",
+            "INSIDE",
+            "KNN",
+            "LIMIT",
+        ),
+        *(
+            "NEAREST",
+            "NOT",
+            "NOW",
+            "NULL",
+            "ORDER",
+            "POLYGON",
+            "QUERY",
+            "RECT",
+            "SELECT",
+            "SYNC",
+            "TO",
+            "TRUE",
+        ),
+        *("USING", "WHERE", "WINDOW"),
+    }
+)
+"""Words that are keywords in a place where a name may stand, so that such a name takes double quotes."""
+_VALUES = frozenset({"DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_LARGEST_EXACT = 2**53
+
+
+def quoted(text: str) -> str:
+    """A string in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def column_name(text: str) -> str:
+    """The name of a column; hardly any word is a keyword where columns stand."""
+    return text if _PLAIN.fullmatch(text) and text.upper() not in _VALUES else _in_quotes(text)
+
+
+def identifier(text: str) -> str:
+    """A name, in double quotes where it would not be read as one without them."""
+    if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
+        return text
+    return _in_quotes(text)
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def number(value: float) -> str:
+    """A number in the fewest characters that give it back; a whole one without a point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
+        return str(int(value))
+    return repr(value)
+
+
+def constant(value: Literal | Quantity | Column) -> str:
+    """A constant, or the bare word of a SET."""
+    if isinstance(value, Quantity):
+        return f"{number(value.number)} {value.unit}"
+    if isinstance(value, Column):
+        return identifier(value.name)
+    if value.kind == "STRING":
+        return quoted(str(value.value))
+    if value.kind in ("BOOLEAN", "NULL"):
+        return "NULL" if value.value is None else str(value.value).upper()
+    # 1.0 stays a DECIMAL when it is read again, hence no number() here.
+    return repr(value.value)
+
+
+def options(given: Options) -> str:
+    """` (a => 1)`, or nothing."""
+    if not given:
+        return ""
+    return " (" + ", ".join(f"{identifier(name)} => {constant(value)}" for name, value in given) + ")"
+
+
+def pace(value: float | str) -> str:
+    """`10x` or MAX."""
+    return value if isinstance(value, str) else f"{number(value)}x"
+
+
+def joined(parts: Iterable[str | None]) -> str:
+    """The parts that are there, with a space between."""
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""From text to a parse tree, and what may come next."""

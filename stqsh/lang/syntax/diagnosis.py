@@ -1,0 +1,199 @@
+"""Why a text is no statement: the one place that turns a parser's failure into words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+from lark.lexer import Token
+
+from stqsh.lang.ast.source import Span
+from stqsh.lang.errors import SyntaxFault, near
+from stqsh.lang.syntax.expected import what_may_follow
+from stqsh.lang.syntax.keywords import KEYWORDS
+from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.units import CANONICAL, EXAMPLES
+
+_NUMBER_AND_WORD = re.compile(r"((?:\d+\.?\d*|\.\d+))\s*([^\W\d][\w/]*)")
+_BAD_NUMBER = re.compile(r"[\w.]*[\d.][\w.]*")
+_WORDS = {
+    "name": "a name",
+    "stream": "a stream",
+    "query": "a query",
+    "table": "a table",
+    "region": "a region",
+    "relation": "a stream or a table",
+    "object": "a name",
+    "column": "a column",
+    "strategy": "a strategy",
+    "option": "an option",
+    "type": "a type",
+    "format": "a format",
+    "setting": "a setting",
+    "word": "a word",
+    "string": "a string in single quotes",
+    "number": "a number",
+    "duration": f"a duration such as {EXAMPLES['duration']}",
+    "length": f"a length such as {EXAMPLES['length']}",
+    "speed": f"a speed such as {EXAMPLES['speed']}",
+    "pace": "a pace such as 10x",
+}
+_SILENT = frozenset({"function", "alias", "topic"})
+_COMPARISONS = frozenset(
+    {"=", "<>", "!=", "<", "<=", ">", ">=", "BETWEEN", "IN", "LIKE", "IS", "CONTAINS", "AFTER"}
+)
+_CALCULATIONS = frozenset({"+", "-", "*", "/"})
+_ANY_VALUE = frozenset(
+    {
+        "column",
+        "number",
+        "string",
+        "duration",
+        "length",
+        "speed",
+        "NOW",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "NOT",
+        "(",
+        "+",
+        "-",
+    }
+)
+_UNITS = frozenset({"duration", "length", "speed"})
+_NAME = "IDENT"
+_AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
+_RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
+
+
+def diagnose(scan: Scan) -> SyntaxFault:
+    """The fault of a scan that has stopped: at a character, at a token, or at the end of the text."""
+    if scan.stopped_at is not None:
+        return _bad_character(scan, scan.stopped_at)
+    follow = what_may_follow(scan.stacks[-1])
+    for reason in _REASONS:
+        fault = reason(scan, follow)
+        if fault is not None:
+            return fault
+    return _unexpected(scan, follow)
+
+
+def in_words(follow: Collection[str]) -> tuple[str, ...]:
+    """What may follow, in human words: categories first, then keywords, then signs, then the end."""
+    rest = set(follow) - _SILENT
+    words = [_WORDS[category] for category in _WORDS if category in rest]
+    if rest >= {"column", "number", "NOW"}:
+        words, rest = ["a value"], rest - _ANY_VALUE
+    elif "CREATE" in rest:
+        return ("a statement (HELP lists them)",)
+    if "=" in rest and "LIKE" in rest:
+        words.append("a comparison")
+        rest -= _COMPARISONS | {"NOT"}
+    if rest >= _CALCULATIONS:
+        rest -= _CALCULATIONS
+    rest -= set(_WORDS)
+    words += sorted(word for word in rest if word.isalpha())
+    words += sorted(word for word in rest if not word.isalpha() and word != ";")
+    return (*words, ";") if ";" in rest else tuple(words)
+
+
+def _missing_name(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+    """`SELECT FROM t`: FROM stands where a name does, and so was taken for one."""
+    for word in scan.tokens[-3:]:
+        if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
+            return SyntaxFault(f"something is missing before {_shown(word)}", _span(word))
+    return None
+
+
+def _wrong_sign(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+    """`a => 5`, `a == 5`."""
+    before, stop = ("", "") if scan.at_end else ([Token("", ""), *scan.tokens])[-2:]
+    written = stop if stop in _RIGHT_SIGNS else f"{before}{stop}"
+    meant = _RIGHT_SIGNS.get(written)
+    if meant is None or not (meant in follow or before in _COMPARISONS):
+        return None
+    return SyntaxFault(f"unexpected {_shown(Token('', written))}", _span(scan.tokens[-1]), near=meant)
+
+
+def _unknown_unit(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+    """`TICK 5 sex`: a number and a word where a quantity may stand."""
+    numbers = [token for token in scan.tokens[-2:] if token.type == "NUMBER"]
+    match = _NUMBER_AND_WORD.match(scan.text, _span(numbers[-1]).start) if numbers else None
+    if match is None or match[2].upper() in KEYWORDS or near(match[2], _keywords(follow)):
+        return None
+    close, wanted = near(match[2], CANONICAL), _UNITS & set(follow)
+    if not wanted and (close is None or numbers[-1] is scan.tokens[-1]):
+        return None
+    return SyntaxFault(
+        f"unknown unit {match[2]!r}", Span(*match.span()), expected=in_words(wanted), near=close
+    )
+
+
+def _misspelt(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+    """A word that is much like a keyword: where the parser stopped, or just before.
+
+    In `SELECT a FORM t`, FORM was taken for an alias, and only what follows gives it away.
+    """
+    count = len(scan.tokens)
+    places = [count - 1, count - 2] if not scan.at_end else [count - 1]
+    for index in places:
+        word = scan.tokens[index] if index >= 0 else None
+        if word is None or not (word[0].isalpha() or word[0] == "_"):
+            continue
+        is_stop = index == count - 1 and not scan.at_end
+        if not is_stop and word.type != _NAME:
+            continue
+        could_be = _keywords(follow) | _keywords(what_may_follow(scan.stacks[index]))
+        close = near(word, could_be)
+        if close is not None:
+            expected = in_words(follow) if is_stop else ()
+            return SyntaxFault(f"unexpected {_shown(word)}", _span(word), expected=expected, near=close)
+    return None
+
+
+def _too_early(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+    end = len(scan.text)
+    early = SyntaxFault("the statement ends too early", Span(end, end + 1), expected=in_words(follow))
+    return early if scan.at_end else None
+
+
+_REASONS: tuple[Callable[[Scan, Collection[str]], SyntaxFault | None], ...] = (
+    _missing_name,
+    _wrong_sign,
+    _unknown_unit,
+    _misspelt,
+    _too_early,
+)
+
+
+def _unexpected(scan: Scan, follow: Collection[str]) -> SyntaxFault:
+    stop = scan.tokens[-1]
+    return SyntaxFault(f"unexpected {_shown(stop)}", _span(stop), expected=in_words(follow))
+
+
+def _keywords(follow: Collection[str]) -> frozenset[str]:
+    return frozenset(word for word in follow if word.isalpha() and word.isupper())
+
+
+def _span(token: Token) -> Span:
+    start = token.start_pos or 0
+    return Span(start, start + len(token))
+
+
+def _bad_character(scan: Scan, position: int) -> SyntaxFault:
+    match = _BAD_NUMBER.match(scan.text, position)
+    if match is None:
+        return SyntaxFault(f"unexpected character {scan.text[position]!r}", Span(position, position + 1))
+    span = Span(*match.span())
+    with_unit = _NUMBER_AND_WORD.fullmatch(match.group())
+    if with_unit:
+        return SyntaxFault(
+            f"unknown unit {with_unit[2]!r} in {match.group()}", span, near=near(with_unit[2], CANONICAL)
+        )
+    return SyntaxFault(f"bad number {match.group()!r}", span)
+
+
+def _shown(token: Token) -> str:
+    text = token.value if len(token) <= 40 else f"{token.value[:37]}..."
+    return text if text[0] in "'\"" else f"'{text}'"

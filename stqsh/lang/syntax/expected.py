@@ -1,0 +1,91 @@
+"""What may come next, said by the parser's state: for completion, and for errors' expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lark.exceptions import UnexpectedInput
+
+from stqsh.errors import StqshError
+from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.parse_table import accepted, names_of_terminal
+from stqsh.lang.syntax.parser import grammar, start_state, states
+from stqsh.lang.syntax.split import split
+
+_BY_RULE = {
+    "new_name": "name",
+    "stream_name": "stream",
+    "query_name": "query",
+    "table_name": "table",
+    "region_name": "region",
+    "relation_name": "relation",
+    "object_name": "object",
+    "column_name": "column",
+    "function_name": "function",
+    "strategy_name": "strategy",
+    "option_name": "option",
+    "type": "type",
+    "format": "format",
+    "output": "format",
+    "setting": "setting",
+    "topic": "topic",
+    "alias": "alias",
+    "word": "word",
+}
+_BY_TERMINAL = {
+    "STRING": "string",
+    "NUMBER": "number",
+    "A_DURATION": "duration",
+    "A_LENGTH": "length",
+    "A_SPEED": "speed",
+    "TIMES": "pace",
+}
+CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
+"""What `expected` may answer besides keywords (in capitals), signs and ";"."""
+
+
+def expected(text: str) -> frozenset[str]:
+    """What may follow a text whose last word is complete: keywords in capitals, signs, categories, ";".
+
+    Only the statement that the text ends in counts. A text that is wrong already, or that ends in an
+    open string or comment, gives an empty set.
+    """
+    try:
+        pieces = split(text)
+    except StqshError:
+        return frozenset()
+    is_open = bool(pieces) and not text[pieces[-1].offset + len(pieces[-1].text) :].lstrip().startswith(";")
+    scan = Scan(pieces[-1].text if is_open else "")
+    engine: Any = grammar().parser
+    try:
+        engine.parse(scan)
+    except UnexpectedInput as error:
+        if getattr(getattr(error, "token", None), "type", None) != "$END":
+            return frozenset()
+    except (StqshError, RecursionError):
+        # What a builder says at the end of the text may be put right by what is still to come.
+        if not scan.at_end:
+            return frozenset()
+    return what_may_follow(scan.stacks[-1] if scan.stacks else [start_state()])
+
+
+def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
+    """The same for a parser's stack of states."""
+    table = states()
+    found: set[str] = set()
+    for terminal in accepted(table, stack):
+        if terminal == "IDENT":
+            rules = names_of_terminal(table, stack, terminal)
+            found.update(_BY_RULE[rule] for rule in rules if rule in _BY_RULE)
+        else:
+            found.add(_BY_TERMINAL.get(terminal) or sign_or_keyword(terminal))
+    return frozenset(found)
+
+
+def sign_or_keyword(terminal: str) -> str:
+    """The text of a terminal that has just one: a sign, a keyword in capitals, or ";" for the end."""
+    if terminal == "$END":
+        return ";"
+    lexer: Any = grammar().parser.lexer
+    return str(lexer.texts[terminal])

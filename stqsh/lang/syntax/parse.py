@@ -1,0 +1,46 @@
+"""From text to statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lark.exceptions import UnexpectedInput
+from lark.lexer import Token
+
+from stqsh.lang.ast.source import Piece, Source, Span
+from stqsh.lang.ast.statements import Statement
+from stqsh.lang.errors import locating
+from stqsh.lang.syntax.diagnosis import diagnose
+from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.parser import grammar
+from stqsh.lang.syntax.split import split
+
+__all__ = ["parse", "parse_piece", "split"]
+
+
+def parse(text: str, file: str | None = None) -> list[Statement]:
+    """The statements of a text, in order; the last may lack its semicolon.
+
+    Raises `SyntaxFault`, with `file` in its place, at the first thing that is not of the language.
+    """
+    return [parse_piece(piece) for piece in split(text, file)]
+
+
+def parse_piece(piece: Piece | str) -> Statement:
+    """One statement, cut out by `split` (or a text that holds one, without its semicolon)."""
+    if isinstance(piece, str):
+        piece = Piece(Source(piece), 0, piece)
+    return parse_tokens(piece)[0]
+
+
+def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
+    """One statement, and the tokens that make it up."""
+    scan = Scan(piece.text)
+    engine: Any = grammar().parser
+    with locating(piece):
+        try:
+            statement: Statement = engine.parse(scan)
+        except UnexpectedInput:
+            raise diagnose(scan) from None
+    return replace(statement, piece=piece, span=Span(0, len(piece.text))), scan.tokens

@@ -1,0 +1,1 @@
+"""Live views of updates as they arrive."""

@@ -1,0 +1,44 @@
+r"""A TAIL whose rows go elsewhere (`\o`): all of them, while the terminal shows how many there are by now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stqsh.client.results import SnapshotMark
+from stqsh.shell.live.tail import left_text
+from stqsh.shell.status import alive_text, grouped
+
+if TYPE_CHECKING:
+    from stqsh.client.read.subscription import Following
+    from stqsh.shell.terminal.screen import Screen
+    from stqsh.shell.writers.writer import Writer
+    from stqsh.storage.rows import Progress
+
+
+def export(following: Following, writer: Writer, screen: Screen, name: str) -> str:
+    """Write a query's updates until it ends or the user leaves with Ctrl-C; what to say then.
+
+    `name` is where they go. Raises `StqshError` where that fails.
+    """
+    count = 0
+    query, home = following.query.name, following.link.home
+
+    def alive(progress: Progress) -> None:
+        words = (query, alive_text(home, progress), f"{grouped(count)} updates to {name}", "Ctrl-C leaves")
+        screen.status("  ".join(words))
+
+    following.on_idle, following.on_notice = alive, screen.message
+    end = ""
+    try:
+        for item in following:
+            if isinstance(item, SnapshotMark):
+                writer.mark(item)
+            else:
+                writer.updates(item)
+                count += item.table.num_rows
+    except KeyboardInterrupt:
+        end = f"; {left_text(following)}"
+    finally:
+        screen.close()
+        following.close()
+    return f"{grouped(count)} updates to {name}{end}"

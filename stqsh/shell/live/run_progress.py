@@ -1,0 +1,137 @@
+"""A RUN in the shell: a bar that shows how far it is, and Ctrl-C that stops it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stqsh.shell.status import READY, clock_text, engine_text, grouped, rate_text, shedding_part
+from stqsh.time_format import iso
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.client.run import Running
+    from stqsh.shell.terminal.screen import Screen
+    from stqsh.storage.rows import Progress
+
+BAR = 20
+_STOP_WAIT_S = 10.0
+
+
+def run_with_progress(session: Session, running: Running, screen: Screen) -> tuple[str, bool]:
+    """Wait for a RUN; words about what it did, and whether it came to its end.
+
+    The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
+    `EngineDead`, `SourceError`.
+    """
+    view = RunView(session, running, screen)
+    try:
+        end = running.wait(view.show)
+    except KeyboardInterrupt:
+        return _stopped(view), False
+    finally:
+        screen.close()
+    worth = session.accuracy()
+    remark = "" if worth.is_exact else f"; answers: {worth.text()}"
+    return f"ran {view.summary(end)}{remark}", True
+
+
+def _stopped(view: RunView) -> str:
+    """Stop a RUN after the batch under way, which is waited for, unless Ctrl-C comes again; what to say."""
+    view.screen.status("RUN  stops after the batch under way…  Ctrl-C again leaves at once", now=True)
+    running, deadline = view.running, time.monotonic() + _STOP_WAIT_S
+    running.cancel()
+    try:
+        while not running.finished and time.monotonic() < deadline:
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        deadline = 0.0
+    done = view.summary(view.session.progress())
+    if not running.finished:
+        return f"left RUN, which stops after the batch under way; so far: {done}"
+    return f"RUN is stopped after {done}"
+
+
+@dataclass
+class RunView:
+    """Draws the bar of a RUN, from where the session stood when it began."""
+
+    session: Session
+    running: Running
+    screen: Screen
+    start: Progress = field(init=False)
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start, self.began = self.session.progress(), time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        """Renew the bar."""
+        engine = engine_text(self.session.home)
+        if engine != READY:
+            self.screen.status(f"RUN  {engine}")
+            return
+        preparing = self._preparing()
+        if preparing and progress.step == self.start.step:
+            self.screen.status(f"RUN  {preparing}")
+            return
+        done = self.share(progress)
+        bar = "" if done is None else f"{bar_text(done)} {done:4.0%}  "
+        sheds = "".join(f"  {part}" for part in [shedding_part(progress)] if part)
+        step = f"step {grouped(progress.step)}  {clock_text(progress)}  {rate_text(progress)}"
+        self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}{sheds}  Ctrl-C stops")
+
+    def share(self, progress: Progress) -> float | None:
+        """How much of the RUN is done, 0 to 1; `None` where that is not known."""
+        steps = progress.step - self.start.step
+        mode, spec = self.running.spec["mode"], self.running.spec
+        if mode == "steps":
+            return _ratio(steps, spec["n"])
+        if mode == "for" and progress.tick_us:
+            return _ratio(steps * progress.tick_us, spec["us"])
+        at, begin = progress.at_us(), self.start.at_us() or progress.at_us(1)
+        if mode == "until" and at is not None and begin is not None:
+            return _ratio(at - begin, spec["t_us"] - begin)
+        return self._rows_done(progress)
+
+    def summary(self, end: Progress) -> str:
+        """Steps, where that led to, and the time it took."""
+        steps, at = end.step - self.start.step, iso(end.at_us())
+        records = end.stats.get("records_total", 0) - self.start.stats.get("records_total", 0)
+        counted = f", {grouped(records)} records" if records > 0 else ""
+        where = f" to step {grouped(end.step)}" + (f" ({at})" if at else "")
+        return f"{grouped(steps)} steps{where}{counted} in {time.monotonic() - self.began:.1f} s"
+
+    def _rows_done(self, progress: Progress) -> float | None:
+        from stqsh.storage.progress import stream_statuses
+
+        taken = sum(progress.stats.get("rows", {}).values())
+        total = sum(status.rows for status in stream_statuses(self.session.link.db).values())
+        return _ratio(taken, total) if total else None
+
+    def _preparing(self) -> str:
+        from stqsh.storage.progress import stream_statuses
+
+        statuses = stream_statuses(self.session.link.db)
+        reading = [(s.name, statuses[s.id]) for s in self.session.streams() if s.id in statuses]
+        words = [
+            f"reading {name} {status.progress:.0%}" for name, status in reading if status.state == "reading"
+        ]
+        return ", ".join(words)
+
+    def _remaining(self, done: float | None) -> str:
+        spent = time.monotonic() - self.began
+        if done is None or done <= 0.02 or done >= 1 or spent < 2:
+            return ""
+        return f"  {spent / done - spent:.0f} s to go"
+
+
+def _ratio(done: int, whole: int) -> float:
+    return min(1.0, max(0.0, done / max(1, whole)))
+
+
+def bar_text(done: float) -> str:
+    """A bar of `BAR` characters."""
+    full = round(done * BAR)
+    return "━" * full + "─" * (BAR - full)

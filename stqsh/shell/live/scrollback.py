@@ -1,0 +1,179 @@
+"""Scrolling back in a TAIL: the last rows that came, shown and left out alike, on the full screen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.key_binding import KeyBindings
+
+from stqsh.client.results import SnapshotMark
+from stqsh.shell.live.update_filter import ALL, Wanted, wanted
+from stqsh.shell.status import grouped
+from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line, leave
+from stqsh.shell.terminal.screen import fitted
+from stqsh.shell.writers.text_columns import integers
+
+if TYPE_CHECKING:
+    from stqsh.client.results import Updates
+    from stqsh.shell.writers.update_table import UpdateLines
+
+KEPT = 50_000
+"""So many rows are kept at least, where so many have come."""
+SIDEWAYS = 20
+_STYLES = {1: "ansigreen", -1: "ansired"}
+
+
+@dataclass(slots=True)
+class _Block:
+    """Some rows, or a mark, and those of them that fit the filter last asked for."""
+
+    item: Updates | SnapshotMark
+    _wanted: Wanted = ALL
+    _fitting: Updates | None = None
+
+    @property
+    def rows(self) -> int:
+        return 1 if isinstance(self.item, SnapshotMark) else self.item.table.num_rows
+
+    def fitting(self, wanted: Wanted) -> Updates | SnapshotMark | None:
+        """What of it fits; `None` where nothing does."""
+        if isinstance(self.item, SnapshotMark):
+            return None if wanted else self.item
+        if self._fitting is None or self._wanted != wanted:
+            self._wanted, self._fitting = wanted, wanted.of(self.item)
+        return self._fitting if self._fitting.table.num_rows else None
+
+
+class Kept:
+    """The last rows that came: `KEPT` of them, and what came with them."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[_Block] = deque()
+        self.rows = 0
+
+    def add(self, item: Updates | SnapshotMark) -> None:
+        """Keep rows or a mark; the oldest go."""
+        self._blocks.append(_Block(item))
+        self.rows += self._blocks[-1].rows
+        while self.rows - self._blocks[0].rows >= KEPT:
+            self.rows -= self._blocks.popleft().rows
+
+    def window(self, wanted: Wanted, offset: int, count: int) -> tuple[list[Updates | SnapshotMark], int]:
+        """`count` rows that fit, without the `offset` newest of them, oldest first; and how many were passed.
+
+        That is the number of fitting rows from the newest down to the oldest of the window, which is less
+        than `offset + count` only where there are no more.
+        """
+        found: list[Updates | SnapshotMark] = []
+        passed = 0
+        for block in reversed(self._blocks):
+            item = block.fitting(wanted)
+            if item is None:
+                continue
+            rows = 1 if isinstance(item, SnapshotMark) else item.table.num_rows
+            begin, end = max(passed, offset) - passed, min(rows, offset + count - passed)
+            if begin < end:
+                found.append(_slice(item, rows - end, end - begin))
+            passed += min(rows, end)
+            if passed >= offset + count:
+                break
+        return found[::-1], passed
+
+
+def _slice(item: Updates | SnapshotMark, start: int, length: int) -> Updates | SnapshotMark:
+    if isinstance(item, SnapshotMark):
+        return item
+    return replace(item, table=item.table.slice(start, length))
+
+
+@dataclass
+class ScrollBack:
+    """A `View` on what is kept. `lines` draws rows, as wide as they are; `waiting` tells what came meanwhile.
+
+    `offset` counts the rows below the screen. `is_left`: the user wants to leave the TAIL as well.
+    """
+
+    kept: Kept
+    lines: UpdateLines
+    wanted: Wanted
+    waiting: Callable[[], str]
+    offset: int = 0
+    shift: int = 0
+    is_left: bool = False
+    entry: Entry = field(init=False)
+    _page: int = field(default=20, init=False)
+
+    def __post_init__(self) -> None:
+        self.entry = Entry("/", self._filter)
+
+    def show(self, scheme: str, move: str) -> None:
+        """Scroll until the user goes back to the live rows; `move` is the key that it began with."""
+        self._move(move)
+        Fullscreen(self, self._keys(), self.entry, scheme).run()
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """A header, rows, and a line that says where in all that is kept they are."""
+        self._page = room = max(1, height - 2)
+        shown, passed = self.kept.window(self.wanted, self.offset, room)
+        if passed < self.offset + room:
+            self.offset = max(0, passed - room)
+            shown, passed = self.kept.window(self.wanted, self.offset, room)
+        rows = [line for item in shown for line in self._drawn(item)]
+        heading: Line = [("class:title", self.lines.heading[self.shift :])]
+        empty: list[Line] = [[] for _ in range(room - len(rows))]
+        return [heading, *rows, *empty, self._status(width)]
+
+    def last(self, width: int, height: int) -> list[Line]:
+        """Nothing: the live rows go on below those that were there."""
+        del width, height
+        return []
+
+    def _drawn(self, item: Updates | SnapshotMark) -> list[Line]:
+        if isinstance(item, SnapshotMark):
+            return [[("class:dim", self.lines.mark(item))]]
+        rows, signs = self.lines.rows(item), integers(item.table, "op")
+        return [[(_STYLES[sign], row[self.shift :])] for row, sign in zip(rows, signs, strict=True)]
+
+    def _status(self, width: int) -> Line:
+        if self.entry.is_open:
+            return [("class:title", self.entry.shown)]
+        only = f"only {self.wanted.words}" if self.wanted else ""
+        below = f"{grouped(self.offset)} below" if self.offset else "the newest"
+        parts = [(60, "scrolled back"), (80, below), (70, self.waiting()), (50, only)]
+        hints = [(90, "Esc goes on"), (40, "/ filters"), (30, "↑ ↓ PgUp PgDn Home End"), (20, "← → sideways")]
+        return [("class:dim", fitted([*parts, *hints], width))]
+
+    def _filter(self, typed: str) -> None:
+        self.wanted, self.offset = wanted(typed, names=self.wanted.names), 0
+
+    def _move(self, key: str) -> None:
+        steps = {"up": 1, "down": -1, "pageup": self._page, "pagedown": -self._page}
+        if key == "home":
+            self.offset = self.kept.rows
+        elif key in ("end", "escape") or (steps.get(key, 0) < 0 and self.offset == 0):
+            leave()
+        else:
+            self.offset = max(0, self.offset + steps.get(key, 0))
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        def add(*names: str, act: Callable[[str], None]) -> None:
+            for name in names:
+                keys.add(name)(lambda event: act(str(event.key_sequence[0].key.value)))
+
+        add("up", "down", "pageup", "pagedown", "home", "end", "escape", act=self._move)
+        add("left", "right", act=self._shift)
+        add("c-c", "<sigint>", act=self._leave_all)
+        keys.add("/")(lambda event: self.entry.open(self.wanted.words))
+        return keys
+
+    def _shift(self, key: str) -> None:
+        self.shift = max(0, self.shift + (SIDEWAYS if key == "right" else -SIDEWAYS))
+
+    def _leave_all(self, key: str) -> None:
+        self.is_left = True
+        leave()

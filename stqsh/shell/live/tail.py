@@ -1,0 +1,245 @@
+"""The live view of TAIL, SUBSCRIBE and RUN: updates scroll, a status line shows that the stream is alive.
+
+What comes is read in a thread (`Feed`), kept for scrolling back (`Kept`), and drawn as a terminal has room
+for (`Screen`). Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from stqsh.client.results import SnapshotMark
+from stqsh.shell.exit_codes import say
+from stqsh.shell.live.prefetch import Feed
+from stqsh.shell.live.scrollback import Kept, ScrollBack
+from stqsh.shell.live.update_filter import ALL, Wanted, wanted
+from stqsh.shell.status import alive_text, grouped, shedding_part
+from stqsh.shell.terminal.fullscreen import Entry
+from stqsh.shell.terminal.raw_keys import Keys, Press
+from stqsh.shell.terminal.screen import Screen, fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stqsh.client.read.subscription import Following, OnIdle
+    from stqsh.client.results import Updates
+    from stqsh.shell.live.prefetch import Item, Source
+    from stqsh.shell.writers.writer import Writer
+    from stqsh.storage.home import SessionHome
+
+LOOK_S = 0.03
+"""So long a key or an update may wait to be seen."""
+PATIENCE_S = 0.7
+"""So long a log may be read before it is said that it is."""
+_BACK = ("up", "pageup", "home")
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT")
+
+
+def watch(following: Following, screen: Screen, scheme: str = "auto") -> str:
+    """Show a query's updates until it ends or the user leaves; what to say then."""
+    view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
+    view.warning = lambda: following.accuracy_text
+    try:
+        view.follow(source_of(following))
+        text = f"{following.query.name} has ended" if following.options.limit is None else ""
+    except KeyboardInterrupt:
+        text = left_text(following)
+    finally:
+        following.close()
+    return text
+
+
+def source_of(following: Following) -> Source:
+    """A query's updates as a `Feed` reads them."""
+
+    def source(on_idle: OnIdle) -> Iterable[Item]:
+        following.on_idle = on_idle
+        return following
+
+    return source
+
+
+def drain(following: Following, writer: Writer) -> str:
+    """The same without a live view: everything goes to the writer, a warning to standard error."""
+    following.on_notice = say
+    try:
+        for item in following:
+            if isinstance(item, SnapshotMark):
+                writer.mark(item)
+            else:
+                writer.updates(item)
+    except KeyboardInterrupt:
+        return left_text(following)
+    finally:
+        following.close()
+    return ""
+
+
+def left_text(following: Following) -> str:
+    """What leaving a query means for it."""
+    name = following.query.name
+    return f"left {name}; it is dropped" if following.temporary else f"left {name}; it goes on"
+
+
+@dataclass
+class LiveView:
+    """Draws updates and marks on a screen, as many as it has room for, and does what keys say.
+
+    `name` stands in the status line; `one_query`: only one query's updates can come; `warning` gives what the
+    status line has to say of the answer.
+    """
+
+    screen: Screen
+    name: str
+    home: SessionHome
+    one_query: bool = True
+    keys: Keys = field(default_factory=Keys)
+    scheme: str = "auto"
+    warning: Callable[[], str] = field(default=str, init=False)
+    is_paused: bool = field(default=False, init=False)
+    wanted: Wanted = field(default=ALL, init=False)
+    _came: int = field(default=0, init=False)
+    _fitted: int = field(default=0, init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
+
+    def __post_init__(self) -> None:
+        self._kept = Kept()
+        self._entry = Entry("/", self._filter)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Draw as wide as the terminal is by now."""
+        from stqsh.shell.writers.update_table import UpdateLines  # (pyarrow)
+
+        self._width = self.screen.width
+        self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
+
+    def follow(self, source: Source) -> None:
+        """Show what a source gives until it ends. `KeyboardInterrupt` says that the user leaves.
+
+        Raises what the source raises, such as `EngineDead`.
+        """
+        with closing(Feed(source)) as feed, self.keys:
+            try:
+                while not (feed.is_over and not self.is_paused):
+                    self._look(feed)
+                feed.take()  # raises what ended it
+            finally:
+                self.screen.close()
+
+    def _look(self, feed: Feed) -> None:
+        """One round: what has come, then the keys."""
+        if self.screen.width != self._width:
+            self._fit()
+        if not self.is_paused:
+            for item in feed.take():
+                self._show(item)
+        self._status(feed)
+        for press in self.keys.pressed(LOOK_S):
+            self._press(press, feed)
+
+    def _show(self, item: Item) -> None:
+        """Keep updates or a mark, and draw those that are wanted, the latest of them where room is short."""
+        self._kept.add(item)
+        if isinstance(item, SnapshotMark):
+            if not self.wanted:
+                self.screen.lines([self._lines.mark(item)])
+            return
+        self._came += item.table.num_rows
+        fitting = self.wanted.of(item)
+        self._fitted += fitting.table.num_rows
+        self._draw(fitting)
+
+    def _draw(self, updates: Updates) -> None:
+        count = updates.table.num_rows
+        room = max(0, min(count, self.screen.sample.room()))
+        self.screen.sample.take(room, count - room)
+        if room:
+            self.screen.lines(self._lines.lines(replace(updates, table=updates.table.slice(count - room))))
+
+    def _press(self, press: Press, feed: Feed) -> None:
+        if self._entry.is_open:
+            self._entry.press(*press)
+        elif press.key == " ":
+            self.is_paused = not self.is_paused
+        elif press.key == "/":
+            self._entry.open(self.wanted.words)
+        elif press.key in ("q", "c-c", "c-d"):
+            raise KeyboardInterrupt
+        elif press.key in _BACK:
+            self._scroll_back(press.key, feed)
+        self._status(feed, now=True)
+
+    def _filter(self, typed: str) -> None:
+        """Show rows that fit from now on, after the last of them that came before."""
+        new = wanted(typed, names=not self.one_query)
+        if new == self.wanted:
+            return
+        self.wanted, self._fitted = new, 0
+        self.screen.message(self._lines.remark(f"-- only {new.words}" if new else "-- all updates again"))
+        before, _ = self._kept.window(new, 0, max(0, self.screen.height - 3)) if new else ([], 0)
+        for item in before:
+            if not isinstance(item, SnapshotMark):
+                self._draw(item)
+
+    def _scroll_back(self, move: str, feed: Feed) -> None:
+        from stqsh.shell.writers.update_table import UpdateLines
+
+        target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
+        lines = UpdateLines(target, is_narrow=self._lines.is_narrow)
+        only = replace(self.wanted, names=not self.one_query)
+        back = ScrollBack(self._kept, lines, only, lambda: waiting_text(feed))
+        self.screen.pause()
+        back.show(self.scheme, move)
+        if back.is_left:
+            raise KeyboardInterrupt
+
+    def _status(self, feed: Feed, *, now: bool = False) -> None:
+        """Renew the status line."""
+        progress = feed.progress
+        if self._entry.is_open:
+            self.screen.status(self._entry.shown, now=now)
+        elif progress is None:
+            if time.monotonic() - self._began > PATIENCE_S:
+                hints = "  ".join(text for _, text in self._hints()[-1:])
+                self.screen.status(f"{self.name}  reading the session's log…  {hints}")
+        else:
+            width, parts = self.screen.width - 1, self._words(feed)
+            if sum(len(text) + 2 for _, text in parts if text) - 2 > width:
+                parts = [(weight, _DATE.sub("", text)) for weight, text in parts]
+            self.screen.status(fitted(parts, width), now=now)
+
+    def _words(self, feed: Feed) -> list[tuple[int, str]]:
+        """The parts of the status line, with their weights."""
+        assert feed.progress is not None, "asked where there is one"
+        count = f"{grouped(self._came)} updates"
+        if self.wanted:
+            count = f"only {self.wanted.words}: {grouped(self._fitted)} of {count}"
+        sheds = shedding_part(feed.progress)
+        step, *rest = (part for part in alive_text(self.home, feed.progress).split("  ") if part != sheds)
+        weights = [50] + [30] * (len(rest) - 2) + [45]
+        return [
+            (70, self.name),
+            (80, f"paused, {waiting_text(feed)}" if self.is_paused else ""),
+            (85, self.warning()),
+            (65, sheds),
+            (60, step),
+            *zip(weights, rest, strict=False),
+            (75, count),
+            *self._hints(),
+        ]
+
+    def _hints(self) -> list[tuple[int, str]]:
+        if not self.keys.there:
+            return [(90, "Ctrl-C leaves")]
+        space = (78, "space goes on") if self.is_paused else (35, "space pauses")
+        return [space, (12, "/ filters"), (11, "↑ back"), (90, "q leaves")]
+
+
+def waiting_text(feed: Feed) -> str:
+    """How many updates have come that are not shown yet."""
+    return f"{grouped(feed.waiting)}{'+' if feed.is_full else ''} waiting"

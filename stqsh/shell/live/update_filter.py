@@ -1,0 +1,108 @@
+"""What a reader wants to see of the updates that scroll by: a text, `+` or `-`, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stqsh.shell.writers.text_columns import SIGNS, alike, instant, occurring, rounded, selected, texts, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stqsh.client.results import Updates
+    from stqsh.shell.writers.text_columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A filter on updates: `sign` is +1, -1 or 0 for both; `text` stands in any shown column, in any case.
+
+    `names`: names of queries are shown, too.
+    """
+
+    sign: int = 0
+    text: str = ""
+    names: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.sign or self.text)
+
+    @property
+    def words(self) -> str:
+        """The filter as it is typed."""
+        return " ".join(word for word in (SIGNS.get(self.sign, ""), self.text) if word)
+
+    def of(self, updates: Updates) -> Updates:
+        """The updates that fit, in order."""
+        if not self or not updates.table.num_rows:
+            return updates
+        import pyarrow as pa
+
+        return replace(updates, table=updates.table.filter(pa.array(self._fitting(updates))))
+
+    def _fitting(self, updates: Updates) -> NDArray[np.bool_]:
+        import numpy as np
+
+        ops = updates.table.column("op").to_numpy()
+        fits = np.ones(len(ops), np.bool_) if not self.sign else np.asarray(ops == self.sign)
+        return fits & self._mentioned(updates) if self.text else fits
+
+    def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
+        """Which rows have the text in their key, their time, their query's name, the reason, or a value."""
+        import numpy as np
+
+        table, ids = updates.table, updates.table.column("query").to_numpy()
+        found = mentions(table.column("key"), self.text) | self._named(updates) | self._timed(updates)
+        for group in alike(occurring(updates)):
+            places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
+            own = replace(updates, table=table.take(places))
+            for column in selected(own, group[0]):
+                found[places] |= mentions(column, self.text)
+        return found
+
+    def _named(self, updates: Updates) -> NDArray[np.bool_]:
+        """Which rows' query or reason has the text in its name."""
+        import numpy as np
+
+        from stqsh.storage.update_log.log import REASONS
+
+        text = self.text.lower()
+        reasons = [code for code, name in enumerate(REASONS) if code and text in name]
+        queries = [one.id for one in occurring(updates) if self.names and text in one.name.lower()]
+        table = updates.table
+        named = np.isin(table.column("query").to_numpy(), queries)
+        return np.asarray(named | np.isin(table.column("why").to_numpy(), reasons))
+
+    def _timed(self, updates: Updates) -> NDArray[np.bool_]:
+        """Which rows' step has the text in its time."""
+        import numpy as np
+
+        at_us = updates.table.column("at_us").to_numpy()
+        text = self.text.upper()
+        return np.isin(at_us, [at for at in np.unique(at_us).tolist() if text in (instant(at) or "")])
+
+
+ALL = Wanted()
+
+
+def wanted(typed: str, *, names: bool = False) -> Wanted:
+    """The filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
+    sign, space, text = typed.strip().partition(" ")
+    if sign in ("+", "-"):
+        return Wanted(1 if sign == "+" else -1, text.strip(), names)
+    return Wanted(0, sign + space + text, names) if sign else ALL
+
+
+def mentions(column: Column, text: str) -> NDArray[np.bool_]:
+    """Which values of a column have the text in them, as they are shown, in any case."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    shown: Any = pa.array(texts(column)) if pa.types.is_timestamp(column.type) else rounded(column)
+    if not pa.types.is_string(shown.type) and not pa.types.is_large_string(shown.type):
+        shown = pc.cast(shown, pa.string())
+    fits: Any = pc.fill_null(pc.match_substring(shown, text, ignore_case=True), False)
+    found: NDArray[np.bool_] = whole(fits).to_numpy(zero_copy_only=False)
+    return found

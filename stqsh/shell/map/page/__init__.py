@@ -1,0 +1,1 @@
+"""The map as an HTML page."""

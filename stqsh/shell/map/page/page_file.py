@@ -1,0 +1,65 @@
+"""MAP … TO 'file.html': the page is written anew with each step for as long as the map is open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.errors import StqshError
+from stqsh.shell.map.page.page import page
+from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
+from stqsh.shell.map.page.page_state import States
+from stqsh.shell.status import grouped
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.shell.terminal.screen import Screen
+
+
+def write_page(feed: MapFeed, screen: Screen) -> str:
+    """Write a map's page until Ctrl-C, or until the engine has stopped; what to say then.
+
+    Raises `StqshError` where the file cannot be written, else as `MapFeed.look`.
+    """
+    assert feed.file is not None, "asked for where there is one"
+    path, states = Path(feed.file).expanduser(), States(feed)
+    if feed.once:
+        states.next()
+        _write(path, states.last(f"one picture, taken at {now()}"))
+        return f"map of {feed.stream.name} after step {states.step} written to {path}"
+
+    def take(state: bytes) -> None:
+        _write(path, state)
+        screen.status(f"{path}  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+
+    try:
+        why = follow(states, take)
+    except SystemExit:  # a TERM signal
+        _write(path, states.last(left_text()))
+        raise
+    finally:
+        screen.close()
+    last = states.last(why)
+    _write(path, last)
+    left = f"left the map of {feed.stream.name}; it goes on"
+    ends = "the session's engine has stopped" if why == STOPPED else left
+    if last is None:
+        return f"{ends}; {path} was not written yet"
+    return f"{ends}; the last state, of step {states.step}, stays in {path}"
+
+
+def _write(path: Path, state: bytes | None) -> None:
+    """Replace the file in one go, so that a browser sees a whole page. Raises `StqshError`."""
+    if state is None:
+        return
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        hidden.write_bytes(page(state))
+        hidden.replace(path)
+    except OSError as error:
+        hidden.unlink(missing_ok=True)
+        reason = (error.strerror or str(error)).lower()
+        raise StqshError(
+            f"cannot write {path}: {reason}", hint="TO 'file.html' names another place"
+        ) from error

@@ -1,0 +1,135 @@
+"""A scene as the JSON that the page draws, a column at a time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from stqsh.client.read.region_text import region_text
+from stqsh.shell.map.terminal.palette import LETTERS
+from stqsh.shell.status import alive_text
+from stqsh.shell.writers.text_columns import json_fragments
+from stqsh.time_format import iso
+
+if TYPE_CHECKING:
+    from stqsh.client.map.region_outlines import Outline
+    from stqsh.client.map.scene import Drawn, MapFeed, Scene
+
+MOST_DRAWN = 20_000
+"""So many objects are in a page at the most, a sample beyond."""
+EVERY_S = 1
+"""So often a page in a file looks for news."""
+HEARTBEAT_S = 5.0
+"""A page is renewed so often where nothing changes, so that it knows that somebody still writes it."""
+PATIENCE_S = 20
+"""After so long without news a page says so."""
+_DECIMALS = {True: 6, False: 7}
+"""Of coordinates in a page, planar or not: a centimetre in degrees."""
+
+
+@dataclass
+class States:
+    """The states of a map, one after the other."""
+
+    feed: MapFeed
+    _scene: Scene | None = field(default=None, init=False)
+    _told_at: float = field(default=float("-inf"), init=False)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count, init=False)
+
+    def next(self) -> bytes | None:
+        """The state as it is now; None where that is not new, unless a heartbeat is due. Raises as `look`."""
+        scene = self.feed.look(MOST_DRAWN, records=True)
+        self._scene = scene or self._scene
+        if self._scene is None or (scene is None and time.monotonic() - self._told_at < HEARTBEAT_S):
+            return None
+        self._told_at = time.monotonic()
+        return self._json(None)
+
+    def last(self, why: str) -> bytes | None:
+        """The last state, which says why there will be no other; None where there was none."""
+        return None if self._scene is None else self._json(why)
+
+    @property
+    def step(self) -> int:
+        """The step of the state given last."""
+        return 0 if self._scene is None else self._scene.places.step
+
+    def _json(self, ended: str | None) -> bytes:
+        assert self._scene is not None, "a state is made of a scene"
+        progress, home = self.feed.link.progress(), self.feed.link.home
+        written = time.time_ns() // 1_000_000
+        told = {
+            "session": home.name,
+            "status": alive_text(home, progress),
+            "ended": ended,
+            "written": written,
+            "stamp": f"{written}.{next(self._numbers)}",
+            "every": EVERY_S,
+            "patience": PATIENCE_S,
+        }
+        return scene_json(self._scene, told)
+
+
+def scene_json(scene: Scene, told: dict[str, Any]) -> bytes:
+    """A scene as JSON; `told` is what is to be said beside it."""
+    objects = orjson.Fragment(_objects(scene))
+    value = {
+        **told,
+        "stream": scene.stream.name,
+        "planar": scene.planar,
+        "step": scene.places.step,
+        "at": iso(scene.places.at_us),
+        "leftOut": scene.left_out,
+        "objects": objects,
+        "queries": [_query(number, drawn, scene) for number, drawn in enumerate(scene.drawn)],
+        "areas": [{"name": area.name, "rings": _rings(area, scene)} for area in scene.areas],
+        "cells": scene.cells and {"bounds": scene.cells.bounds, "owners": scene.cells.owners},
+    }
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _objects(scene: Scene) -> bytes:
+    places, key = scene.places, scene.stream.spec["key"]
+    table = places.records if places.records is not None else pa.table({key: places.keys})
+    columns = b",".join(
+        orjson.dumps(name) + b":" + _list(json_fragments(table.column(name))) for name in table.column_names
+    )
+    numbers = {"x": _rounded(places.x, scene), "y": _rounded(places.y, scene), "slot": places.slot}
+    plain = orjson.dumps({"there": places.there, **numbers}, option=orjson.OPT_SERIALIZE_NUMPY)
+    return plain[:-1] + b',"keys":' + _list(json_fragments(places.keys)) + b',"columns":{' + columns + b"}}"
+
+
+def _query(number: int, drawn: Drawn, scene: Scene) -> dict[str, Any]:
+    spec, outline = drawn.query.spec, drawn.outline
+    return {
+        "name": drawn.query.name,
+        "letter": LETTERS[number],
+        "kind": spec["region"]["type"],
+        "about": region_text(spec["region"]),
+        "text": spec["text"],
+        "state": drawn.query.state,
+        "size": drawn.size,
+        "members": drawn.members,
+        "rings": _rings(outline, scene),
+        "centre": outline.centre,
+        "focal": drawn.focal,
+        "focalKey": outline.focal,
+    }
+
+
+def _rings(outline: Outline, scene: Scene) -> list[Any]:
+    return [_rounded(ring, scene) for ring in outline.rings]
+
+
+def _rounded(values: Any, scene: Scene) -> Any:
+    return np.ascontiguousarray(np.round(values, _DECIMALS[scene.planar]))
+
+
+def _list(fragments: list[bytes]) -> bytes:
+    return b"[" + b",".join(fragments) + b"]"

@@ -1,0 +1,137 @@
+"""`stqsh map --serve`: the page on this machine's own address, kept up to date by server-sent events.
+
+It listens on 127.0.0.1 and answers nobody who calls it by another name, so that no web page can read it by
+way of a name that points here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from stqsh.errors import StqshError
+from stqsh.shell.map.page.page import page
+from stqsh.shell.map.page.page_loop import STOPPED, follow
+from stqsh.shell.map.page.page_state import States
+from stqsh.shell.status import grouped
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.shell.terminal.screen import Screen
+
+HOST = "127.0.0.1"
+_BEAT_S = 5.0
+_GOODBYE_S = 0.5
+
+
+class Board:
+    """The newest state, for all who wait for it."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._state = b""
+        self._number = 0
+        self.is_over = False
+
+    def post(self, state: bytes, *, last: bool = False) -> None:
+        """Put up a state; after the last one nobody waits any more."""
+        with self._news:
+            self._state, self._number, self.is_over = state, self._number + 1, last
+            self._news.notify_all()
+
+    def read(self, known: int = 0, patience_s: float | None = None) -> tuple[int, bytes]:
+        """The newest state and its number, once that is beyond `known`, or after so long as it is then."""
+        with self._news:
+            self._news.wait_for(lambda: self._number > known or self.is_over, patience_s)
+            return self._number, self._state
+
+
+def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
+    """Serve a map until Ctrl-C, or until the engine has stopped; what to say then.
+
+    Port 0 takes a free one. Raises `StqshError` where the port is taken, else as `MapFeed.look`.
+    """
+    board, states = Board(), States(feed)
+    try:
+        server = _Server((HOST, port), _Answers)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StqshError(
+            f"cannot serve on port {port}: {reason}", hint="--serve without a port takes a free one"
+        ) from error
+    server.board = board
+    thread = threading.Thread(target=server.serve_forever, name="map server", daemon=True)
+    thread.start()
+    screen.message(f"http://{HOST}:{server.server_port}/ shows {feed.stream.name}; Ctrl-C ends it")
+
+    def take(state: bytes) -> None:
+        board.post(state)
+        screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+
+    try:
+        why = follow(states, take)
+    finally:
+        screen.close()
+    board.post(states.last(why) or b"", last=True)
+    time.sleep(_GOODBYE_S)  # the pages that are open hear of it
+    server.shutdown()
+    server.server_close()
+    ends = "the session's engine has stopped" if why == STOPPED else f"{feed.stream.name} goes on"
+    return f"the map is not served any more; {ends}"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    board: Board
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answers with the page, or with states as they come."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        names = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
+        if self.headers.get("Host") not in names:
+            self._plain(HTTPStatus.FORBIDDEN, b"this map is for 127.0.0.1 only\n")
+        elif self.path.partition("?")[0] == "/":
+            self._plain(HTTPStatus.OK, page(self.server.board.read()[1]), "text/html; charset=utf-8")
+        elif self.path == "/events":
+            self._events()
+        else:
+            self._plain(HTTPStatus.NOT_FOUND, b"there is only the map: /\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal is the map's."""
+
+    def _plain(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _events(self) -> None:
+        """Send each new state until the other side, or the map, is gone."""
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        known, board = 0, self.server.board
+        try:
+            while not board.is_over or known < board.read(known, 0)[0]:
+                number, state = board.read(known, _BEAT_S)
+                self.wfile.write(b"data: " + state + b"\n\n" if number > known else b": still here\n\n")
+                self.wfile.flush()
+                known = number
+        except (BrokenPipeError, ConnectionResetError):
+            return

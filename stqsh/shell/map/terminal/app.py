@@ -1,0 +1,116 @@
+"""MAP on a terminal: the map fills the screen and lives until it is left; its last frame stays."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.key_binding import KeyBindings
+
+from stqsh.shell.map.terminal.actions import Hands, actions
+from stqsh.shell.map.terminal.camera import Camera
+from stqsh.shell.map.terminal.canvas import DOTS
+from stqsh.shell.map.terminal.drawing import Look
+from stqsh.shell.map.terminal.frame import Picture
+from stqsh.shell.map.terminal.loader import Keeper
+from stqsh.shell.map.terminal.mouse import Mouse
+from stqsh.shell.map.terminal.palette import Palette
+from stqsh.shell.status import READY, engine_text
+from stqsh.shell.terminal.charset import charset, drawn_bytes
+from stqsh.shell.terminal.colours import scheme_name
+from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.shell.repl.prompt import Terminal
+
+KEYS = "arrows + - 0  / find  n next  t follow  ? keys  q leaves"
+WIDTH, HEIGHT = 80, 24
+"""Of a map that is not on a terminal, unless COLUMNS and LINES say otherwise."""
+MOST_PRINTED = 1_000_000
+
+
+def show_map(feed: MapFeed, scheme: str = "auto", terminal: Terminal | None = None) -> str:
+    """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
+    keeper = Keeper(feed)
+    view = MapView(Hands(keeper), Palette(scheme_name(scheme)), has_braille())
+    dots = DOTS[view.braille]
+    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=Mouse(view.hands, *dots))
+    if terminal is not None:
+        screen.terminal = terminal
+    keeper.start()
+    try:
+        screen.run()
+    finally:
+        keeper.stop()
+    engine = engine_text(feed.link.home)
+    return f"left the map of {feed.stream.name}; {'it goes on' if engine == READY else engine}"
+
+
+def print_map(feed: MapFeed) -> None:
+    """Print one frame as text. Raises what reading the session raises."""
+    scene = feed.look(MOST_PRINTED)
+    assert scene is not None, "the first look sees something"
+    size = shutil.get_terminal_size((WIDTH, HEIGHT))
+    picture = Picture(scene, Camera(), Look(), Palette("none"), has_braille())
+    lines = ("".join(text for _, text in line).rstrip() for line in picture.lines(size.columns, size.lines))
+    sys.stdout.buffer.write(drawn_bytes("\n".join(lines) + "\n"))
+    sys.stdout.flush()
+
+
+def has_braille() -> bool:
+    """Whether the terminal has more characters than those of ASCII."""
+    return charset() == "utf-8"
+
+
+@dataclass
+class MapView:
+    """Draws what the keeper holds as the user's hands have set it."""
+
+    hands: Hands
+    palette: Palette
+    braille: bool = True
+    entry: Entry = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.entry = Entry("/", self.hands.find)
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """The screen. Raises what looking at the session raised."""
+        if self.hands.keeper.error is not None:
+            raise self.hands.keeper.error
+        lines = self._lines(width, height, KEYS)
+        if self.entry.is_open:
+            lines[-1] = [("", self.entry.shown)]
+        return lines
+
+    def last(self, width: int, height: int) -> list[Line]:
+        """What stays: the map without the keys; the frame's last column is the terminal's."""
+        self.hands.helping, self.hands.notice = False, ""
+        return self._lines(width - 1, height, "") if self.hands.scene is not None else []
+
+    def bindings(self) -> KeyBindings:
+        """The keys of a map."""
+        keys = KeyBindings()
+        for names, action in {**actions(self.hands), "/": self.entry.open}.items():
+            for name in names.split():
+                keys.add(name)(lambda _, action=action: self._press(action))
+        return keys
+
+    def _lines(self, width: int, height: int, keys: str) -> list[Line]:
+        hands, keeper = self.hands, self.hands.keeper
+        if hands.scene is None:
+            return [[("", f"{keeper.alive}  looking at the objects…  q leaves".strip())]]
+        key, record = keeper.record
+        picture = Picture(hands.scene, hands.camera, hands.look, self.palette, self.braille)
+        picture.record = record if key == hands.look.picked else None
+        picture.alive, picture.helping, picture.keys = keeper.alive, hands.helping, keys
+        picture.notice = "stands still; space goes on" if hands.still is not None else hands.notice
+        return [[*pieces] for pieces in picture.lines(width, height)]
+
+    def _press(self, action: Callable[[], None]) -> None:
+        self.hands.notice = ""
+        action()

@@ -1,0 +1,109 @@
+"""Where a map looks: it shows everything until the user moves it, or follows an object that moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stqsh.shell.map.terminal.canvas import Array, Canvas
+from stqsh.shell.map.terminal.drawing import extent, position_of
+from stqsh.shell.map.terminal.map_projection import Projection, fitted
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import Scene
+
+STEP = 0.15
+"""The share of what is shown that an arrow key moves."""
+ZOOM = 1.5
+_LEFT, _SMALL = 0.02, 0.5
+"""While the map fits everything, it is fitted again once more than this share of the objects is out of view,
+or a scale so much finer would do."""
+
+
+@dataclass
+class Camera:
+    """What part of the world is shown. `follow`: the key of an object that stays in the centre."""
+
+    projection: Projection | None = None
+    is_fitting: bool = True
+    follow: Any = None
+
+    def aim(self, scene: Scene, canvas: Canvas) -> Projection:
+        """The projection for a scene on a canvas."""
+        blank = Projection(0.0, 0.0, 1.0, canvas.dots_across, canvas.dots_down, canvas.tall, scene.planar)
+        before = self.projection
+        is_new = before is None or (before.width, before.height) != (blank.width, blank.height)
+        if before is None or (self.is_fitting and (is_new or _is_ill_fitted(scene, before))):
+            self.projection = fitted(extent(scene), blank)
+        elif is_new:
+            self.projection = replace(before.sized(blank.width, blank.height), tall=blank.tall)
+        number = position_of(scene, self.follow)
+        if number is not None and self.projection is not None:
+            x, y = float(scene.places.x[number]), float(scene.places.y[number])
+            self.projection = self.projection.centred(x, y)
+        assert self.projection is not None, "it has been fitted"
+        return self.projection
+
+    def pan(self, right: int, up: int) -> None:
+        """Move by a step; what was followed is let go."""
+        if self.projection is not None:
+            self.is_fitting, self.follow = False, None
+            self.projection = self.projection.panned(right * STEP, up * STEP)
+
+    def zoom(self, steps: int) -> None:
+        """Make things larger, or smaller; the centre stays."""
+        if self.projection is not None:
+            self.is_fitting = False
+            self.projection = self.projection.zoomed(ZOOM**steps)
+
+    def drag(self, across: float, down: float) -> None:
+        """Move what is shown by so many dots; what was followed is let go."""
+        if self.projection is not None:
+            self.is_fitting, self.follow = False, None
+            held = self.projection
+            self.projection = held.panned(-across / held.width, down / held.height)
+
+    def zoom_at(self, steps: int, column: float, row: float) -> None:
+        """As `zoom`, but what is at a dot stays there; what is followed stays in the centre."""
+        held = self.projection
+        self.zoom(steps)
+        if held is None or self.projection is None or self.follow is not None:
+            return
+        near = self.projection
+        stays, now = held.place(column, row), near.place(column, row)
+        self.projection = near.panned(
+            (stays[0] - now[0]) / (near.across * near.width), (stays[1] - now[1]) / (near.scale * near.height)
+        )
+
+    def fit(self) -> None:
+        """Show everything again."""
+        self.projection, self.is_fitting, self.follow = None, True, None
+
+    def chase(self, key: Any) -> None:
+        """Keep an object in the centre, or none."""
+        self.follow = key
+        self.is_fitting = self.is_fitting and key is None
+
+    def look_at(self, scene: Scene, number: int) -> None:
+        """Bring an object into view, if it is not, without a change of scale."""
+        x, y = scene.places.x[number : number + 1], scene.places.y[number : number + 1]
+        if self.projection is None or in_view(self.projection, x, y)[0]:
+            return
+        self.is_fitting = False
+        self.projection = self.projection.centred(float(x[0]), float(y[0]))
+
+
+def in_view(projection: Projection, x: Array, y: Array) -> Array:
+    """Whether places, float64 (n,), are within what is shown; bool (n,)."""
+    x1, y1, x2, y2 = projection.box
+    inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
+    return inside
+
+
+def _is_ill_fitted(scene: Scene, projection: Projection) -> bool:
+    """Whether more than a few objects have left what is shown, or all are in a small part of it."""
+    inside = in_view(projection, scene.places.x, scene.places.y)
+    if len(inside) and float(inside.mean()) < 1 - _LEFT:
+        return True
+    best = fitted(extent(scene), projection)
+    return best.scale < projection.scale * _SMALL

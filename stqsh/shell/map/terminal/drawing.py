@@ -1,0 +1,192 @@
+"""A scene on a canvas: slots, objects, regions, answers, focal objects, the one that was picked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stqsh.shell.map.terminal.canvas import Array, Canvas
+from stqsh.shell.map.terminal.map_projection import Box, Projection, box_of, joined, ticks
+from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, SEVERAL, Palette
+
+if TYPE_CHECKING:
+    from stqsh.client.map.region_outlines import Outline
+    from stqsh.client.map.scene import Drawn, Scene
+
+TICKS_ACROSS, TICKS_DOWN = 6, 4
+_GRATICULE_DOTS = 160
+
+
+@dataclass
+class Look:
+    """What the user wants to see. `hidden`: numbers of queries that are not drawn; `picked`: an object's key.
+
+    density: shades instead of dots, `auto` where there are more objects than dots.
+    """
+
+    slots: bool = False
+    regions: bool = True
+    graticule: bool = False
+    density: Literal["auto", "on", "off"] = "auto"
+    hidden: set[int] = field(default_factory=set)
+    picked: Any = None
+
+
+def extent(scene: Scene) -> Box | None:
+    """The box of all objects and of the regions that are asked about, else of those with a name."""
+    boxes = [box_of(scene.places.x, scene.places.y)]
+    boxes += [_box_of_outline(drawn.outline) for drawn in scene.drawn]
+    found = joined([box for box in boxes if box is not None])
+    named = (_box_of_outline(area) for area in scene.areas)
+    return found or joined([box for box in named if box is not None])
+
+
+def draw(canvas: Canvas, scene: Scene, projection: Projection, look: Look, palette: Palette) -> int:
+    """Draw a scene; how many of its objects are in view."""
+    across, down = projection.dots(scene.places.x, scene.places.y)
+    if look.graticule:
+        _draw_graticule(canvas, projection, palette)
+    if look.slots:
+        _draw_cells(canvas, scene, projection, palette)
+    visible = _draw_objects(canvas, scene, (across, down), look, palette)
+    shown = [(number, drawn) for number, drawn in enumerate(scene.drawn) if number not in look.hidden]
+    if look.regions:
+        for area in scene.areas:
+            _draw_outline(canvas, area, projection, palette.dim)
+        for number, drawn in shown:
+            _draw_outline(canvas, drawn.outline, projection, palette.of(number))
+    for number, drawn in shown:
+        _draw_answer(canvas, drawn, (across, down), LETTERS[number], palette.of(number, "bold"))
+    for number, drawn in shown:
+        _draw_centre(canvas, drawn, projection, palette.of(number, "bold"))
+    _draw_picked(canvas, scene, (across, down), look, palette)
+    if look.regions:
+        for number, drawn in shown:
+            label = f"{LETTERS[number]} {drawn.query.name}"
+            _draw_label(canvas, drawn.outline, projection, label, palette.of(number))
+        for area in scene.areas:
+            _draw_label(canvas, area, projection, area.name, palette.dim)
+    return visible
+
+
+def _box_of_outline(outline: Outline) -> Box | None:
+    if not outline.rings:
+        return None
+    corners = np.concatenate(outline.rings)
+    (x1, y1), (x2, y2) = corners.min(axis=0), corners.max(axis=0)
+    return float(x1), float(y1), float(x2), float(y2)
+
+
+def _draw_graticule(canvas: Canvas, projection: Projection, palette: Palette) -> None:
+    """Dotted lines of round coordinates."""
+    x1, y1, x2, y2 = projection.box
+    steps = np.linspace(0, 1, _GRATICULE_DOTS)
+    for x in ticks(x1, x2, TICKS_ACROSS):
+        line = projection.dots(np.full(len(steps), x), y1 + steps * (y2 - y1))
+        canvas.points(line[0], line[1], palette.dim)
+    for y in ticks(y1, y2, TICKS_DOWN):
+        line = projection.dots(x1 + steps * (x2 - x1), np.full(len(steps), y))
+        canvas.points(line[0], line[1], palette.dim)
+
+
+def _draw_cells(canvas: Canvas, scene: Scene, projection: Projection, palette: Palette) -> None:
+    """The borders between the parts of the plane that belong to different slots."""
+    if scene.cells is None:
+        return
+    x1, y1, x2, y2 = scene.cells.bounds
+    owners = scene.cells.owners
+    rows, columns = owners.shape
+    xs, ys = np.linspace(x1, x2, columns + 1), np.linspace(y1, y2, rows + 1)
+    row, column = np.nonzero(owners[:, 1:] != owners[:, :-1])
+    upright = np.column_stack([xs[column + 1], ys[row], xs[column + 1], ys[row + 1]])
+    row, column = np.nonzero(owners[1:] != owners[:-1])
+    level = np.column_stack([xs[column], ys[row + 1], xs[column + 1], ys[row + 1]])
+    border = np.array([(x1, y1, x2, y1), (x2, y1, x2, y2), (x2, y2, x1, y2), (x1, y2, x1, y1)])
+    canvas.lines(_in_dots(np.concatenate([upright, level, border]), projection), palette.dim)
+
+
+def _draw_objects(canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: Look, palette: Palette) -> int:
+    """All objects as dots, as shades, or in the colours of their slots; how many are in view."""
+    across, down = at
+    counts = canvas.counts(across, down)
+    visible, occupied = int(counts.sum()), int((counts > 0).sum())
+    if look.slots:
+        _draw_slots(canvas, scene, at, palette)
+    elif look.density == "on" or (look.density == "auto" and visible > occupied * canvas.dots_each):
+        canvas.shade(across, down, "")
+    else:
+        canvas.points(across, down, "")
+    return visible
+
+
+def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: Palette) -> None:
+    """Objects in their slots' colours; as digits where there are no colours."""
+    across, down = at
+    for slot in np.unique(scene.places.slot[scene.places.slot >= 0]).tolist():
+        mine = scene.places.slot == slot
+        if palette.is_plain or not canvas.braille:
+            canvas.letters(across[mine], down[mine], str(slot % 10), palette.of(slot))
+        else:
+            canvas.points(across[mine], down[mine], palette.of(slot))
+    unknown = scene.places.slot < 0
+    canvas.points(across[unknown], down[unknown], "")
+
+
+def _draw_outline(canvas: Canvas, outline: Outline, projection: Projection, style: str) -> None:
+    for ring in outline.rings:
+        canvas.lines(_in_dots(np.hstack([ring[:-1], ring[1:]]), projection), style)
+
+
+def _in_dots(segments: Array, projection: Projection) -> Array:
+    first, second = (projection.dots(segments[:, i], segments[:, i + 1]) for i in (0, 2))
+    return np.column_stack([*first, *second])
+
+
+def _draw_answer(canvas: Canvas, drawn: Drawn, at: tuple[Array, Array], letter: str, style: str) -> None:
+    across, down = at[0][drawn.members], at[1][drawn.members]
+    canvas.letters(across, down, letter, style, several=SEVERAL)
+
+
+def _draw_centre(canvas: Canvas, drawn: Drawn, projection: Projection, style: str) -> None:
+    """The focal object, or the place that distances count from."""
+    if drawn.outline.centre is None:
+        return
+    x, y = drawn.outline.centre
+    across, down = projection.dots(np.array([x]), np.array([y]))
+    canvas.letters(across, down, "+" if drawn.outline.focal is None else FOCAL, style)
+
+
+def _draw_picked(canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: Look, palette: Palette) -> None:
+    number = position_of(scene, look.picked)
+    if number is not None:
+        across, down = at[0][number : number + 1], at[1][number : number + 1]
+        canvas.letters(across, down, MARKS[canvas.braille].picked, palette.picked)
+
+
+def position_of(scene: Scene, key: Any) -> int | None:
+    """The position of an object among the scene's places; None where it is not among them."""
+    if key is None:
+        return None
+    import pyarrow as pa
+
+    found = scene.places.find(pa.array([key]))
+    return int(found[0]) if len(found) else None
+
+
+def _draw_label(canvas: Canvas, outline: Outline, projection: Projection, label: str, style: str) -> None:
+    """The name above an outline, where it is not larger than what it names and nothing else stands there."""
+    box = _box_of_outline(outline)
+    if box is None:
+        return
+    across, down = projection.dots(np.array([box[0], box[2]]), np.array([box[3], box[1]]))
+    columns, rows, at = canvas.cells(across[:1], down[:1])
+    wide = (across[1] - across[0]) * canvas.columns / canvas.dots_across
+    if not len(at) or wide < len(label) / 2:
+        return
+    column, row = int(columns[0]), int(rows[0])
+    for above in (row - 1, row):
+        if canvas.is_free(column, above, len(label)):
+            canvas.text(column, above, label, style)
+            return

@@ -1,0 +1,213 @@
+"""The whole screen of a map: a line on the stream, the map in a frame with coordinates, legend and scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stqsh.shell.map.terminal.camera import Camera
+from stqsh.shell.map.terminal.canvas import Canvas, Pieces
+from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, Look, draw, position_of
+from stqsh.shell.map.terminal.map_projection import Projection, nice, tick_text, ticks
+from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, Palette
+from stqsh.shell.status import grouped, status_text
+from stqsh.time_format import iso
+
+if TYPE_CHECKING:
+    from stqsh.client.map.scene import Drawn, Scene
+
+AROUND = 5
+"""Lines of a screen that are not the map's: title, two of the frame, legend, scale."""
+_LEAST = 3
+_BAR = 16
+"""Characters of the scale bar at the most."""
+_PANEL = 0.45
+"""The share of the map that a record may take."""
+HELP = (
+    "arrows h j k l   move           + -   nearer, farther",
+    "0 f              show all       t     follow the focal object, or what is picked",
+    "n N              pick the next  / Enter  pick by key, pick in the centre   Esc  none",
+    "1 … 9            hide a query   s r g d   slots, regions, graticule, density",
+    "space            stand still    q Ctrl-C   leave",
+    "mouse            a drag moves, the wheel zooms, a click picks; Shift selects text",
+)
+
+
+@dataclass
+class Picture:
+    """All that a screen of a map is made from.
+
+    record: of the object that is picked, None while it is not known. alive: what the engine and the streams
+    do, told from the scene where it is None. notice: what the user is to know now. keys: a reminder of them.
+    """
+
+    scene: Scene
+    camera: Camera
+    look: Look
+    palette: Palette
+    braille: bool = True
+    record: dict[str, Any] | None = None
+    alive: str | None = None
+    notice: str = ""
+    helping: bool = False
+    keys: str = ""
+
+    def lines(self, width: int, height: int) -> list[Pieces]:
+        """The screen, `height` lines of `width` characters at the most."""
+        canvas = Canvas(max(_LEAST, width - 2), max(_LEAST, height - AROUND), braille=self.braille)
+        projection = self.camera.aim(self.scene, canvas)
+        visible = draw(canvas, self.scene, projection, self.look, self.palette)
+        self._write_ticks(canvas, projection)
+        self._write_panels(canvas, projection)
+        return [
+            self._title(visible),
+            *self._framed(canvas, projection),
+            self._legend(width),
+            self._foot(projection),
+        ]
+
+    def _title(self, visible: int) -> Pieces:
+        scene = self.scene
+        drawn, there = len(scene.places), scene.places.there
+        count = grouped(drawn) if visible == drawn else f"{grouped(visible)} of {grouped(drawn)}"
+        sample = f" (a sample of {grouped(there)})" if drawn < there else ""
+        alive = self.alive or status_text(scene.progress)
+        if scene.places.step > scene.progress.step:
+            alive += f"  places of step {scene.places.step}"
+        if self.notice:
+            alive = f"step {grouped(scene.places.step)}  {self.notice}"
+        return [("bold", f"{scene.stream.name}  {count} objects{sample}  {alive}")]
+
+    def _framed(self, canvas: Canvas, projection: Projection) -> list[Pieces]:
+        marks, dim = MARKS[self.braille], self.palette.dim
+        first, second, third, fourth = iter(marks.corners)
+        rows = set(_rows_of_ticks(canvas, projection))
+        body: list[Pieces] = [
+            [(dim, marks.tick_left if row in rows else marks.down), *pieces, (dim, marks.down)]
+            for row, pieces in enumerate(canvas.rendered())
+        ]
+        top = first + marks.across * canvas.columns + second
+        below = third + "".join(self._lower_edge(canvas, projection)) + fourth
+        return [[(dim, top)], *body, [(dim, below)]]
+
+    def _lower_edge(self, canvas: Canvas, projection: Projection) -> list[str]:
+        """The lower line of the frame, with ticks and coordinates where there is room for them."""
+        marks = MARKS[self.braille]
+        edge = [marks.across] * canvas.columns
+        x1, _, x2, _ = projection.box
+        values = ticks(x1, x2, max(1, min(TICKS_ACROSS, canvas.columns // 12)))
+        step = values[1] - values[0] if len(values) > 1 else x2 - x1
+        for value in values:
+            column = int((value - x1) / (x2 - x1) * canvas.columns)
+            text = marks.tick_below + tick_text(value, step)
+            if column + len(text) < canvas.columns:
+                edge[column : column + len(text)] = text
+        return edge
+
+    def _write_ticks(self, canvas: Canvas, projection: Projection) -> None:
+        """The coordinates of the left side, within the frame."""
+        rows = _rows_of_ticks(canvas, projection)
+        step = _step(list(rows.values()), projection)
+        for row, value in rows.items():
+            canvas.text(0, row, tick_text(value, step), self.palette.dim)
+
+    def _write_panels(self, canvas: Canvas, projection: Projection) -> None:
+        """The record that was picked, and the keys, over the map."""
+        if self.look.picked is not None:
+            self._write_record(canvas, projection)
+        if self.helping:
+            _write_box(canvas, list(HELP if self.braille else map(_plain, HELP)), 1.0, right=False)
+
+    def _write_record(self, canvas: Canvas, projection: Projection) -> None:
+        """The record of the object that is picked, on the side where that is not."""
+        number = position_of(self.scene, self.look.picked)
+        right = number is None or bool(self.scene.places.x[number] <= projection.x)
+        _write_box(canvas, record_lines(self.look.picked, self.record), _PANEL, right=right)
+
+    def _legend(self, width: int) -> Pieces:
+        """Which letter is whose, and how many there are in its answer; as many as there is room for."""
+        pieces: Pieces = []
+        room, total = width - 8, len(self.scene.drawn)
+        for number, drawn in enumerate(self.scene.drawn):
+            entry = self._entry(number, drawn)
+            length = sum(len(text) for _, text in entry)
+            if length > room:
+                rest = total - number + self.scene.left_out
+                return [*pieces, ("", f"+{rest} more")]
+            pieces += entry
+            room -= length
+        if self.scene.left_out:
+            pieces.append(("", f"+{self.scene.left_out} more"))
+        if self.look.slots:
+            slots = sorted({*self.scene.places.slot.tolist()} - {-1})
+            pieces += [(self.palette.dim, "slots "), *((self.palette.of(one), f"{one} ") for one in slots)]
+        return pieces or [(self.palette.dim, "no query asks about this stream")]
+
+    def _entry(self, number: int, drawn: Drawn) -> Pieces:
+        style, letter = self.palette.of(number, "bold"), LETTERS[number]
+        if number in self.look.hidden:
+            return [(self.palette.dim, f"({letter} {drawn.query.name})  ")]
+        name = f" {drawn.query.name} {grouped(drawn.size)}"
+        if drawn.outline.focal is not None:
+            name += f" {FOCAL}{drawn.outline.focal}" + ("" if drawn.focal is not None else " (not there)")
+        return [(style, letter), ("", name + ("  " if drawn.query.state == "active" else " paused  "))]
+
+    def _foot(self, projection: Projection) -> Pieces:
+        bar, text = scale_bar(projection, 2 if self.braille else 1)
+        marks = MARKS[self.braille]
+        ruler = marks.ends[0] + marks.across * max(0, bar - 2) + marks.ends[1]
+        follows = f"  follows {self.camera.follow}" if self.camera.follow is not None else ""
+        return [("", f"{ruler} {text}{follows}"), (self.palette.dim, f"  {self.keys}" if self.keys else "")]
+
+
+def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
+    """A record as lines of name and value."""
+    if record is None:
+        return [f"{key}", "not there"]
+    wide = max(map(len, record))
+    return [f"{name.ljust(wide)}  {_value(value)}" for name, value in record.items()]
+
+
+def _value(value: Any) -> str:
+    from datetime import UTC, datetime
+
+    if isinstance(value, datetime):
+        return str(iso(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return "" if value is None else str(value)
+
+
+def scale_bar(projection: Projection, dots_each: int) -> tuple[int, str]:
+    """How many characters wide a round length is, and that length: metres and kilometres, or units."""
+    length = nice(projection.length(_BAR * dots_each))
+    characters = max(2, round(length / projection.length(dots_each)))
+    if projection.planar:
+        return characters, f"{length:g}"
+    return characters, f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
+
+
+def _rows_of_ticks(canvas: Canvas, projection: Projection) -> dict[int, float]:
+    """The rows of characters at which round values of y lie."""
+    _, y1, _, y2 = projection.box
+    values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.rows // 4)))
+    rows = {int((y2 - value) / (y2 - y1) * canvas.rows): value for value in values}
+    return {row: value for row, value in rows.items() if 0 <= row < canvas.rows}
+
+
+def _step(values: list[float], projection: Projection) -> float:
+    _, y1, _, y2 = projection.box
+    return abs(values[1] - values[0]) if len(values) > 1 else y2 - y1
+
+
+def _plain(text: str) -> str:
+    return text.replace("…", "-")
+
+
+def _write_box(canvas: Canvas, lines: list[str], most: float, *, right: bool) -> None:
+    """Lines in a field of their own in an upper corner; `most`: the share of the width that it may take."""
+    room = max(12, int(canvas.columns * most))
+    shown = [f" {line} "[:room] for line in lines[: canvas.rows]]
+    wide = max(map(len, shown))
+    for row, line in enumerate(shown):
+        canvas.text(canvas.columns - wide if right else 0, row, line.ljust(wide), "reverse")

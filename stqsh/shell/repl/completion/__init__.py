@@ -1,0 +1,1 @@
+"""Completion at the prompt."""

@@ -1,0 +1,231 @@
+"""The words that completion offers: names that the session holds, and what is the same in every session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from stqsh.shell.repl.completion.context import (
+    Cursor,
+    column_types,
+    declared,
+    named_file,
+    options_of,
+    relations,
+    wanted_value,
+)
+
+if TYPE_CHECKING:
+    from stqsh.shell.repl.session_thread import Glance
+
+Word = tuple[str, str]
+"""A text that may stand at the cursor, and what it means."""
+LiveKeys = Callable[[str, str], tuple[str, ...]]
+"""Gives the keys of a stream's present objects that begin with a prefix."""
+
+_FORMS = {
+    "RECT": ("RECT(", "(x1, y1, x2, y2), or (w, h) AROUND key"),
+    "CIRCLE": ("CIRCLE(", "(x, y, radius), or (radius) AROUND key"),
+    "POLYGON": ("POLYGON((", "((x y, x y, x y, x y))"),
+    "KNN": ("KNN (", "(k, x, y) or ('M', k, key)"),
+    "NEAREST": ("NEAREST", "k TO (x, y) or k TO key"),
+    "INSIDE": ("INSIDE", "a region: (x1, y1, x2, y2), CIRCLE(…), RECT(…) AROUND key, a name"),
+}
+_FUNCTIONS = {
+    "COUNT": "COUNT(*): how many rows",
+    "DATE": "DATE(time): '2008-02-02', in UTC",
+    "HOUR": "HOUR(time): 0 to 23, in UTC",
+    "MINUTE": "MINUTE(time): 0 to 59",
+}
+_NAMED = ("stream", "table", "region", "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What may stand at a cursor, given what the session holds and (slowly) which objects live."""
+
+    glance: Glance
+    keys: LiveKeys | None = field(default=None)
+
+    def values(self, cursor: Cursor) -> list[Word]:
+        """The values that a string at the cursor may have, without quotes."""
+        wanted = wanted_value(cursor) or self._compared(cursor)
+        if wanted == "key":
+            return self._live_keys(cursor)
+        if wanted == "member":
+            members = dict(self.glance.members).get(cursor.words[-2].strip('"'), ())
+            return [(member, f"of {cursor.words[-2]}") for member in members]
+        if wanted == "generator":
+            return [("network", "objects that drive on the roads of a made-up town")]
+        if wanted == "option":
+            return _option_values(cursor.last(2).lower())
+        if wanted == "instant" and self.glance.progress is not None:
+            from stqsh.time_format import iso
+
+            at = iso(self.glance.progress.at_us())
+            return [(at, "the clock now")] if at else []
+        return []
+
+    def _compared(self, cursor: Cursor) -> str | None:
+        """Whether a value is compared with the key column of the statement's stream."""
+        stream = self._stream(cursor)
+        is_key = stream is not None and cursor.words[-2:-1] == (stream[1],)
+        return "key" if is_key and cursor.last(1) == "=" else None
+
+    def _stream(self, cursor: Cursor) -> tuple[str, str] | None:
+        """The stream that the statement is about, and its key column."""
+        keys = {name: (name, key) for name, key in self.glance.keys}
+        found = [keys[name] for name in relations(cursor).values() if name in keys]
+        return found[0] if found else None
+
+    def _live_keys(self, cursor: Cursor) -> list[Word]:
+        stream = self._stream(cursor)
+        if stream is None or self.keys is None:
+            return []
+        return [(key, f"in {stream[0]} now") for key in self.keys(stream[0], cursor.typed)]
+
+    def is_number_key(self, cursor: Cursor) -> bool:
+        """Whether the keys of the statement's stream are numbers, which take no quotes."""
+        stream = self._stream(cursor)
+        columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
+        return bool(stream) and columns.get(stream[1] if stream else "", "STRING") != "STRING"
+
+    def named(self, category: str, cursor: Cursor) -> list[Word]:
+        """The words of a category of `stqsh.lang.syntax.expected`; a keyword is one of its own."""
+        if category.isupper() and category[0].isalpha():
+            return [_FORMS.get(category, (category, _statement_help(category, cursor)))]
+        if category == "column":
+            return list(self._columns(cursor))
+        if category == "option":
+            return _options(options_of(cursor))
+        if category == "relation":
+            return self._names("stream") + self._names("table")
+        if category == "object":
+            return [pair for kind in _NAMED for pair in self._names(kind)]
+        return self._names(category) if category in _NAMED else list(_fixed().get(category, ()))
+
+    def _names(self, kind: str) -> list[Word]:
+        glance = self.glance
+        names = {
+            "stream": glance.streams,
+            "table": glance.tables,
+            "region": glance.regions,
+            "query": glance.queries,
+        }
+        return [(_name(name), kind) for name in names[kind]]
+
+    def _columns(self, cursor: Cursor) -> Iterator[Word]:
+        """Columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
+        if cursor.first == "TAIL":
+            yield from self._followed(cursor)
+            return
+        fitting = column_types(cursor)
+        own = declared(cursor) or _of_file(cursor)
+        held = dict(self.glance.columns)
+        aliases = relations(cursor)
+        qualifier, dot, _ = cursor.typed.rpartition(".")
+        tables = [(aliases[qualifier], qualifier + dot)] if qualifier in aliases else []
+        tables = tables or [(name, "") for name in (aliases.values() if aliases else held)]
+        for column, kind in own:
+            if not fitting or kind in fitting:
+                yield _column(column), kind
+        for name, before in [] if own else tables:
+            for column, kind in held.get(name, ()):
+                if not fitting or kind in fitting:
+                    yield f"{before}{_column(column)}", f"{kind} of {name}"
+        places = {"CIRCLE", "NEAREST", "KNN"} & {word.upper() for word in (*cursor.words, *cursor.after)}
+        if places and not qualifier:
+            yield "DISTANCE", "metres from the centre"
+
+    def _followed(self, cursor: Cursor) -> Iterator[Word]:
+        """What the condition of a TAIL may be about: what its query selects, then the columns it is over."""
+        query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
+        for name, outputs, over in self.glance.selected:
+            if name == query:
+                held = dict(self.glance.columns)
+                yield from ((_column(output), f"selected by {query}") for output in outputs)
+                columns = [(column, kind, one) for one in over for column, kind in held.get(one, ())]
+                yield from ((_column(c), f"{kind} of {one}") for c, kind, one in columns if c not in outputs)
+
+
+def _of_file(cursor: Cursor) -> tuple[Word, ...]:
+    """The columns of the file that a CREATE names."""
+    named = named_file(cursor)
+    if named is None:
+        return ()
+    from stqsh.client.read.file_columns import file_columns
+
+    return file_columns(*named)
+
+
+def _name(name: str) -> str:
+    """The name of a stream, query … as a statement has to write it: in quotes where it is no plain word."""
+    from stqsh.lang.printer.values import identifier
+
+    return identifier(name)
+
+
+def _column(name: str) -> str:
+    """The same of a column, where hardly any word is a keyword."""
+    from stqsh.lang.printer.values import column_name
+
+    return column_name(name)
+
+
+@cache
+def _fixed() -> dict[str, tuple[Word, ...]]:
+    """The words that are the same in every session, by category."""
+    from stqsh.lang.reference import ALL
+    from stqsh.lang.types import TYPES
+    from stqsh.settings import KEYS
+    from stqsh.shell.writers.writer import FORMATS
+
+    return {
+        "setting": tuple((key.name, key.help) for key in KEYS),
+        "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
+        "type": tuple((name, "type") for name in TYPES),
+        "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
+        "topic": tuple((statement.name, statement.help) for statement in ALL),
+    }
+
+
+_SOURCE_FORMATS = ("json", "parquet")
+
+
+def _options(owner: str) -> list[Word]:
+    from stqsh.lang.reference import OPTIONS
+
+    return [(f"{name} => ", meaning) for name, meaning in OPTIONS.get(owner, {}).items()]
+
+
+def _option_values(option: str) -> list[Word]:
+    if option == "zone":
+        import zoneinfo
+
+        return [(name, "zone") for name in sorted(zoneinfo.available_timezones())]
+    if option == "timestamp":
+        return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
+    if option == "decimal":
+        return [(",", "comma"), (".", "point")]
+    if option == "separator":
+        return [(",", "comma"), (";", "semicolon"), ("\\t", "tab"), (" ", "space"), ("|", "bar")]
+    return []
+
+
+def _statement_help(keyword: str, cursor: Cursor) -> str:
+    """What a statement does, for the word that it begins with."""
+    if cursor.words:
+        return ""
+    from stqsh.lang.reference import STATEMENTS
+
+    return next((one.help for one in STATEMENTS if one.name == keyword), "")
+
+
+def setting_values(cursor: Cursor) -> list[Word]:
+    """The values that the setting before a `=` may have, the one that holds by default first."""
+    from stqsh.settings import KEYS
+
+    name = "".join(cursor.words[1:-1])
+    return [(value, f"for {name}") for key in KEYS if key.name == name for value in key.choices]

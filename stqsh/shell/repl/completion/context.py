@@ -1,0 +1,187 @@
+"""Where the cursor stands in what is typed: the statement's words before it, and what surrounds it.
+
+Pure functions of the text. The grammar (`stqsh.lang.syntax.expected`) says which kinds of words may come;
+these functions say of what: the keys of which stream, the columns of which relations, the options of what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Wanted = Literal["path", "key", "member", "generator", "instant", "option"]
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their types."""
+
+_TOKEN = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*'|"[^"]*"|[^\W\d]\w*|\d[\w.]*|=>|\S""", re.DOTALL)
+_WORD = re.compile(r"(?<![\w.])(?:[^\W\d][\w.]*|\d[\d.]*)\Z")
+_COLUMN = re.compile(r"([^\W\d]\w*)\s+([A-Za-z]+)\s*(?:,|\))")
+_QUOTED = ("'M'", "'m'")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The statement that the cursor is in.
+
+    `before`: the text before what is being typed; `words`: its tokens without comments; `typed`: the word,
+    number or open string before the cursor, without its quote; `after`: the tokens behind the cursor, up to
+    the end of the statement.
+    """
+
+    before: str
+    words: tuple[str, ...]
+    typed: str
+    is_quoted: bool
+    after: tuple[str, ...]
+
+    def last(self, place: int) -> str:
+        """The token that many places before what is typed, in capitals; "" where there is none."""
+        return self.words[-place].upper() if place <= len(self.words) else ""
+
+    @property
+    def first(self) -> str:
+        """The statement's first word, in capitals."""
+        return self.words[0].upper() if self.words else ""
+
+
+def cursor_in(text: str, after: str = "") -> Cursor:
+    """The cursor between two texts."""
+    words: list[str] = []
+    begin = 0
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token == ";":
+            words, begin = [], match.end()
+        elif token == "'":
+            typed = text[match.end() :]
+            return Cursor(text[begin : match.start()], tuple(words), typed, True, _rest(after))
+        elif not token.startswith(("--", "/*")):
+            words.append(token)
+    found = _WORD.search(text, begin)
+    typed = found.group() if found else ""
+    before = text[begin : len(text) - len(typed)]
+    words = [token for token in _TOKEN.findall(before) if not token.startswith(("--", "/*"))]
+    return Cursor(before, tuple(words), typed, False, _rest(after))
+
+
+def _rest(after: str) -> tuple[str, ...]:
+    tokens = _TOKEN.findall(after)
+    return tuple(tokens[: tokens.index(";")] if ";" in tokens else tokens)
+
+
+def wanted_value(cursor: Cursor) -> Wanted | None:
+    """What a string (or a key without quotes) at the cursor would be; None where nothing is known of it."""
+    last = cursor.last
+    if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
+        return "path"
+    if last(1) == "AROUND" or (last(1) == "TO" and last(3) == "NEAREST"):
+        return "key"
+    if last(1) == "," and (
+        (last(2) in _QUOTED and last(3) == "(" and last(4) != "KNN")
+        or (last(4) in _QUOTED and last(5) == "(" and last(6) == "KNN")
+    ):
+        return "key"
+    fixed: dict[str, Wanted] = {
+        "[": "member",
+        "GENERATOR": "generator",
+        "UNTIL": "instant",
+        "=>": "option",
+    }
+    return fixed.get(last(1))
+
+
+def relations(cursor: Cursor) -> dict[str, str]:
+    """The relations of the statement's FROM by alias (their own name where they have none)."""
+    tokens = [*cursor.words, *cursor.after]
+    upper = [token.upper() for token in tokens]
+    if "FROM" not in upper or "SELECT" not in upper:
+        return {}
+    found: dict[str, str] = {}
+    for one in _until_clause(tokens[upper.index("FROM") + 1 :]):
+        names = [name for name in one if name.upper() != "AS"]
+        if names:
+            found[names[-1].strip('"')] = names[0].strip('"')
+    return found
+
+
+_CLAUSES = frozenset(
+    ("WHERE", "INSIDE", "KNN", "NEAREST", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "SYNC", "FORMAT")
+)
+"""What ends a FROM."""
+
+
+def _until_clause(tokens: list[str]) -> Iterator[list[str]]:
+    one: list[str] = []
+    for token in tokens:
+        if token.upper() in _CLAUSES:
+            break
+        if token == ",":
+            yield one
+            one = []
+        else:
+            one.append(token)
+    yield one
+
+
+def declared(cursor: Cursor) -> Columns:
+    """The columns that a CREATE lists before the cursor."""
+    if cursor.first != "CREATE":
+        return ()
+    listed = re.search(r"\((.*?)\)", cursor.before, re.DOTALL)
+    return tuple((name, kind.upper()) for name, kind in _COLUMN.findall(listed.group())) if listed else ()
+
+
+def named_file(cursor: Cursor) -> tuple[str, str | None, dict[str, object]] | None:
+    """The file that a CREATE reads, its FORMAT, and of its options those that tell columns apart."""
+    tokens = [*cursor.words, *cursor.after]
+    upper = [token.upper() for token in tokens]
+    if cursor.first != "CREATE" or "FILE" not in upper[:-1]:
+        return None
+    path = _unquoted(tokens[upper.index("FILE") + 1])
+    format_ = upper[upper.index("FORMAT") + 1].lower() if "FORMAT" in upper[:-1] else None
+    given = zip(upper, upper[1:], tokens[2:], strict=False)
+    options = {name.lower(): value for name, sign, value in given if sign == "=>" and name in _DIALECT}
+    return path, format_, {name: _DIALECT[name.upper()](value) for name, value in options.items()}
+
+
+def _unquoted(token: str) -> str:
+    return token[1:-1].replace("''", "'") if token.startswith("'") else token
+
+
+_DIALECT: dict[str, Callable[[str], object]] = {
+    "SEPARATOR": _unquoted,
+    "QUOTE": _unquoted,
+    "HEADER": lambda token: token.upper() != "FALSE",
+}
+"""How the options of FORMAT CSV are read that say what a column is."""
+
+_NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INT")
+
+
+def column_types(cursor: Cursor) -> tuple[str, ...]:
+    """The types of column that fit at the cursor; nothing where any does."""
+    last = cursor.last
+    if last(1) in ("*", "/") and last(2) != "SELECT":
+        return _NUMBERS
+    if last(2) == "LOCATION" or last(4) == "LOCATION":
+        return _NUMBERS
+    if cursor.first == "CREATE" and last(1) == "TIME":
+        return ("TIMESTAMP", *_NUMBERS)
+    if cursor.first == "CREATE" and last(1) == "TEXT":
+        return ("STRING",)
+    if last(1) == "(" and last(2) in ("DATE", "HOUR", "MINUTE"):
+        return ("TIMESTAMP",)
+    return ()
+
+
+def options_of(cursor: Cursor) -> str:
+    """What an option list that the cursor is in belongs to: WITH, GENERATOR, a format's name, or ""."""
+    depth = 0
+    for place in range(1, len(cursor.words) + 1):
+        token = cursor.last(place)
+        depth += (token == ")") - (token == "(")
+        if depth < 0:
+            return "GENERATOR" if cursor.last(place + 2) == "GENERATOR" else cursor.last(place + 1)
+    return ""

@@ -1,0 +1,50 @@
+r"""`\e`: the last statement, or a file, in the user's editor; what is saved comes to the prompt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from stqsh.errors import StqshError
+from stqsh.shell.scripting.scripts import script_text
+from stqsh.shell.terminal.interrupts import undisturbed
+
+_USUAL = ("nano", "vim", "vi", "emacs")
+
+
+def edited(text: str, file: str = "") -> str:
+    """The text after an edit, or that of a file where one is named, without blanks at its ends.
+
+    Raises `StqshError` where no editor is there, it fails, or the file cannot be read.
+    """
+    if file:
+        path = Path(file).expanduser()
+        _edit(path)
+        return script_text(str(path)).strip()
+    with tempfile.TemporaryDirectory(prefix="stqsh-") as folder:
+        path = Path(folder) / "statement.stq"
+        path.write_text(text.rstrip() + "\n" if text.strip() else "", encoding="utf-8")
+        _edit(path)
+        return script_text(str(path)).strip()
+
+
+def editor() -> str:
+    """The command of the user's editor: `$VISUAL`, `$EDITOR`, or a usual one; raises `StqshError`."""
+    said = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    found = said or next((name for name in _USUAL if shutil.which(name)), None)
+    if found is None:
+        raise StqshError("there is no editor", hint="name one: export EDITOR=…")
+    return found
+
+
+def _edit(path: Path) -> None:
+    import shlex
+
+    command = editor()
+    with undisturbed():
+        code = subprocess.call(f"{command} {shlex.quote(str(path))}", shell=True)
+    if code:
+        raise StqshError(f"the editor {command} ended with {code}; nothing is taken over")

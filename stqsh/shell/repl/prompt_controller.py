@@ -1,0 +1,75 @@
+"""The prompt in front of a session that is opened and watched behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stqsh.shell.exit_codes import state_folder
+from stqsh.shell.repl.completion.completer import StqlCompleter
+from stqsh.shell.repl.prompt import Terminal, make_prompt, open_history, say_above
+from stqsh.shell.repl.session_thread import Backstage, Glance
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import Application
+
+    from stqsh.client.api import Session
+
+
+class Front:
+    """Asks for what the user types. What happens behind is drawn meanwhile; `tell` shows a text above.
+
+    `is_death_told`: the user knows that the engine has gone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_session: Callable[[], Session],
+        terminal: Terminal | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.backstage = Backstage(name, open_session, self._redraw)
+        self.is_death_told = False
+        self._terminal = terminal or Terminal()
+        self._tell = tell
+        self._prompt: PromptSession[str] | None = None
+
+    @property
+    def glance(self) -> Glance:
+        """The session as it was at the last look."""
+        return self.backstage.glance
+
+    def prompt(self) -> PromptSession[str]:
+        """The prompt, made when it is first asked for. Raises `HomeError` where the history has no place."""
+        if self._prompt is not None:
+            return self._prompt
+        self._prompt = prompt = make_prompt(
+            open_history(state_folder() / "history"),
+            StqlCompleter(lambda: self.glance, self.backstage.live_keys),
+            lambda: self.glance,
+            self._terminal,
+        )
+        # Behind the first drawing: the imports of the session would hold the prompt back.
+        prompt.app.after_render += lambda _: self.backstage.start()
+        prompt.app.key_processor.after_key_press += lambda _: self.backstage.typed()
+        return prompt
+
+    def _redraw(self) -> None:
+        """Called from the thread behind: show what is new, or raise in the prompt what went wrong."""
+        app = None if self._prompt is None else self._prompt.app
+        if app is None or not app.is_running:
+            return
+        self._tell_death(app)
+        error = self.backstage.error
+        if error is not None and app.loop is not None:
+            app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
+        app.invalidate()
+
+    def _tell_death(self, app: Application[str]) -> None:
+        """Say above the prompt, once, that the engine has gone and why."""
+        death = self.glance.death
+        if death and not self.is_death_told and app.loop is not None:
+            app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(death))
+        self.is_death_told = bool(death)

@@ -1,0 +1,238 @@
+"""What goes on behind the prompt: the session is opened and its engine started, and its state watched.
+
+The prompt never waits for any of it. A thread of its own does the slow imports, and keeps a `Glance` of
+the session for the toolbar and for completion.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.client.read.live_keys import LiveKeys
+    from stqsh.storage.rows import Progress, Spec
+
+LOOK_EVERY_S = 0.4
+IDLE_S = 1.0
+"""So long nobody has typed before something is done that would make a keystroke wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The session as it was at the last look.
+
+    `columns` has the columns of each stream and table, with their types; `keys` the key column of each
+    stream; `members` the names in each set of regions; `selected` what each query selects, and the streams
+    and tables that it is over. `failed`: an engine that was there is not any more;
+    `death` says why; `broken`: the session itself cannot be used; `ready`: it takes batches.
+    """
+
+    session: str
+    engine: str = "opening the session…"
+    progress: Progress | None = None
+    streams: tuple[str, ...] = ()
+    columns: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
+    members: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    scheme: str = "auto"
+    tables: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    selected: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
+    failed: bool = False
+    death: str = ""
+    broken: bool = False
+    ready: bool = False
+
+
+class Backstage:
+    """Opens a session in the background. `open_session` may be slow; `changed` is called from the thread."""
+
+    def __init__(self, name: str, open_session: Callable[[], Session], changed: Callable[[], None]) -> None:
+        self.glance = Glance(name)
+        self._open = open_session
+        self._changed = changed
+        self._session: Session | None = None
+        self._keys: LiveKeys | None = None
+        self._error: BaseException | None = None
+        self._catalogue: tuple[tuple[int, int], Catalogue] | None = None
+        self._typed_at, self._is_warm = float("-inf"), False
+        self._opened = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="backstage", daemon=True)
+
+    def start(self) -> None:
+        """Begin, unless that is done."""
+        if not self._thread.is_alive() and not self._opened.is_set():
+            self._thread.start()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the session could not be opened, if so."""
+        return self._error
+
+    @property
+    def ready_session(self) -> Session | None:
+        """The session if it is open by now."""
+        return self._session
+
+    def session(self) -> Session:
+        """The session, waited for. Raises what opening it raised."""
+        self.start()
+        while not self._opened.wait(0.1):  # in short waits, so that Ctrl-C gets through
+            pass
+        if self._session is None:
+            raise self._error or RuntimeError("no session")
+        return self._session
+
+    def live_keys(self, stream: str, prefix: str) -> tuple[str, ...]:
+        """The keys of a stream's present objects that begin with a prefix; slow, for a thread of its own."""
+        if self._session is None:
+            return ()
+        if self._keys is None:
+            from stqsh.client.read.live_keys import LiveKeys
+
+            self._keys = LiveKeys(self._session.link)
+        return self._keys.starting(stream, prefix)
+
+    def typed(self) -> None:
+        """Note that a key was pressed just now."""
+        self._typed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Stop watching and leave the session."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        if self._session is not None:
+            self._session.close()
+
+    def look(self) -> None:
+        """Take a new glance now."""
+        session = self._session
+        if session is None:
+            return
+        new = self._glance(session)
+        if new.failed:
+            from stqsh.shell.engine_failure import obituary
+
+            new = replace(new, death=self.glance.death or obituary(session.home))
+        if new != self.glance:
+            self.glance = new
+            self._changed()
+
+    def _work(self) -> None:
+        try:
+            with unhindered():
+                self._session = self._open()
+            self._session.start_engine(wait=False)
+        except BaseException as error:  # handed over to the main thread, which raises or shows it
+            self._error = error
+            self.glance = replace(self.glance, engine="the session cannot be opened", broken=True)
+        self._opened.set()
+        self._changed()
+        while self._session is not None and not self._over.wait(LOOK_EVERY_S):
+            self._watch()
+
+    def _watch(self) -> None:
+        try:
+            self.look()
+            self._warm_up()
+        except Exception as error:  # a home that is gone, a disk that is full: the toolbar says so
+            reason = str(error).partition("\n")[0]
+            self.glance = replace(
+                self.glance, engine=f"the session cannot be read: {reason}", broken=True, ready=False
+            )
+            self._changed()
+
+    def _warm_up(self) -> None:
+        """Import what looking up live keys and snapshots take, once there are any and nobody is typing."""
+        idle = time.monotonic() - self._typed_at > IDLE_S
+        if not self._is_warm and self.glance.ready and self.glance.streams and idle:
+            from stqsh.client.read.live_keys import warm_up
+
+            self._is_warm = True
+            with unhindered():
+                warm_up()
+
+    def _glance(self, session: Session) -> Glance:
+        from stqsh.client.engine_process import is_alive, read_engine
+        from stqsh.shell.status import engine_text
+
+        engine = read_engine(session.home)
+        return replace(
+            Glance(session.home.name, engine_text(session.home), session.progress()),
+            **self._known(session),
+            failed=engine is not None and (engine.state == "failed" or not is_alive(engine)),
+            ready=engine is not None and engine.state == "ready" and is_alive(engine),
+        )
+
+    def _known(self, session: Session) -> Catalogue:
+        """What the catalogue holds; read again only where it has changed, for it may hold very much."""
+        mark = _mark(session)
+        if self._catalogue is None or self._catalogue[0] != mark:
+            self._catalogue = mark, _catalogue(session)
+        return self._catalogue[1]
+
+
+@contextmanager
+def unhindered() -> Iterator[None]:
+    """Import what stays without the garbage collector, and out of its sight from then on.
+
+    To look through all of it, as it does now and then, takes 50 ms, and no key is heard meanwhile.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _mark(session: Session) -> tuple[int, int]:
+    """What changes with the catalogue: the log's last row, and how many queries live (some just end)."""
+    rows = session.link.db.query(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
+        " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
+    )
+    return rows[0][0], rows[0][1]
+
+
+_MOST_KNOWN = 10_000
+"""Queries whose names completion knows: the last ones, where there are more."""
+Catalogue = dict[str, Any]
+"""The fields of a `Glance` that come from the session's catalogue, by name."""
+
+
+def _catalogue(session: Session) -> Catalogue:
+    streams, tables = session.streams(), session.tables()
+    areas, queries = session.areas(), session.queries(_MOST_KNOWN)
+    listed = [(stream.name, stream.spec["columns"]) for stream in streams]
+    listed += [(table.name, table.spec["columns"]) for table in tables]
+    return {
+        "streams": tuple(stream.name for stream in streams),
+        "columns": tuple(
+            (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
+        ),
+        "keys": tuple((one.name, one.spec["key"]) for one in streams),
+        "members": tuple((area.name, tuple(area.spec["members"])) for area in areas),
+        "scheme": session.settings().text("shell.scheme"),
+        "tables": tuple(table.name for table in tables),
+        "regions": tuple(area.name for area in areas),
+        "queries": tuple(query.name for query in queries),
+        "selected": tuple(_selected(query.name, query.spec) for query in queries),
+    }
+
+
+def _selected(name: str, spec: Spec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """A query's name, the names that it selects, and the stream and table that it is over."""
+    join = spec.get("join")
+    over = (spec["stream"],) if join is None else (spec["stream"], join["table"])
+    return name, tuple(out for out, _ in spec["select"]), over

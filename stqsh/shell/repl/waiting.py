@@ -1,0 +1,67 @@
+"""A sign of life while a statement keeps the user waiting: for what, how long, what the session does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stqsh.shell.terminal.screen import Screen
+
+SILENCE_S = 1.5
+"""So long nothing is said: most answers are there by then."""
+_EVERY_S = 0.5
+_WORDS = 4
+
+
+class Patience:
+    """Draws a status line where no answer comes for a while; used as a context manager.
+
+    `screen` is made when it is needed; `alive` tells what the session does. A thread of its own draws:
+    between `begin` and `heard` it has the terminal to itself.
+    """
+
+    def __init__(self, screen: Callable[[], Screen], alive: Callable[[], str]) -> None:
+        self._screen, self._alive = screen, alive
+        self._drawn: Screen | None = None
+        self._asked: tuple[float, str] | None = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="patience", daemon=True)
+
+    def __enter__(self) -> Patience:
+        """Begin to watch."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the line and watch no more."""
+        self.heard()
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, statement: str) -> None:
+        """A statement was asked."""
+        with self._lock:
+            self._asked = time.monotonic(), " ".join(statement.split()[:_WORDS])
+
+    def heard(self) -> None:
+        """Something came: the line is cleared, and none is drawn until the next statement begins."""
+        with self._lock:
+            self._asked = None
+            if self._drawn is not None:
+                self._drawn.close()
+                self._drawn = None
+
+    def _work(self) -> None:
+        while not self._over.wait(_EVERY_S):
+            with self._lock:
+                if self._asked is not None and time.monotonic() - self._asked[0] >= SILENCE_S:
+                    self._draw(*self._asked)
+
+    def _draw(self, since: float, words: str) -> None:
+        self._drawn = self._drawn or self._screen()
+        waited = int(time.monotonic() - since)
+        self._drawn.status(f"{words} …  {waited} s  Ctrl-C leaves  {self._alive()}", now=True)

@@ -1,0 +1,222 @@
+r"""Backslash commands: one registry feeds dispatch, completion and `\?`, in the shell and in scripts."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from stqsh.errors import StqshError
+from stqsh.shell.scripting.console import SWITCHES
+from stqsh.shell.scripting.variables import assign, forget
+from stqsh.shell.writers.writer import FORMATS
+
+if TYPE_CHECKING:
+    from stqsh.shell.scripting.console import Console, Prompting
+    from stqsh.shell.scripting.watch_command import Every
+
+
+class Leave(Exception):
+    """The user wants to leave the shell, or a script to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    r"""A backslash command: its names, what it takes, what it does, and its action.
+
+    `reads`: where a script has it with an argument, it is done while the script is read. `choices` are the
+    words that it takes, for completion, which offers files too where `argument` names one. `check` raises
+    `StqshError` for an argument that is wrong, before a script does anything.
+    """
+
+    names: tuple[str, ...]
+    argument: str
+    help: str
+    action: Callable[[Console, str], None]
+    reads: Literal["include", "set", "unset"] | None = None
+    in_scripts: bool = True
+    check: Callable[[str], object] | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def takes_file(self) -> bool:
+        """Whether its argument may be a file."""
+        return "FILE" in self.argument
+
+
+def find_command(line: str) -> tuple[Command, str]:
+    r"""The command of a line such as `\timing on`, and its argument; raises `StqshError` for none."""
+    word, _, argument = line.strip().removeprefix("\\").partition(" ")
+    word = word.rstrip(";")
+    for command in COMMANDS:
+        if word in command.names:
+            return command, argument.strip()
+    known = [name for command in COMMANDS for name in command.names]
+    near = difflib.get_close_matches(word, known, n=1)
+    raise StqshError(
+        f"there is no command \\{word}",
+        hint=f"maybe you meant \\{near[0]}" if near else "\\? lists the commands",
+    )
+
+
+def run_command(console: Console, line: str) -> None:
+    """Run a line that holds a command; raises `StqshError` where it fails, `Leave` for `\\q`."""
+    command, argument = find_command(line)
+    command.action(console, argument)
+
+
+def _quit(console: Console, argument: str) -> None:
+    raise Leave
+
+
+def _help(console: Console, argument: str) -> None:
+    from stqsh.shell.repl.help_text import two_columns
+
+    rows = [("".join(f"\\{name} " for name in one.names) + one.argument, one.help) for one in COMMANDS]
+    rows += [
+        ("statement ;", "runs it; HELP; lists the statements, HELP RUN; tells about one"),
+        ("statement \\G", "runs it and shows one value a line, as FORMAT vertical does"),
+        ("Ctrl-C", "leaves a TAIL, stops a RUN, clears the line"),
+        ("space, /, ↑, q", "in a TAIL: pause and go on, filter by a text or an op, scroll back, leave"),
+        ("Ctrl-R", "searches the history"),
+        ("Ctrl-D", "leaves the shell"),
+    ]
+    console.tell(two_columns(rows))
+
+
+def _timing(console: Console, argument: str) -> None:
+    console.timing = _switched("timing", console.timing, argument)
+    console.note(f"timing is {_said(console.timing)}")
+
+
+def _pager(console: Console, argument: str) -> None:
+    console.pager = _switched("pager", console.pager, argument)
+    console.note(f"pager is {_said(console.pager)}")
+
+
+def _format(console: Console, argument: str) -> None:
+    if argument:
+        console.set_format(argument.rstrip(";"))
+    console.note(f"format is {console.format or 'auto'}")
+
+
+_OPTIONS: dict[str, Callable[[Console, str], None]] = {"format": _format, "pager": _pager, "timing": _timing}
+
+
+def _pset(console: Console, argument: str) -> None:
+    name, _, value = argument.partition(" ")
+    if not name:
+        shown = {"format": console.format or "auto", "pager": _said(console.pager)}
+        shown["timing"] = _said(console.timing)
+        console.tell("\n".join(f"{name} is {value}" for name, value in shown.items()))
+        return
+    if name not in _OPTIONS:
+        near = difflib.get_close_matches(name, _OPTIONS, n=1)
+        raise StqshError(
+            f"\\pset knows no '{name}'",
+            hint=f"maybe you meant {near[0]}" if near else f"options: {', '.join(_OPTIONS)}",
+        )
+    _OPTIONS[name](console, value.strip())
+
+
+def _output(console: Console, argument: str) -> None:
+    console.direct(argument)
+    outlet = console.outlet
+    usual = "standard output" if console.prompting is None else "the terminal"
+    console.note(f"results go to {outlet.name if outlet else usual}")
+
+
+def _include(console: Console, argument: str) -> None:
+    if not argument:
+        raise StqshError("\\i takes the name of a script", hint="\\i demo.stq")
+    _prompting(console, "i").include(argument)
+
+
+def _edit(console: Console, argument: str) -> None:
+    _prompting(console, "e").edit(argument)
+
+
+def _restart(console: Console, argument: str) -> None:
+    _prompting(console, "restart").restart()
+
+
+def _set(console: Console, argument: str) -> None:
+    variables = console.variables
+    if argument:
+        assign(variables, argument)
+        return
+    listed = "\n".join(f"{name} = {value}" for name, value in sorted(variables.items()))
+    console.tell(listed or "no variables are set")
+
+
+def _unset(console: Console, argument: str) -> None:
+    forget(console.variables, argument)
+
+
+def _echo(console: Console, argument: str) -> None:
+    from stqsh.shell.scripting.variables import replaced
+
+    console.tell(replaced(argument, console.variables))
+
+
+def _watch(console: Console, argument: str) -> None:
+    from stqsh.shell.scripting.watch_command import check_looks
+
+    how = _every(argument)
+    if console.last is None or console.repeater is None:
+        raise StqshError(r"there is no statement to repeat yet", hint=r"SHOW QUERIES \watch")
+    check_looks(console.last.statements[-1])
+    console.repeater(console.last, how)
+
+
+def _every(argument: str) -> Every:
+    from stqsh.shell.scripting.watch_command import every
+
+    return every(argument)
+
+
+def _prompting(console: Console, name: str) -> Prompting:
+    if console.prompting is None:
+        raise StqshError(f"\\{name} is for the prompt, not for scripts")
+    return console.prompting
+
+
+def _switched(name: str, now: bool, argument: str) -> bool:
+    word = argument.rstrip(";").lower()
+    if word and word not in SWITCHES:
+        raise StqshError(f"\\{name} takes on or off, not '{argument}'")
+    return SWITCHES[word] if word else not now
+
+
+def _said(switch: bool) -> str:
+    return "on" if switch else "off"
+
+
+_ON_OFF = ("on", "off")
+COMMANDS: tuple[Command, ...] = (
+    Command(("?", "h", "help"), "", "this list", _help),
+    Command(("q", "quit", "exit"), "", "leave the shell; the session goes on", _quit),
+    Command(("timing",), "[on|off]", "tell how long each statement takes", _timing,
+            choices=_ON_OFF),
+    Command(("format",), "[FORMAT]", "how results are shown: jsonl, csv, tsv, geojson, markdown, table, "
+            "vertical; FORMAT x after a statement does it once", _format, choices=FORMATS),
+    Command(("pager",), "[on|off]", "long answers go through $PAGER, or less", _pager,
+            choices=_ON_OFF),
+    Command(("pset",), "[format|pager|timing VALUE]", "set one of these, or show them", _pset,
+            choices=tuple(_OPTIONS)),
+    Command(("o", "out"), "[FILE | '|' COMMAND]", "results go to a file (out.csv, out.parquet, …) or into "
+            "a command; without a word, to the terminal again", _output),
+    Command(("watch",), "[i=SEC] [c=N]", "repeat the statement it stands behind, or the last one, each SEC "
+            "seconds (2), N times or until q or Ctrl-C", _watch, check=_every),
+    Command(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
+    Command(("e", "edit"), "[FILE]", "edit the last statement, or a file, in $EDITOR", _edit,
+            in_scripts=False),
+    Command(("restart",), "", "start the session's engine, where it has died or was stopped", _restart,
+            in_scripts=False),
+    Command(("set",), "[NAME VALUE]", "a variable, used as :name, :'name' or :\"name\"; alone: lists them",
+            _set, reads="set"),
+    Command(("unset",), "NAME", "forget a variable", _unset, reads="unset"),
+    Command(("echo",), "TEXT", "show a text", _echo),
+)  # fmt: skip
+"""Every backslash command there is."""

@@ -1,0 +1,109 @@
+"""Batch mode: scripts from files, from `-c` or from standard input, without a prompt.
+
+Data goes to standard output (or where `--output` and `\\o` say), messages to standard error. The scripts are
+read completely before anything is done; then the updates of every registered query come out as the engine
+delivers them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.errors import EngineDead
+from stqsh.shell.exit_codes import INTERRUPTED, draws, no_board, say
+from stqsh.shell.scripting.console import Console
+from stqsh.shell.scripting.output_choice import Place
+from stqsh.shell.scripting.script_runner import Batch
+from stqsh.shell.scripting.scripts import Block, Call, read_scripts, script_text, statements_in
+from stqsh.shell.scripting.startup_script import is_new, profile_script
+from stqsh.shell.scripting.variables import given_variables
+from stqsh.shell.writers.redirect import open_outlet
+from stqsh.shell.writers.writer import check_format
+
+if TYPE_CHECKING:
+    from stqsh.storage.home import SessionHome
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What the command line said; without a `session` the script gets one of its own."""
+
+    session: str | None = None
+    profile: str | None = None
+    format: str | None = None
+    output: Path | None = None
+    variables: tuple[str, ...] = ()
+    quiet: bool = False
+
+
+def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
+    """Run scripts, (text, file) each, one after the other, and give the exit code.
+
+    Raises `StqshError` where a script or its run fails.
+    """
+    console = Console(say, options.format and check_format(options.format), quiet=options.quiet)
+    console.variables.update(given_variables(options.variables))
+    steps = read_scripts(sources, console.variables)
+    _check_formats(steps)
+    _check_views(steps)
+    path = profile_script(options.profile)
+    opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
+    if options.output is not None:
+        console.outlet = open_outlet(str(options.output), options.format)
+    try:
+        return _run(steps, opening, console, options)
+    finally:
+        console.close()
+
+
+def _run(
+    steps: list[Block | Call], opening: list[Block | Call], console: Console, options: BatchOptions
+) -> int:
+    from stqsh.client.api import connect
+
+    temporary = options.session is None
+    with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
+        batch = Batch(session, steps, Place(sys.stdout.buffer, console))
+        try:
+            batch.run(opening if is_new(session) else [])
+        except KeyboardInterrupt:
+            batch.interrupted()
+            return INTERRUPTED
+        except EngineDead as error:
+            raise _with_kept_log(error, session.home) if temporary else error from None
+        finally:
+            batch.screen.close()
+        if not temporary and not options.quiet:
+            say(f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it")
+    return 0
+
+
+def _check_formats(steps: list[Block | Call]) -> None:
+    for wanted in {one.format for one in statements_in(steps) if one.format}:
+        check_format(wanted)
+
+
+def _check_views(steps: list[Block | Call]) -> None:
+    """Raise `CommandLineError` where a script wants the whole terminal and there is none.
+
+    A frame is no data: a pipe that gets one has nothing to read, and a script that waits for a key stands.
+    """
+    from stqsh.lang.ast import statements
+
+    is_at_terminal = sys.stdin.isatty() and draws(sys.stdout)
+    if any(isinstance(one, statements.Watch) for one in statements_in(steps)) and not is_at_terminal:
+        raise no_board()
+
+
+def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
+    """The error with a log that stays when the temporary session goes."""
+    kept = home.path.parent / "engine.log"
+    try:
+        kept.write_bytes(home.engine_log.read_bytes())
+    except OSError:
+        return EngineDead(error.message)
+    return EngineDead(error.message, hint=f"the engine's log is {kept}")

@@ -1,0 +1,60 @@
+"""Where the output of batch mode goes, and how it is shown."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, TYPE_CHECKING
+
+from stqsh.shell.exit_codes import coloured, draws
+from stqsh.shell.writers.writer import Target, open_writer
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.shell.scripting.console import Console
+    from stqsh.shell.terminal.screen import Screen
+    from stqsh.shell.writers.writer import Writer
+
+
+class Place:
+    """Where the output goes and how it is shown: standard output's `stream` unless the console has an outlet.
+
+    A quiet console has neither messages nor a status line.
+    """
+
+    def __init__(self, stream: IO[bytes], console: Console) -> None:
+        self.console = console
+        self.terminal = console.outlet is None and sys.stdout.isatty()
+        self.live = self.terminal and console.format is None and draws(sys.stdout)
+        self._stream = stream
+        self._writers: dict[str, Writer] = {}
+
+    def screen(self) -> Screen:
+        """The screen for the status line: the terminal's, on standard error where data goes elsewhere."""
+        from stqsh.shell.terminal.screen import Screen
+
+        if self.live:
+            return Screen(self._stream, colour=coloured(sys.stdout))
+        # A status line would mix with the lines of a format on the same terminal.
+        visible = draws(sys.stderr) and not self.terminal and not self.console.quiet
+        return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=visible)
+
+    def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
+        """The writer for what comes now, in the format asked for by its statement, or that of all."""
+        from stqsh.storage.session_settings import session_settings
+
+        outlet = self.console.outlet
+        wanted = asked or (outlet and outlet.format) or self.console.format
+        wanted = wanted or session_settings(session.link.db).text("shell.format")
+        if wanted == "auto":
+            wanted = "table" if self.terminal and outlet is None else "jsonl"
+        if outlet is not None:
+            return outlet.writer(wanted, one_query=one_query, asked=asked is not None)
+        if wanted not in self._writers:
+            self._writers[wanted] = open_writer(wanted, self._target(one_query))
+        return self._writers[wanted]
+
+    def _target(self, one_query: bool) -> Target:
+        from stqsh.cli.sessions import terminal_width
+
+        colour = self.terminal and coloured(sys.stdout)
+        return Target(self._stream, one_query, colour, terminal_width() if self.terminal else None)

@@ -1,0 +1,225 @@
+r"""Scripts: statements, and backslash commands on lines of their own; `\G` for a `;` asks for `vertical`.
+
+`\watch` may stand behind a statement instead of its `;`.
+
+A script is read as a whole before anything is done: `\i` brings its script in, `\set` is in force from its
+line on, and whatever is wrong anywhere is found first. All other commands are done in their turn.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stqsh.shell.exit_codes import CommandLineError
+from stqsh.shell.os_errors import remedy
+from stqsh.shell.scripting.variables import assign, forget, replaced
+
+if TYPE_CHECKING:
+    from stqsh.lang.ast.statements import Statement
+    from stqsh.shell.scripting.backslash_commands import Command
+    from stqsh.shell.scripting.console import Console
+
+VERTICAL = "vertical"
+_BREAK = re.compile(
+    r"""(?P<line>^[ \t]*\\(?![gG]\b|watch\b)[^\n]*)|(?P<watch>\\watch\b[^\n]*)|'[^']*'|"[^"]*"|--[^\n]*"""
+    r"""|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
+    re.DOTALL | re.MULTILINE,
+)
+_BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_END = re.compile(
+    r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>\\[gG]\b|\\watch\b[^\n]*)|(?P<open>['"]|/\*)""", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements of one file, one after the other; `number` is that of the first in the whole script."""
+
+    statements: list[Statement]
+    file: str | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
+
+    command: Command
+    argument: str
+    block: Block | None = None
+
+    def run(self, console: Console) -> None:
+        """Do it. Raises what the command's action does."""
+        if self.block is not None:
+            console.last = self.block
+        self.command.action(console, self.argument)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is known while a script is read: the variables, and how many statements there were so far."""
+
+    variables: dict[str, str]
+    count: int = 0
+
+
+def script_text(file: str) -> str:
+    """The text of a script file, or of standard input for `-`; raises `CommandLineError`."""
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandLineError(f"cannot read {file}: {reason}", hint=remedy(error, file)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
+
+
+def read_scripts(sources: Sequence[tuple[str, str | None]], variables: dict[str, str]) -> list[Block | Call]:
+    """The blocks and calls of scripts, each given as (text, file), in order; `variables` change as they say.
+
+    Raises `SyntaxFault` with its place, and `CommandLineError` for a script that cannot be included.
+    """
+    reading = _Reading(variables)
+    return [step for text, file in sources for step in _read(text, file, reading, ())]
+
+
+def statements_in(steps: Iterable[Block | Call]) -> list[Statement]:
+    """The statements of a script, in order."""
+    blocks = (step if isinstance(step, Block) else step.block for step in steps)
+    return [statement for block in blocks if block is not None for statement in block.statements]
+
+
+def is_command(text: str) -> bool:
+    r"""Whether a text begins as a backslash command does; `\G` ends a statement and is none."""
+    return re.match(r"\s*\\(?![gG]\b)", text) is not None
+
+
+def ends_vertical(text: str) -> bool:
+    r"""Whether a text ends with `\G`, `\g` or `\watch` outside strings and comments: Enter may run it."""
+    last = None
+    for match in _END.finditer(text):
+        if match["open"]:
+            return False
+        last = match
+    return last is not None and last["end"] is not None and not text[last.end() :].strip(" \t\n;")
+
+
+def _read(text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]) -> Iterator[Block | Call]:
+    """Cut a text at its commands and read what is between them."""
+    start = done = 0
+    for match in _BREAK.finditer(text):
+        if match["line"] is None and match["watch"] is None:
+            start = match.end() if match["end"] else start
+            continue
+        is_open = not _BLANK.fullmatch(text, start, match.start())
+        if is_open and match["line"]:
+            raise _inside(text, file, match)
+        blocks = list(_block(text, done, match.start(), file, reading))
+        calls = _command(text, file, match, reading, trail)
+        yield from _watched(blocks, calls) if is_open else (*blocks, *calls)
+        start = done = match.end()
+    yield from _block(text, done, len(text), file, reading)
+
+
+def _block(text: str, start: int, end: int, file: str | None, reading: _Reading) -> Iterator[Block]:
+    """The statements of a part of a text that has no commands."""
+    if _BLANK.fullmatch(text, start, end):
+        return
+    from stqsh.lang import bulk_parse
+    from stqsh.lang.syntax.split import split
+
+    # As many lines before it as in the text, so that errors tell the right one.
+    part = "\n" * text.count("\n", 0, start) + text[start:end]
+    plain, uprights = _masked(replaced(part, reading.variables, file))
+    pieces = split(plain, file)
+    ends = [piece.offset + len(piece.text) for piece in pieces]
+    statements = bulk_parse.parse_pieces(pieces)
+    for upright in uprights:
+        place = max((number for number, at in enumerate(ends) if at <= upright), default=None)
+        if place is not None:
+            statements[place] = replace(bulk_parse.plain(statements[place]), format=VERTICAL)
+    if statements:
+        yield Block(statements, file, reading.count + 1)
+        reading.count += len(statements)
+
+
+def _watched(blocks: list[Block], calls: Iterable[Block | Call]) -> Iterator[Block | Call]:
+    r"""The statements before the one that a `\watch` stands behind, then that one with its command."""
+    [block] = blocks
+    before, last = block.statements[:-1], block.statements[-1:]
+    if before:
+        yield replace(block, statements=before)
+    for call in calls:
+        assert isinstance(call, Call), "a command that does something in its turn"
+        yield replace(call, block=Block(last, block.file, block.number + len(before)))
+
+
+def _masked(text: str) -> tuple[str, list[int]]:
+    r"""The text with `;` for each `\G` and `\g`, and where `\G` stood."""
+    if "\\" not in text:
+        return text, []
+    uprights = [match.start() for match in _END.finditer(text) if match["end"] == r"\G"]
+    return _END.sub(lambda match: "; " if match["end"] else match.group(), text), uprights
+
+
+def _command(
+    text: str, file: str | None, match: re.Match[str], reading: _Reading, trail: tuple[str, ...]
+) -> Iterator[Block | Call]:
+    """What one backslash command stands for."""
+    from stqsh.errors import StqshError
+    from stqsh.lang.errors import LangError
+    from stqsh.shell.scripting.backslash_commands import find_command
+
+    try:
+        command, argument = find_command(match.group())
+        if not command.in_scripts:
+            raise StqshError(rf"\{command.names[0]} is for the prompt, not for scripts")
+        if command.check is not None:
+            command.check(argument)
+        if command.reads == "include" and argument:
+            yield from _included(argument, file, reading, trail)
+        elif command.reads == "unset":
+            forget(reading.variables, argument)
+        elif command.reads == "set" and argument:
+            assign(reading.variables, replaced(argument, reading.variables))
+        else:
+            yield Call(command, argument)
+    except StqshError as error:
+        if file is None or isinstance(error, CommandLineError | LangError):
+            raise
+        raise _fault(text, file, match, error.message, error.hint) from error
+
+
+def _included(
+    name: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
+) -> Iterator[Block | Call]:
+    path = str((Path(file).parent if file else Path()) / Path(name).expanduser())
+    if path in trail:
+        raise CommandLineError(f"{path} includes itself", hint=f"by way of {', '.join(trail)}")
+    yield from _read(script_text(path), path, reading, (*trail, path))
+
+
+def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
+    from stqsh.lang.syntax.split import split
+
+    split(text[: match.start()], file)  # raises where a quote is open, which is the better thing to say
+    return _fault(text, file, match, "a command within a statement", "end the statement before it with ;")
+
+
+def _fault(text: str, file: str | None, match: re.Match[str], message: str, hint: str | None) -> Exception:
+    from stqsh.lang.ast.source import Piece, Source, Span
+    from stqsh.lang.errors import SyntaxFault
+
+    line = match.group()
+    stripped = line.strip()
+    begin = match.start() + line.index("\\")
+    return SyntaxFault(
+        message, Span(0, len(stripped)), hint=hint, piece=Piece(Source(text, file), begin, stripped)
+    )

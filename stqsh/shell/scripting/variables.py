@@ -1,0 +1,85 @@
+r"""Variables of scripts: `\set name value`, `-v name=value`, and `:name`, `:'name'`, `:"name"` in statements.
+
+`:name` is replaced by the value as it is, `:'name'` by a string and `:"name"` by a quoted name that hold it.
+Strings, quoted names and comments are left alone, and what has been put in is not looked at again. The
+lines of a text stay the same, so that errors name the right one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from stqsh.errors import StqshError
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_USE = re.compile(
+    r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/"""
+    r"""|:'(?P<string>[^\W\d]\w*)'|:"(?P<quoted>[^\W\d]\w*)"|(?<![\w:]):(?P<plain>[^\W\d]\w*)""",
+    re.DOTALL,
+)
+
+
+def assign(variables: dict[str, str], words: str) -> None:
+    r"""Do what `\set` is told: a name, then its value as it is or in single quotes. Raises `StqshError`."""
+    name, _, value = words.partition(" ")
+    if not _NAME.fullmatch(name):
+        raise StqshError(f"'{name}' cannot be a variable's name", hint="letters, digits and _")
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        value = value[1:-1].replace("''", "'")
+    variables[name] = value
+
+
+def forget(variables: dict[str, str], name: str) -> None:
+    r"""Do what `\unset` is told. Raises `StqshError` where there is no such variable."""
+    if variables.pop(name, None) is None:
+        raise StqshError(f"there is no variable {name}" if name else r"\unset takes a variable's name")
+
+
+def given_variables(words: Sequence[str]) -> dict[str, str]:
+    """The variables of `-v name=value`. Raises `CommandLineError` for what is not of that form."""
+    from stqsh.shell.exit_codes import CommandLineError
+
+    variables: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not _NAME.fullmatch(name) or "\n" in value:
+            raise CommandLineError(f"-v takes name=value, not '{word}'", hint="-v region=campus")
+        variables[name] = value
+    return variables
+
+
+def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -> str:
+    """The text with its variables replaced. Raises `SyntaxFault` at one that has no value."""
+    if ":" not in text:
+        return text
+
+    def value(match: re.Match[str]) -> str:
+        kind = match.lastgroup
+        if kind is None:
+            return match.group()
+        name = match.group(kind)
+        if name not in variables:
+            raise _unknown(text, match, name, variables, file)
+        found = variables[name]
+        quote = {"string": "'", "quoted": '"'}.get(kind)
+        return found if quote is None else quote + found.replace(quote, quote * 2) + quote
+
+    return _USE.sub(value, text)
+
+
+def _unknown(
+    text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
+) -> StqshError:
+    from stqsh.lang.ast.source import Piece, Source, Span
+    from stqsh.lang.errors import SyntaxFault, near
+
+    piece = Piece(Source(text, file), match.start(), match.group())
+    return SyntaxFault(
+        f"there is no variable {name}",
+        Span(0, len(match.group())),
+        near=near(name, variables),
+        hint=rf"\set {name} VALUE gives it one, and so does -v {name}=VALUE",
+        piece=piece,
+    )

@@ -1,0 +1,185 @@
+r"""`\watch`: a statement that only looks, again and again; on a terminal it is redrawn in place."""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from stqsh.errors import StqshError
+from stqsh.shell.exit_codes import coloured
+
+if TYPE_CHECKING:
+    from stqsh.client.results import Outcome
+    from stqsh.lang.ast.statements import Statement
+
+USUAL_S = 2.0
+DRAWN = ("table", "vertical", "markdown")
+"""The formats for eyes, which are redrawn in place on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """How often a statement is repeated: `interval_s` from beginning to beginning; `count` times, or on."""
+
+    interval_s: float = USUAL_S
+    count: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The interval in words."""
+        return f"every {self.interval_s:g} s"
+
+
+def every(argument: str) -> Every:
+    r"""What the words after `\watch` say: `i=SEC`, `c=N`, a number for `i=`. Raises `StqshError`."""
+    interval, count = USUAL_S, None
+    for word in argument.rstrip("; ").split():
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = "i", word
+        if name in ("i", "interval"):
+            interval = _number(value, word)
+        elif name in ("c", "count"):
+            count = int(_number(value, word))
+        else:
+            raise _fault(word)
+    return Every(interval, count)
+
+
+def looks(statement: Statement) -> bool:
+    """Whether a statement only looks: it answers at once, and leaves the session as it is."""
+    from stqsh.lang.ast import statements
+
+    kinds = (
+        statements.Select,
+        statements.Show,
+        statements.ShowQuery,
+        statements.Describe,
+        statements.Explain,
+        statements.Dump,
+        statements.Help,
+    )
+    return isinstance(statement, kinds)
+
+
+def check_looks(statement: Statement) -> None:
+    """Raise `StqshError` for a statement that does more than look."""
+    if not looks(statement):
+        name = " ".join(statement.text.split()[:2])
+        raise StqshError(
+            rf"\watch repeats what only looks, not {name} …",
+            hint=r"SELECT COUNT(*) AS n FROM taxis \watch i=1    SHOW QUERIES \watch",
+        )
+
+
+def repeat(how: Every, show: Callable[[], object]) -> None:
+    """Show something again and again; Ctrl-C, what `show` raises, and a `False` from it, ends it."""
+    number, began = 0, time.monotonic()
+    while how.count is None or number < how.count:
+        time.sleep(max(0.0, began + number * how.interval_s - time.monotonic()) if number else 0.0)
+        if show() is False:
+            return
+        number += 1
+
+
+def repeat_in_place(how: Every, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
+    """The same, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
+
+    Gives how often it was shown. Raises `KeyboardInterrupt` for Ctrl-C, and what `lines` raises.
+    """
+    from stqsh.shell.terminal.raw_keys import Keys
+
+    number, began, frame = 0, time.monotonic(), InPlace(stream, colour=coloured(sys.stdout))
+    with Keys() as keys:
+        try:
+            while how.count is None or number < how.count:
+                number += 1
+                hint = "q leaves" if keys.there else "Ctrl-C leaves"
+                frame.draw(f"{title}  {how.words}  {number}  {time.strftime('%H:%M:%S')}  {hint}", lines())
+                until = began + number * how.interval_s
+                while number != how.count and (left := until - time.monotonic()) > 0:
+                    if any(press.key in ("q", "c-d") for press in keys.pressed(min(left, 0.2))):
+                        return number
+        finally:
+            frame.close()
+    return number
+
+
+class InPlace:
+    """A frame that is drawn over itself; the hidden cursor waits at its beginning, as in `screen`."""
+
+    def __init__(self, stream: IO[bytes], *, colour: bool) -> None:
+        self._stream = stream
+        self._colour = colour
+        self._height = 0
+
+    def draw(self, title: str, lines: list[str]) -> None:
+        """Draw a title and lines, as many as there is room for."""
+        from stqsh.shell.terminal.screen import CLEAR, DIM, HIDE, PLAIN
+
+        width, height = shutil.get_terminal_size()
+        room = height - 3
+        if len(lines) > room:
+            lines = [*lines[:room], f"… {len(lines) - room} more lines"]
+        head = title if len(title) < width else title[: width - 2] + "…"
+        shown = [f"{DIM}{head}{PLAIN}" if self._colour else head, *lines]
+        self._height = len(shown)
+        self._write(f"{HIDE}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
+
+    def close(self) -> None:
+        """Leave the frame where it stands, and the cursor below it."""
+        from stqsh.shell.terminal.screen import SHOW
+
+        if self._height:
+            self._write(f"\x1b[{self._height}B\r{SHOW}")
+
+    def _write(self, text: str) -> None:
+        from stqsh.shell.terminal.charset import drawn_bytes
+
+        self._stream.write(drawn_bytes(text))
+        self._stream.flush()
+
+
+def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
+    """What statements that look answer, as lines for the terminal."""
+    from stqsh.client import results
+    from stqsh.shell.terminal.charset import charset
+    from stqsh.shell.writers.writer import Target, open_writer
+
+    paper = io.BytesIO()
+    width = shutil.get_terminal_size().columns - 1
+    target = Target(paper, one_query=True, colour=coloured(sys.stdout), width=width)
+    writer = open_writer(format_, target)
+    for outcome in outcomes:
+        match outcome:
+            case results.Rows():
+                writer.rows(1, outcome)
+            case results.Answer():
+                writer.answer(1, outcome)
+            case results.Script():
+                writer.script(outcome.text)
+            case results.Message():
+                target.draw(f"{outcome.text}\n")
+    return paper.getvalue().decode(charset()).rstrip("\n").split("\n")
+
+
+def _number(value: str, word: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        raise _fault(word) from None
+    if number < 0 or not math.isfinite(number):
+        raise _fault(word)
+    return number
+
+
+def _fault(word: str) -> StqshError:
+    return StqshError(
+        rf"\watch does not understand '{word}'", hint=r"\watch i=0.5 c=10: ten times, each half a second"
+    )

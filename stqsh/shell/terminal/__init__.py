@@ -1,0 +1,1 @@
+"""The terminal: what it can do, keys, signals, the screen."""

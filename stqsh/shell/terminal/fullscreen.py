@@ -1,0 +1,248 @@
+"""Full-screen views (WATCH, MAP, scrolling back): prompt_toolkit owns the terminal, a view draws lines.
+
+While a view is up nothing else writes to the terminal. It stands on the alternate screen, follows each change
+of the terminal's size, and its last frame is printed when it closes, so that what was seen is not lost.
+
+A view draws from what it holds and never waits: slow work belongs to a thread of its own, whose errors `draw`
+raises, which ends the view.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples, fragment_list_width
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+from prompt_toolkit.mouse_events import MouseEvent
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.shortcuts import print_formatted_text
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
+
+from stqsh.shell.repl.prompt import Terminal, colour_depth
+from stqsh.shell.terminal.charset import drawn_text
+from stqsh.shell.terminal.colours import scheme_name
+from stqsh.shell.terminal.fullscreen_interrupts import run_interruptibly
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
+
+Line: TypeAlias = StyleAndTextTuples
+"""Pieces of text with their style classes, such as `("class:dim", "step 12")`."""
+
+_SHAPES = {"title": "bold", "focus": "bold reverse", "dim": "", "new": "bold", "gone": "", "bar": ""}
+_COLOURS = {
+    "dark": {"dim": "ansibrightblack", "new": "bold ansigreen", "gone": "ansired", "bar": "ansicyan"},
+    "light": {"dim": "ansibrightblack", "new": "bold ansigreen", "gone": "ansired", "bar": "ansiblue"},
+    "none": {},
+}
+"""The classes that all views share: without colours what is new is bold and what has the focus reversed."""
+
+
+_SIZE_S = 0.2
+"""How often the terminal is asked for its size: what tells of it is taken by Ctrl-C's second meaning."""
+
+Mouse: TypeAlias = Callable[[MouseEvent], object]
+
+
+class View(Protocol):
+    """What fills the screen."""
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """The lines of the screen; what is beyond its size is cut off. What it raises ends the view."""
+
+    def last(self, width: int, height: int) -> list[Line]:
+        """The lines that stay on the terminal when the view is left: the frame, without what keys do."""
+
+
+@dataclass
+class Entry:
+    """A line of text that is typed within a view, such as a filter; `taken` gets it with Enter.
+
+    While it is open all keys are its own: Enter takes the text, Escape and Ctrl-C leave things as they were.
+    """
+
+    prompt: str
+    taken: Callable[[str], None]
+    text: str = ""
+    is_open: bool = False
+
+    def open(self, text: str = "") -> None:
+        """Begin with a text."""
+        self.text, self.is_open = text, True
+
+    def press(self, key: str, data: str = "") -> None:
+        """Take a key, named as prompt_toolkit does."""
+        if key in ("c-m", "c-j", "enter"):
+            self.is_open = False
+            self.taken(self.text.strip())
+        elif key in ("escape", "c-c", "<sigint>"):
+            self.is_open = False
+        elif key in ("c-h", "backspace"):
+            self.text = self.text[:-1]
+        elif key == "c-u":
+            self.text = ""
+        elif key == "<bracketed-paste>" or (len(key) == 1 and key.isprintable()):
+            self.text += "".join(char for char in data or key if char.isprintable())
+
+    @property
+    def shown(self) -> str:
+        """The line as it stands, with a bar for the cursor."""
+        return f"{self.prompt}{self.text}▏"
+
+
+@dataclass
+class Fullscreen:
+    """A view on the whole terminal until the user leaves it with `q` or Ctrl-C (or a key of its own calls
+    `leave`).
+
+    `keys` are the view's own; while `entry` is open they rest. The view is drawn after each key and every
+    `every_s` seconds. `scheme` is the setting shell.scheme. `mouse` gets what the mouse does, and says by
+    `NotImplemented` that it takes no notice.
+    """
+
+    view: View
+    keys: KeyBindings
+    entry: Entry | None = None
+    scheme: str = "auto"
+    every_s: float = 0.25
+    mouse: Mouse | None = None
+    terminal: Terminal = field(default_factory=Terminal)
+    _error: Exception | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Show the view until it is left; its last frame stays. Raises what `draw` raised."""
+        style = Style.from_dict(_SHAPES | _COLOURS[scheme_name(self.scheme)])
+        output = self.terminal.output or create_output()
+        app: Application[None] = Application(
+            Layout(Window(_Control(self._text, self.mouse), wrap_lines=False)),
+            style=style,
+            mouse_support=self.mouse is not None,
+            terminal_size_polling_interval=_SIZE_S,
+            key_bindings=merge_key_bindings([self._own_keys(), self._bound_keys()]),
+            full_screen=True,
+            refresh_interval=self.every_s,
+            color_depth=colour_depth(),
+            input=self.terminal.input,
+            output=output,
+        )
+        app.ttimeoutlen = app.timeoutlen = 0.05  # Escape acts at once
+        run_interruptibly(app)
+        if self._error is not None:
+            raise self._error
+        _leave_frame(self.view, style, output)
+
+    @property
+    def _is_typing(self) -> bool:
+        return self.entry is not None and self.entry.is_open
+
+    def _text(self) -> FormattedText:
+        size = get_app().output.get_size()
+        try:
+            lines = self.view.draw(size.columns, size.rows)
+        except Exception as error:  # handed over to `run`, which raises it with the terminal as it was
+            self._error = error
+            leave()
+            return FormattedText([])
+        return joined(lines, size.columns, size.rows)
+
+    def _own_keys(self) -> KeyBindings:
+        """The keys that all views have."""
+        keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
+
+        @keys.add("q", filter=free)
+        @keys.add("c-c", filter=free)
+        @keys.add("c-d", filter=free)
+        @keys.add("<sigint>", filter=free)
+        def _(event: KeyPressEvent) -> None:
+            leave()
+
+        @keys.add("<any>", filter=~free, eager=True)
+        @keys.add("escape", filter=~free, eager=True)
+        @keys.add("c-c", filter=~free, eager=True)
+        @keys.add("<sigint>", filter=~free, eager=True)
+        @keys.add("enter", filter=~free, eager=True)
+        @keys.add("backspace", filter=~free, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            press = event.key_sequence[-1]
+            assert self.entry is not None, "the filter says so"
+            self.entry.press(press.key, press.data)
+
+        return keys
+
+    def _bound_keys(self) -> KeyBindings:
+        """The view's keys, which rest while something is typed."""
+        keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
+        for binding in self.keys.bindings:
+            keys.add(*binding.keys, filter=free & binding.filter)(binding.handler)
+        return keys
+
+
+class _Control(FormattedTextControl):
+    """Text whose mouse events go to one handler, wherever on the text they are."""
+
+    def __init__(self, text: Callable[[], FormattedText], mouse: Mouse | None) -> None:
+        super().__init__(text, show_cursor=False)
+        self._mouse = mouse
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
+        """Hand it on; `NotImplemented` where nothing came of it, so that nothing is drawn anew."""
+        if self._mouse is None or self._mouse(mouse_event) is NotImplemented:
+            return NotImplemented
+        return None
+
+
+def leave() -> None:
+    """Close the view that is up; for its own keys."""
+    app = get_app()
+    if app.is_running and not app.is_done:
+        app.exit()
+
+
+def cut(line: Line, width: int) -> Line:
+    """The line without what is beyond `width` characters; one that is too long ends with `…`."""
+    if fragment_list_width(line) <= width:
+        return line
+    kept: Line = []
+    room = width - 1
+    for style, text, *_ in line:
+        fitting = text if len(text) * 2 <= room else _fitting(text, room)
+        kept.append((style, fitting))
+        room -= sum(map(get_cwidth, fitting))
+        if len(fitting) < len(text) or room <= 0:
+            break
+    return [*kept, ("class:dim", "…")]
+
+
+def joined(lines: list[Line], width: int, height: int) -> FormattedText:
+    """Lines as one text, cut to a size, in characters that the terminal has."""
+    shown: Line = []
+    for number, line in enumerate(lines[:height]):
+        if number:
+            shown.append(("", "\n"))
+        shown += [(style, drawn_text(text)) for style, text, *_ in cut(line, width)]
+    return FormattedText(shown)
+
+
+def _fitting(text: str, room: int) -> str:
+    taken = 0
+    for place, char in enumerate(text):
+        taken += get_cwidth(char)
+        if taken > room:
+            return text[:place]
+    return text
+
+
+def _leave_frame(view: View, style: Style, output: Output) -> None:
+    """Print the last frame where the terminal goes on scrolling."""
+    size = shutil.get_terminal_size()
+    lines = view.last(size.columns, size.lines - 1)
+    if lines:
+        text = joined(lines, size.columns - 1, size.lines - 1)
+        print_formatted_text(text, style=style, output=output, color_depth=colour_depth())

@@ -1,0 +1,185 @@
+"""Ctrl-C while a statement is at work: the first asks it to end and says what goes on, the second forces.
+
+Python tells its main thread of a signal between two steps of its own; code below it (a database that is
+locked, a great file) may keep it waiting. A thread of this module then ends the shell by itself: the session
+and its engine are other processes, and go on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from stqsh.shell.exit_codes import INTERRUPTED, draws, folded, say, width_of
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.lang.ast.statements import Statement
+
+_current: list[Watch] = []
+"""The watches of `forcible` blocks that are open, the innermost last."""
+GRACE_S = 1.0
+"""So long Python may take to answer a second Ctrl-C itself."""
+_WORDS = 4
+
+
+@contextmanager
+def forcible(farewell: str) -> Iterator[None]:
+    """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
+
+    Does nothing outside the main thread, which alone may handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watch = Watch(farewell)
+    before = signal.signal(signal.SIGINT, watch.answered)
+    _current.append(watch)
+    try:
+        yield
+    finally:
+        _current.remove(watch)
+        watch.close()
+        signal.signal(signal.SIGINT, before)
+
+
+def is_watched() -> bool:
+    """Whether a `forcible` block is open."""
+    return bool(_current)
+
+
+@contextmanager
+def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[Watch]:
+    """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
+
+    Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
+    asks for. A second one that is not heard ends the process, with the terminal as `restore` leaves it.
+    """
+    watch = _current[-1]
+    before = signal.signal(signal.SIGINT, lambda *_: interrupted())
+    watch.restore = restore
+    try:
+        yield watch
+    finally:
+        watch.restore = None
+        watch.heard()
+        watch.listen()
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Leave Ctrl-C to another program on the terminal (a pager, an editor) while it runs."""
+    # A handler, and not SIG_IGN, which the program would inherit.
+    before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, before)
+
+
+class Watch:
+    """Counts the interrupts that came and those that were answered. `restore`: makes the terminal usable."""
+
+    def __init__(self, farewell: str) -> None:
+        self._farewell = farewell
+        self._came = self._answered = 0
+        self.restore: Callable[[], None] | None = None
+        self._over = threading.Event()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._look, name="interrupts", daemon=True)
+        self._thread.start()
+
+    def answered(self, number: int, frame: FrameType | None) -> None:
+        """Python's own handler: the first is an exception in the main thread, as ever."""
+        self._answered += 1
+        raise KeyboardInterrupt
+
+    def heard(self) -> None:
+        """All that came so far has been answered."""
+        self._answered = self._came
+
+    def listen(self) -> None:
+        """Be told of signals again, after another one (a loop of asyncio's) had asked to be told instead."""
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def close(self) -> None:
+        """End the thread, and give back what tells of signals."""
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        self._over.set()
+        os.close(self._write)
+        self._thread.join()
+        os.close(self._read)
+
+    def _look(self) -> None:
+        """Read a byte for each signal until the pipe is closed."""
+        while numbers := os.read(self._read, 64):
+            self._came += numbers.count(signal.SIGINT)
+            if self._came - self._answered >= 2:
+                self._force(self._answered)
+
+    def _force(self, answered: int) -> None:
+        if self._over.wait(GRACE_S) or self._answered > answered:
+            self._came = self._answered
+            return
+        if self.restore is not None:
+            self.restore()
+        elif draws(sys.stdout):
+            os.write(sys.stdout.fileno(), b"\r\x1b[J\x1b[?25h")  # a status line hides the cursor
+        say(f"\n{self._farewell}")
+        os._exit(INTERRUPTED)
+
+
+def over_echo(text: str) -> str:
+    """The text over the `^C` that a terminal has put at the cursor."""
+    text = folded(text, width_of(sys.stdout))
+    return f"\r\x1b[K{text}" if draws(sys.stdout) else text
+
+
+class Interrupted:
+    """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._statements: list[Statement] = []
+        self._number = self._logged = 0
+
+    def begin(self, statements: list[Statement], number: int) -> None:
+        """The statement of that number, from 1, begins."""
+        from stqsh.storage.control_log import last_seq
+
+        self._statements, self._number = statements, number
+        self._logged = last_seq(self._session.link.db)
+
+    def text(self) -> str:
+        """Whether the statement is done, and what becomes of those behind it."""
+        name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
+        done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
+        return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
+
+    def rest_text(self) -> str:
+        """What becomes of the statements behind the one that was stopped; "" where there are none."""
+        rest = len(self._statements) - self._number
+        if not rest:
+            return ""
+        return (
+            "the statement after it is not run"
+            if rest == 1
+            else f"the {rest} statements after it are not run"
+        )
+
+    def _is_logged(self) -> bool:
+        """Whether the session was asked for anything that changes it since the statement began."""
+        rows = self._session.link.db.query(
+            "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
+        )
+        return bool(rows)

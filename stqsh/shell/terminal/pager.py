@@ -1,0 +1,58 @@
+"""Long answers go through a pager: `$STQSH_PAGER`, else `$PAGER`, else `less`.
+
+`less` is told to end by itself where a screen holds everything, to keep colours and not to wrap lines, to
+leave what was shown on the screen, and to say which keys lead on and back (unless `$LESS` says otherwise).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from stqsh.shell.exit_codes import draws
+from stqsh.shell.terminal.interrupts import undisturbed
+
+_LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
+_NONE = ("", "cat")
+WIDE = 10_000
+"""Columns of what can be scrolled sideways."""
+
+
+def pager_command() -> str | None:
+    """The pager to use; `None` where the user wants none or none is there."""
+    for name in ("STQSH_PAGER", "PAGER"):
+        if name in os.environ:
+            command = os.environ[name].strip()
+            return None if command in _NONE else command
+    return "less" if shutil.which("less") else None
+
+
+def show(render: Callable[[int], bytes], *, paged: bool) -> None:
+    """Show what `render` makes for a width: at once where it fits the screen, else through the pager.
+
+    `paged`: whether a pager may be used at all.
+    """
+    size = shutil.get_terminal_size()
+    data = render(size.columns)
+    command = pager_command() if paged and draws(sys.stdout) else None
+    if command is None or data.count(b"\n") < size.lines:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+        return
+    scrolls = command == "less" and "LESS" not in os.environ
+    _through(command, render(WIDE) if scrolls else data)
+
+
+def _through(command: str, data: bytes) -> None:
+    """Run the pager on the data; Ctrl-C is for the pager while it runs."""
+    sys.stdout.flush()
+    with undisturbed():
+        environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ}
+        pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
+        with suppress(BrokenPipeError):  # the reader has seen enough
+            pager.communicate(data)
+        pager.wait()

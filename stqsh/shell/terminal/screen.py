@@ -1,0 +1,145 @@
+"""The live part of a terminal: lines that scroll, and one status line that stays at the bottom.
+
+Nothing is drawn on an alternate screen: what was shown stays. What comes faster than a terminal (and a
+reader) can take is sampled, and the screen says how much was left out.
+
+While a status line stands, the hidden cursor waits at its beginning: a terminal that is made narrower wraps
+the line, and all of it is cleared from there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from rich.cells import cell_len, set_cell_size
+
+from stqsh.shell.status import grouped
+from stqsh.shell.terminal.charset import drawn_bytes
+from stqsh.shell.writers.writer import Target
+
+CLEAR = "\r\x1b[J"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+BURST = 300
+LINES_A_SECOND = 120
+STATUS_EVERY_S = 0.2
+
+
+class Sample:
+    """How many lines a reader may be shown now, and how many were left out since that was last said."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._room = float(BURST)
+        self._at = clock()
+        self._left_out = 0
+
+    def room(self) -> int:
+        """How many lines may be shown now: `BURST` at once, then `LINES_A_SECOND`."""
+        now = self._clock()
+        self._room = min(float(BURST), self._room + (now - self._at) * LINES_A_SECOND)
+        self._at = now
+        return int(self._room)
+
+    def take(self, shown: int, left_out: int = 0) -> None:
+        """Note that so many lines are shown, and so many not."""
+        self._room -= shown
+        self._left_out += left_out
+
+    def omission(self) -> str:
+        """What to say of the lines left out: a line, or nothing. Said once."""
+        count, self._left_out = self._left_out, 0
+        return f"… {grouped(count)} more\n" if count else ""
+
+
+class Screen:
+    """Draws on `stream`, a terminal; one that is not `visible` takes messages and nothing else.
+
+    `clock` gives seconds (a test passes its own).
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        *,
+        colour: bool = False,
+        visible: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._visible = visible
+        self._stream = stream
+        self._clock = clock
+        self.colour = colour
+        self._status = ""
+        self._drawn_at = float("-inf")
+        self.sample = Sample(clock)
+
+    @property
+    def width(self) -> int:
+        """The terminal's width in characters, as it is now."""
+        return shutil.get_terminal_size().columns
+
+    @property
+    def height(self) -> int:
+        """The terminal's height in lines, as it is now."""
+        return shutil.get_terminal_size().lines
+
+    def target(self, *, one_query: bool) -> Target:
+        """What tables need to know of this screen."""
+        return Target(self._stream, one_query, self.colour, self.width - 1)
+
+    def lines(self, lines: list[str]) -> None:
+        """Show lines above the status line."""
+        if not lines:
+            return
+        self._write(CLEAR + self._dim(self.sample.omission()) + "\n".join(lines) + "\n" + self._status_text())
+
+    def message(self, text: str) -> None:
+        """Show a message as it is, above the status line."""
+        self._write(f"{CLEAR if self._visible else ''}{text}\n{self._status_text()}")
+
+    def status(self, text: str, *, now: bool = False) -> None:
+        """Replace the status line, a few times a second at most unless it is to be seen `now`."""
+        time_now = self._clock()
+        if not self._visible or not (now or time_now - self._drawn_at >= STATUS_EVERY_S):
+            return
+        self._drawn_at, self._status = time_now, text
+        omission = self.sample.omission() if self.sample.room() > 0 else ""
+        self._write(CLEAR + self._dim(omission) + self._status_text())
+
+    def close(self) -> None:
+        """Clear the status line and say what was left out last."""
+        if not self._visible:
+            return
+        cursor, self._status = SHOW if self._status else "", ""
+        self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
+
+    def pause(self) -> None:
+        """Clear the status line while something else has the terminal; what was left out is not said yet."""
+        cursor, self._status = SHOW if self._status else "", ""
+        self._write(CLEAR + cursor)
+
+    def _status_text(self) -> str:
+        shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""
+        return f"{HIDE}{self._dim(shown)}\r" if shown else ""
+
+    def _dim(self, text: str) -> str:
+        return f"{DIM}{text}{PLAIN}" if self.colour and text else text
+
+    def _write(self, text: str) -> None:
+        self._stream.write(drawn_bytes(text))
+        self._stream.flush()
+
+
+def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
+    """The parts of a status line that have room, in order: those that weigh least go first.
+
+    Each is (weight, text); an empty text is no part. Two spaces stand between them.
+    """
+    kept = [part for part in parts if part[1]]
+    while len(kept) > 1 and cell_len("  ".join(text for _, text in kept)) > width:
+        kept.remove(min(kept, key=lambda part: part[0]))
+    return "  ".join(text for _, text in kept)

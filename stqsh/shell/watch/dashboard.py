@@ -1,0 +1,163 @@
+"""The dashboard of WATCH: the session's state on top, a panel for each query, at the bottom what keys do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stqsh.shell.status import alive_text, grouped
+from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line
+from stqsh.shell.terminal.screen import fitted
+from stqsh.shell.watch.bars import slots_line
+from stqsh.shell.watch.keys import board_keys, only
+from stqsh.shell.watch.panel import Panel
+from stqsh.shell.watch.prefetch import Latest
+
+if TYPE_CHECKING:
+    from stqsh.client.read.watch import Standing, Watching
+    from stqsh.storage.home import SessionHome
+    from stqsh.storage.rows import Progress, QueryRow
+
+Look = tuple["Progress", tuple["Standing", ...]]
+_LEAST = 3
+"""A panel with fewer lines than a title, a header and a row is its title alone."""
+
+
+def watch_board(watching: Watching, scheme: str) -> str:
+    """Show the dashboard until the user leaves it; what to say then. Raises `EngineDead`, `SourceError`."""
+    with closing(Latest(watching.standings())) as latest:
+        board = Board(watching.link.home, latest.get)
+        Fullscreen(board, board_keys(board), board.entry, scheme).run()
+    return left_text([panel.standing.query for panel in board.panels] or watching.queries)
+
+
+def left_text(queries: Sequence[QueryRow]) -> str:
+    """What goes on when the dashboard has been left."""
+    live = [query.name for query in queries if query.live]
+    gone = [f"{query.name} has ended" for query in queries if query.state == "ended"]
+    gone += [f"{query.name} was dropped" for query in queries if query.state == "dropped"]
+    goes_on = [f"{', '.join(live)} {'goes' if len(live) == 1 else 'go'} on"] if live else []
+    return "; ".join(["left WATCH", *goes_on, *gone])
+
+
+@dataclass
+class Board:
+    """A `View` of queries. `look` gives what there is to see, `None` while nothing is; `clock` seconds.
+
+    `focus` is the panel that keys are for, `page` how many rows it has room for.
+    """
+
+    home: SessionHome
+    look: Callable[[], Look | None]
+    clock: Callable[[], float] = time.monotonic
+    panels: list[Panel] = field(default_factory=list)
+    focus: int = 0
+    is_zoomed: bool = False
+    is_paused: bool = False
+    entry: Entry = field(init=False)
+    _progress: Progress | None = field(default=None, init=False)
+    _seen: Look | None = field(default=None, init=False)
+    page: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        self.entry = Entry("/", partial(only, self))
+
+    def draw(self, width: int, height: int) -> list[Line]:
+        """The whole screen."""
+        self._take()
+        body = self.last(width, height - 1)
+        empty: list[Line] = [[] for _ in range(height - 1 - len(body))]
+        return [*body, *empty, self._footer(width)]
+
+    def last(self, width: int, height: int) -> list[Line]:
+        """The same without what keys do, and no longer than need be."""
+        if self._progress is None:
+            return [[("class:dim", "reading the answers…")]]
+        lines = [self._top(width), slots_line(self._progress.stats.get("slots", []), width)]
+        for number, room in self._rooms(height - len(lines)):
+            has_focus = number == self.focus and len(self.panels) > 1
+            if number == self.focus:
+                self.page = max(1, room - 2)
+            lines += self.panels[number].draw(width, room, has_focus=has_focus)
+        return lines
+
+    @property
+    def _focused(self) -> Panel:
+        return self.panels[self.focus]
+
+    def _take(self) -> None:
+        """Take what is there to be seen, unless it is to stand still."""
+        found = self.look()
+        if found is None or found is self._seen or (self.is_paused and self.panels):
+            return
+        self._seen = found
+        self._progress, standings = found
+        if not self.panels:
+            self.panels = [Panel(self.clock, standing) for standing in standings]
+        for panel, standing in zip(self.panels, standings, strict=True):
+            panel.take(standing, self._progress.step)
+
+    def _rooms(self, height: int) -> list[tuple[int, int]]:
+        """The panels that are shown, each with its number of lines."""
+        if self.is_zoomed:
+            return [(self.focus, height)]
+        needs = [2 + max(1, panel.count) for panel in self.panels]
+        if len(needs) * _LEAST > height:
+            return _one_open(len(needs), self.focus, height)
+        return list(enumerate(shared(needs, height)))
+
+    def _top(self, width: int) -> Line:
+        assert self._progress is not None, "drawn where there is one"
+        alive = alive_text(self.home, self._progress).split("  ")
+        parts = [(60 if place == 0 else 30 - place, text) for place, text in enumerate(alive)]
+        paused = f"  paused, {grouped(self._missed())} updates since" if self.is_paused else ""
+        return [
+            ("class:title", self.home.name),
+            ("", "  " + fitted(parts, width - len(self.home.name) - len(paused) - 2)),
+            ("class:title", paused),
+        ]
+
+    def _missed(self) -> int:
+        """How many updates came since the board stands still."""
+        found = self.look()
+        now = sum(standing.total for standing in found[1]) if found else 0
+        return now - sum(panel.standing.total for panel in self.panels)
+
+    def _footer(self, width: int) -> Line:
+        if self.entry.is_open:
+            return [("class:title", self.entry.shown)]
+        words = [
+            (90, "q leaves"),
+            (80, "space goes on" if self.is_paused else "space pauses"),
+            (70 if len(self.panels) > 1 else 5, "Tab next query"),
+            (60, "/ filters"),
+            (50, "↑ ↓ scroll"),
+            (40, "Enter all queries" if self.is_zoomed else "Enter one query"),
+            (30, "s newest first" if self.panels and self._focused.by_key else "s by key"),
+            (20, "← → columns"),
+        ]
+        return [("class:dim", fitted(words, width))]
+
+
+def shared(needs: Sequence[int], height: int) -> list[int]:
+    """Lines for each panel: what it needs, as far as the others have theirs or the same."""
+    rooms = [0] * len(needs)
+    left, open_ = height, sorted(range(len(needs)), key=lambda number: (needs[number], number))
+    while open_:
+        number = open_.pop(0)
+        rooms[number] = min(needs[number], left // (len(open_) + 1))
+        left -= rooms[number]
+    return rooms
+
+
+def _one_open(count: int, focus: int, height: int) -> list[tuple[int, int]]:
+    """Titles, and only the panel in focus with its rows; the titles around it where not all have room."""
+    titles = max(0, min(count - 1, height - _LEAST))
+    first = max(0, min(focus - titles // 2, count - 1 - titles))
+    return [
+        (number, height - titles if number == focus else 1) for number in range(first, first + titles + 1)
+    ]

@@ -1,0 +1,1 @@
+"""Output formats: one module a format, one protocol for all."""

@@ -1,0 +1,208 @@
+"""Arrow and Parquet files: `--output FILE.arrow`, `FILE.parquet`, and the same with `\\o`.
+
+A file is one table. The first that comes goes into the file named; each further one, of other columns or
+of another snapshot, into a file beside it: `out.parquet`, `out-2.parquet`, … Updates of queries that select
+alike share a table of `query, step, at, op, why, key` and their select list; a column of the select list that
+has one of these names is called `row.NAME`. Values keep their types; times are timestamps in UTC. Pieces
+are cut at a fixed number of rows, so that a file does not depend on how its rows were delivered. A file is
+complete, and can be read, when it has been closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from stqsh.errors import StqshError
+from stqsh.shell.writers.text_columns import alike, occurring, outputs, selected
+from stqsh.storage.update_log.log import REASONS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
+
+PIECE = 1 << 16
+"""Rows of a record batch or row group."""
+
+
+class ColumnarFiles:
+    """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = 0
+        self._open: dict[pa.Schema, _File] = {}
+
+    def updates(self, updates: Updates) -> None:
+        """Rows of the tables of their queries' select lists."""
+        if not updates.table.num_rows:
+            return
+        import numpy as np
+        import pyarrow as pa
+
+        ids = updates.table.column("query").to_numpy()
+        made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
+        for group in alike(occurring(updates)):
+            places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
+            table = _update_table(replace(updates, table=updates.table.take(places)))
+            made.setdefault(table.schema, []).append((places, table))
+        for pieces in made.values():  # other expressions under the same names: one table, in order
+            order = np.argsort(np.concatenate([places for places, _ in pieces]))
+            self._add(pa.concat_tables([table for _, table in pieces]).take(order))
+
+    def mark(self, mark: SnapshotMark) -> None:
+        """Nothing: a table has no place for marks; its rows tell their steps."""
+
+    def rows(self, statement: int, rows: Rows) -> None:
+        """A table of its own; a column of different kinds of values becomes text."""
+        del statement
+        import pyarrow as pa
+
+        columns = [_values([row[place] for row in rows.rows]) for place in range(len(rows.columns))]
+        self._whole(pa.Table.from_arrays(columns, names=_distinct(rows.columns)))
+
+    def answer(self, statement: int, answer: Answer) -> None:
+        """A table of its own."""
+        del statement
+        self._whole(_in_utc(answer.table).rename_columns(_distinct(answer.names)))
+
+    def script(self, text: str) -> None:
+        """Raises `StqshError`: a script is no table."""
+        del text
+        raise StqshError(f"a script is no table for {self._path.name}", hint=r"\o FILE.stq takes it")
+
+    def close(self) -> None:
+        """Write what is left and complete the files; without any row there is none."""
+        files, self._open = list(self._open.values()), {}
+        for file in files:
+            file.close()
+
+    def _add(self, table: pa.Table) -> None:
+        if table.schema not in self._open:
+            self._open[table.schema] = _File(self._next(), table.schema)
+        self._open[table.schema].add(table)
+
+    def _whole(self, table: pa.Table) -> None:
+        file = _File(self._next(), table.schema)
+        file.add(table)
+        file.close()
+
+    def _next(self) -> Path:
+        self._count += 1
+        number = "" if self._count == 1 else f"-{self._count}"
+        return self._path.with_stem(self._path.stem + number)
+
+
+@dataclass
+class _File:
+    """One table's file, written piece by piece."""
+
+    path: Path
+    schema: pa.Schema
+    _waiting: list[pa.Table] = field(default_factory=list, init=False)
+    _rows: int = field(default=0, init=False)
+    _writer: Any = field(init=False)
+    _file: IO[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        import pyarrow as pa
+
+        try:
+            self._file = self.path.open("wb")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StqshError(f"cannot write {self.path}: {reason}") from error
+        if self.path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            self._writer = parquet.ParquetWriter(self._file, self.schema, compression="zstd")
+        else:
+            self._writer = pa.ipc.new_file(self._file, self.schema)
+
+    def add(self, table: pa.Table) -> None:
+        """Take rows; whole pieces are written."""
+        self._waiting.append(table)
+        self._rows += table.num_rows
+        if self._rows >= PIECE:
+            self._write(self._rows - self._rows % PIECE)
+
+    def close(self) -> None:
+        """Write the last piece and complete the file."""
+        if self._rows:
+            self._write(self._rows)
+        self._writer.close()
+        self._file.close()
+
+    def _write(self, count: int) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        whole = pa.concat_tables(self._waiting).combine_chunks()
+        for start in range(0, count, PIECE):
+            # Taken, not sliced: a slice's buffers would carry what surrounds it into the file.
+            piece: Any = np.arange(start, min(start + PIECE, count))
+            self._writer.write_table(whole.take(pa.array(piece)))
+        self._waiting, self._rows = [whole.slice(count)], self._rows - count
+
+
+def _update_table(updates: Updates) -> pa.Table:
+    """The table of updates of queries that select alike."""
+    import numpy as np
+    import pyarrow as pa
+
+    table, queries = updates.table, occurring(updates)
+    ids = np.array([query.id for query in queries])
+    names: Any = pa.array([query.name for query in queries])
+    signs: Any = pa.array(["-", "+"])
+    reasons: Any = pa.array([None, *REASONS[1:]])
+    head: dict[str, Any] = {
+        "query": names.take(pa.array(np.searchsorted(ids, table.column("query").to_numpy()))),
+        "step": table.column("step"),
+        "at": table.column("at_us").cast(pa.timestamp("us", tz="UTC")),
+        "op": signs.take(pa.array((table.column("op").to_numpy() > 0).astype(np.int8))),
+        "why": reasons.take(table.column("why")),
+        "key": table.column("key"),
+    }
+    shown = [f"row.{name}" if name in head else name for name in outputs(queries[0])]
+    made = pa.Table.from_arrays(
+        [*head.values(), *selected(updates, queries[0])], names=_distinct([*head, *shown])
+    )
+    return _in_utc(made)
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """The table with all its timestamps in microseconds, UTC."""
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type != utc:
+            table = table.set_column(place, column.name, table.column(place).cast(utc))
+    return table.replace_schema_metadata(None)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, with numbers on those that came before: readers of such files want them distinct."""
+    found: list[str] = []
+    for name in names:
+        number, free = 1, name
+        while free in found:
+            number += 1
+            free = f"{name}_{number}"
+        found.append(free)
+    return found
+
+
+def _values(values: list[Any]) -> Any:
+    """A column of cells; as text where their kinds differ."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return pa.array([None if value is None else float(value) for value in values])
+    if len(kinds) > 1:
+        values = [None if value is None else str(value) for value in values]
+    return pa.array(values, None if kinds else pa.string())

@@ -1,0 +1,166 @@
+"""CSV: with or without a header, any separator, quotes, a byte-order mark, line ends of any kind."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.errors import OptionError
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, one_array, pc
+from stqsh.sources.formats.record_parser import Block
+from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
+
+OPTIONS = ("header", "separator", "quote", "decimal")
+POINTED = ("DOUBLE", "FLOAT")
+"""The types whose values have a decimal point, or what `decimal` says."""
+_NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a CSV file is written; `quote` is None where nothing is quoted, `decimal` a number's point."""
+
+    header: bool = True
+    separator: str = ","
+    quote: str | None = '"'
+    decimal: str = "."
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> Dialect:
+        """Read the options of FORMAT CSV.
+
+        Raises:
+            OptionError: an unknown option, or a value that is no single character.
+        """
+        check_options(options, (*OPTIONS, *TIME_OPTIONS), "FORMAT CSV")
+        separator = _character("separator", options.get("separator", ","))
+        quote = options.get("quote", '"')
+        decimal = _character("decimal", options.get("decimal", "."))
+        if decimal == separator:
+            hint = "for instance separator => ';'"
+            raise OptionError(f"{decimal!r} cannot be separator and decimal", "decimal", hint=hint)
+        return Dialect(
+            bool(options.get("header", True)),
+            separator,
+            _character("quote", quote) if quote else None,
+            decimal,
+        )
+
+    def pointed(self, column: Array) -> Array:
+        """Write a column of numbers, binary, with decimal points; a point that it has makes no number."""
+        if self.decimal == ".":
+            return column
+        without = pc.replace_substring(column, b".", b"?")
+        pointed: Array = pc.replace_substring(without, self.decimal.encode(), b".")
+        return pointed
+
+    @property
+    def quoting(self) -> Quoting:
+        """Give what tells rows apart."""
+        return Quoting(ord(self.separator), ord(self.quote) if self.quote else -1)
+
+
+def _character(option: str, value: Any) -> str:
+    value = _NAMED_SEPARATORS.get(value, value)
+    if not isinstance(value, str) or len(value.encode()) != 1 or value in "\r\n":
+        raise OptionError(
+            f"{option} is one character, not {value!r}", option, hint=f"for instance {option} => ';'"
+        )
+    return value
+
+
+def read_csv_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+    """Read a CSV file; its columns come as text, empty fields as nulls.
+
+    Raises:
+        SourceError: the header lacks a declared column. OSError: the file cannot be read.
+    """
+    dialect = Dialect.of(options)
+    wanted, width = list(range(len(layout.columns))), len(layout.columns)
+    for block in read_text_blocks(path, dialect.quoting):
+        text = block
+        if text.number == 0 and dialect.header:
+            names, text = take_header(text, dialect)
+            wanted, width = match_names(layout.names, names, str(path)), len(names)
+        if text.text:
+            found = text_columns(text, dialect, wanted, width)
+            pairs = zip(found.columns, layout.columns, strict=True)
+            columns = [dialect.pointed(raw) if kind in POINTED else raw for raw, (_, kind) in pairs]
+            yield replace(found, columns=columns, size=len(block.text))
+
+
+def take_header(text: TextBlock, dialect: Dialect) -> tuple[list[str], TextBlock]:
+    """Split the header from the first block of a file: its names, and the block with the rest."""
+    starts = find_rows(text.text, dialect.quoting)
+    stop = int(starts[1]) if len(starts) > 1 else len(text.text)
+    head = text.text[:stop].decode(errors="replace").strip("\r\n")
+    names = next(csv_rows(head, dialect), [])
+    lines = text.text.count(b"\n", 0, stop) or text.text.count(b"\r", 0, stop)
+    return [name.strip() for name in names], TextBlock(text.text[stop:], text.first_line + lines, text.number)
+
+
+def csv_rows(text: str, dialect: Dialect) -> Iterator[list[str]]:
+    """Read a few rows of text with Python's own reader: for headers only."""
+    lines = io.StringIO(text, newline="")
+    if dialect.quote is None:
+        return csv.reader(lines, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote)
+
+
+def text_columns(text: TextBlock, dialect: Dialect, wanted: list[int], width: int) -> Block:
+    """Split a block into fields: the `wanted` columns of `width`, as binary; other widths are dead rows."""
+    wrong: list[Any] = []
+    table = _split(text.text, dialect, width, wanted, wrong)
+    columns = [one_array(table.column(f"f{place}")) for place in wanted]
+    locate = partial(text.locate, quoting=dialect.quoting)
+    shapeless = np.array([row.number - 1 for row in wrong], dtype=np.int64)
+    ordinals = np.delete(np.arange(table.num_rows + len(wrong), dtype=np.int64), shapeless)
+    places = locate(shapeless) if wrong else []
+    dead = tuple((where, _width_reason(row)) for row, where in zip(wrong, places, strict=True))
+    return Block(columns, ordinals, locate, text.number, dead)
+
+
+def _split(text: bytes, dialect: Dialect, width: int, wanted: list[int], wrong: list[Any]) -> pa.Table:
+    """Split rows of `width` fields into the wanted columns, f0 ...; add rows of other widths to `wrong`."""
+
+    def skip(row: Any) -> str:
+        wrong.append(row)
+        return "skip"
+
+    chosen = [f"f{place}" for place in dict.fromkeys(wanted)]
+    table: pa.Table = arrow_csv.read_csv(
+        pa.BufferReader(text),
+        read_options=arrow_csv.ReadOptions(
+            column_names=[f"f{place}" for place in range(width)],
+            block_size=len(text) + 1,
+            use_threads=False,
+        ),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=dialect.separator,
+            quote_char=dialect.quote or False,
+            newlines_in_values=dialect.quoting.may_quote(text),
+            invalid_row_handler=skip,
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(chosen, pa.binary()),
+            include_columns=chosen,
+            null_values=[""],
+            strings_can_be_null=True,
+            check_utf8=False,
+        ),
+    )
+    return table
+
+
+def _width_reason(row: Any) -> str:
+    return f"{row.actual_columns} columns instead of {row.expected_columns}"

@@ -1,0 +1,179 @@
+"""JSON lines: one object a line. Arrow reads whole blocks; a block that it refuses is read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, one_array, pc
+from stqsh.sources.formats.record_parser import Block, Located
+from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
+from stqsh.sources.formats.time_formats import TIME_OPTIONS
+
+_PROBED_LINES = 100
+_TYPES: dict[str, pa.DataType] = {
+    "STRING": pa.string(),
+    "BIGINT": pa.int64(),
+    "INT": pa.int32(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+def read_json_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+    """Read a file of JSON lines; a member that is not there is null.
+
+    Raises:
+        SourceError: an unknown option, or no object knows the key or the time. OSError: not readable.
+    """
+    check_options(options, TIME_OPTIONS, "FORMAT JSON")
+    names: Sequence[str] | None = None
+    for text in read_text_blocks(path, PLAIN):
+        if names is None:
+            names = member_names(text.text, layout, str(path))
+        yield json_block(text, names, layout)
+
+
+def member_names(text: bytes, layout: Layout, origin: str) -> list[str]:
+    """Find the declared columns' names in a file's first objects: as written, else whatever the case."""
+    present: dict[str, None] = {}
+    for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
+        found = _loaded(line)
+        if isinstance(found, dict):
+            present |= dict.fromkeys(found)
+    if present:
+        match_names(filter(None, (layout.key, layout.time)), list(present), origin)
+    names = []
+    for name in layout.names:
+        try:
+            names.append(list(present)[match_names((name,), list(present), origin)[0]])
+        except SourceError:  # a member that is null may be left out of every object
+            names.append(name)
+    return names
+
+
+def json_block(text: TextBlock, names: Sequence[str], layout: Layout) -> Block:
+    """Read the objects of a block; what Arrow refuses, or reads otherwise than JSON, goes by lines."""
+    columns = _read_whole(text.text, names, layout)
+    if columns is None:
+        return _read_lines(text, names)
+    locate = partial(_locate, text)
+    ordinals = np.arange(len(columns[0]), dtype=np.int64)
+    return Block(columns, ordinals, locate, text.number, size=len(text.text))
+
+
+def _read_whole(text: bytes, names: Sequence[str], layout: Layout) -> list[Array] | None:
+    """Read a block with Arrow; None where it cannot, or may differ from the reading line by line."""
+    if not _is_utf8(text):
+        return None
+    kinds = [
+        _TYPES.get(kind) or _time_type(text, name)
+        for name, (_, kind) in zip(names, layout.columns, strict=True)
+    ]
+    schema = pa.schema(dict(zip(names, kinds, strict=True)))
+    try:
+        table = arrow_json.read_json(
+            pa.BufferReader(text),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    columns = [one_array(table.column(name)) for name in names]
+    same_rows = table.num_rows == len(_lines(text)[0])
+    return columns if same_rows and all(map(_is_finite, columns)) else None
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_finite(column: Array) -> bool:
+    """Say whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
+    return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
+
+
+def _time_type(text: bytes, name: str) -> pa.DataType:
+    """Tell times written as numbers from those written as text, by the first object that has one."""
+    for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
+        found = _loaded(line)
+        if isinstance(found, dict) and found.get(name) is not None:
+            return pa.string() if isinstance(found[name], str) else pa.float64()
+    return pa.string()
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+# -- line by line --------------------------------------------------------------------------------------------
+
+
+def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
+    """Give the lines that are not blank, and their numbers within the block from 0."""
+    lines = text.split(b"\n")
+    kept = [number for number, line in enumerate(lines) if line.strip()]
+    return [lines[number] for number in kept], kept
+
+
+def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[Located]:
+    lines, numbers = _lines(text.text)
+    return [Located(text.first_line + numbers[i], shown_line(lines[i])) for i in ordinals.tolist()]
+
+
+def shown_line(line: bytes) -> str:
+    """Give the beginning of a line as a dead letter shows it."""
+    return line[:800].decode(errors="replace").strip()[:200]
+
+
+def _read_lines(text: TextBlock, names: Sequence[str]) -> Block:
+    lines, numbers = _lines(text.text)
+    objects: list[dict[str, Any]] = []
+    good: list[int] = []
+    dead: list[tuple[Located, str]] = []
+    for ordinal, line in enumerate(lines):
+        found, reason = load_object(line)
+        if found is None:
+            dead.append((Located(text.first_line + numbers[ordinal], shown_line(line)), reason))
+        else:
+            objects.append(found)
+            good.append(ordinal)
+    columns = [as_text(found.get(name) for found in objects) for name in names]
+    ordinals = np.array(good, dtype=np.int64)
+    return Block(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
+
+
+def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    """Read one JSON object; without one, say why."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as problem:
+        return None, f"no JSON: {str(problem).split(':')[0]}"
+    return (found, "") if isinstance(found, dict) else (None, "no JSON object")
+
+
+def as_text(values: Any) -> Array:
+    """Give JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
+    return pa.array([_text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,47 @@
+"""Parquet: columns by name, row groups as blocks; a row's number, from 1, stands for its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.sources.formats.pyarrow_typing import parquet
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, Block, Located
+from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+
+#: Rows that are parsed together.
+BLOCK_ROWS = 200_000
+
+
+def read_parquet_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+    """Read a Parquet file, only the declared columns.
+
+    Raises:
+        SourceError: a declared column is missing. OSError, pa.ArrowInvalid: the file cannot be read.
+    """
+    check_options(options, (), "FORMAT PARQUET")
+    with parquet.ParquetFile(path, memory_map=True) as file:
+        present = file.schema_arrow.names
+        names = [present[place] for place in match_names(layout.names, present, str(path))]
+        first_row = 1
+        batches = file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)), use_threads=False)
+        for number, batch in enumerate(batches):
+            columns = [batch.column(name) for name in names]
+            ordinals = np.arange(batch.num_rows, dtype=np.int64)
+            yield Block(columns, ordinals, partial(_locate, batch, first_row), number, size=batch.nbytes)
+            first_row += batch.num_rows
+
+
+def _locate(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[Located]:
+    rows = batch.take(ordinals).to_pylist()
+    return [
+        Located(first_row + ordinal, orjson.dumps(row, default=str).decode()[:TEXT_LIMIT])
+        for ordinal, row in zip(ordinals.tolist(), rows, strict=True)
+    ]

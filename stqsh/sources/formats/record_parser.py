@@ -1,0 +1,226 @@
+"""From raw blocks to records, typed and checked; what fails becomes a dead letter with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.sources.formats.casting import Cast, cast_column
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+
+#: So much of a bad row is kept.
+TEXT_LIMIT = 200
+
+Mask = NDArray[np.bool_]
+Reason = Callable[[int], str]
+
+
+class Dead(NamedTuple):
+    """A record that could not be read. `line` counts physical lines (or rows) from 1; 0 is the whole file."""
+
+    file: str
+    line: int
+    reason: str
+    text: str
+
+
+class Located(NamedTuple):
+    """Where a bad row stands and what it says."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one file as its reader found them.
+
+    columns: the declared columns in order, (n,) each, as text (binary: to be parsed) or typed. ordinals:
+    int64 (n,), the rows' places in the block, rising; locate: from ordinals to lines and texts, for bad
+    rows only. number: the block's place in its file. dead: rows without columns. size: bytes read.
+    """
+
+    columns: list[Array]
+    ordinals: NDArray[np.int64]
+    locate: Callable[[NDArray[np.int64]], list[Located]]
+    number: int = 0
+    dead: tuple[tuple[Located, str], ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Good records (m) of some files with what orders them, and the bad ones.
+
+    columns: declared columns in declared types. times: int64 (m,) µs, 0 in a table. files: int32 (m,), index
+    into the sorted list of files; places: int64 (m,), rising within a file.
+    """
+
+    columns: list[Array]
+    times: NDArray[np.int64]
+    files: NDArray[np.int32]
+    places: NDArray[np.int64]
+    dead: list[Dead]
+
+
+class Check(NamedTuple):
+    """Rows (n,) that fail, and how to word it for one of them."""
+
+    mask: Mask
+    reason: Reason
+
+
+class FileBlock(NamedTuple):
+    """A block with the file that it comes from: its index among the sorted files, and its path."""
+
+    file: int
+    path: str
+    block: Block
+
+
+def parse(blocks: Sequence[FileBlock], layout: Layout, known: KnownKeys | None = None) -> Parsed:
+    """Turn blocks, in order of file and place, whose columns are of like types, into records.
+
+    `known`: the keys of the records before, where a key must not occur again.
+    """
+    if not blocks:
+        nothing = [pa.nulls(0, field.type) for field in layout.schema]
+        return Parsed(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
+    raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.columns))]
+    kinds = [kind for _, kind in layout.columns]
+    casts = [cast_column(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
+    columns = [cast.values for cast in casts]
+    checks = [*_type_checks(raw, casts, layout), *_value_checks(columns, layout)]
+    bad = np.zeros(len(raw[0]), dtype=np.bool_)
+    for check in checks:
+        bad |= check.mask
+    if known is not None:
+        checks.append(_key_check(columns[layout.position(layout.key)], bad, known, layout.key))
+        bad |= checks[-1].mask
+    dead = [Dead(path, at.line, why, at.text) for _, path, block in blocks for at, why in block.dead]
+    files, places = _origins(blocks)
+    if bad.any():
+        dead += _dead_rows(blocks, np.flatnonzero(bad), checks)
+        good = pa.array(~bad)
+        columns = [column.filter(good) for column in columns]
+        files, places = files[~bad], places[~bad]
+    in_order = sorted(dead, key=lambda each: (each.file, each.line))
+    return Parsed(columns, _times(columns, layout), files, places, in_order)
+
+
+def _times(columns: list[Array], layout: Layout) -> NDArray[np.int64]:
+    if not layout.time:
+        return np.zeros(len(columns[0]), np.int64)
+    return columns[layout.position(layout.time)].cast(pa.int64()).to_numpy()
+
+
+def _concat(arrays: list[Array]) -> Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Give each row's file (n,) and its place in it (n,): the number of its block, then its ordinal there."""
+    counts = [len(each.block.ordinals) for each in blocks]
+    files = np.repeat(np.array([each.file for each in blocks], dtype=np.int32), counts)
+    places = [(np.int64(each.block.number) << 32) + each.block.ordinals for each in blocks]
+    return files, np.concatenate(places)
+
+
+def _dead_rows(blocks: Sequence[FileBlock], rows: NDArray[np.int64], checks: Sequence[Check]) -> list[Dead]:
+    """Word the bad rows (k,), counted over all blocks; each is told its first reason."""
+    starts = np.cumsum([0, *(len(each.block.ordinals) for each in blocks)])
+    dead: list[Dead] = []
+    for each, start, stop in zip(blocks, starts[:-1], starts[1:], strict=True):
+        mine = rows[(rows >= start) & (rows < stop)]
+        for row, where in zip(mine, each.block.locate(each.block.ordinals[mine - start]), strict=True):
+            reason = next(check.reason(int(row)) for check in checks if check.mask[row])
+            dead.append(Dead(each.path, where.line, reason, where.text))
+    return dead
+
+
+# -- checks --------------------------------------------------------------------------------------------------
+
+
+def _type_checks(raw: list[Array], casts: list[Cast], layout: Layout) -> Iterator[Check]:
+    for (name, kind), values, cast in zip(layout.columns, raw, casts, strict=True):
+        if cast.bad is not None:
+            wanted = layout.times.wording if kind == "TIMESTAMP" else f"no {kind}"
+            yield Check(cast.bad, _type_reason(name, kind, values, wanted))
+
+
+def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
+    def reason(row: int) -> str:
+        value = values[row].as_py()
+        if kind == "STRING" and isinstance(value, bytes | str):
+            return f"{name}: not valid UTF-8"
+        shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        return f"{name}: {shown[:TEXT_LIMIT]!r} is {wanted}"
+
+    return reason
+
+
+def _value_checks(columns: list[Array], layout: Layout) -> Iterator[Check]:
+    key = columns[layout.position(layout.key)]
+    yield Check(_is_empty(key), lambda row: f"{layout.key}: the key is empty")
+    if layout.time:
+        time = columns[layout.position(layout.time)]
+        yield Check(_is_empty(time), lambda row: f"{layout.time}: the time is empty")
+    if layout.located:
+        yield from _location_checks(columns, layout)
+
+
+def _key_check(keys: Array, bad: Mask, known: KnownKeys, name: str) -> Check:
+    """Check that good rows bring new keys; a row that is bad anyway brings none."""
+    again = np.zeros(len(keys), dtype=np.bool_)
+    again[~bad] = known.seen(keys.filter(pa.array(~bad)) if bad.any() else keys)
+    return Check(again, lambda row: f"{name}: {keys[row].as_py()!r} occurs again")
+
+
+def _is_empty(column: Array) -> Mask:
+    empty = column.is_null()
+    if pa.types.is_string(column.type):
+        empty = pc.or_(empty, pc.fill_null(pc.equal(pc.binary_length(column), 0), False))
+    return _mask(empty)
+
+
+def _location_checks(columns: list[Array], layout: Layout) -> Iterator[Check]:
+    """Check places: both coordinates or none, finite, and on the globe where they are degrees.
+
+    An event happened somewhere: it has both.
+    """
+    arrays = [columns[layout.position(name)] for name in (layout.x, layout.y)]
+    empty = [_mask(array.is_null()) for array in arrays]
+    for name, other, mine, others in (
+        (layout.x, layout.y, empty[0], empty[1]),
+        (layout.y, layout.x, empty[1], empty[0]),
+    ):
+        yield Check(mine & ~others, _one_sided(name, other))
+    if layout.event:
+        yield Check(empty[0] & empty[1], lambda row: "no location")
+    for name, array, nothing, limit in zip((layout.x, layout.y), arrays, empty, (180.0, 90.0), strict=True):
+        values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        yield Check(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is no place"))
+        if layout.geodetic:
+            with np.errstate(invalid="ignore"):
+                yield Check(
+                    np.abs(values) > limit, _place_reason(name, values, f"is beyond {limit:g} degrees")
+                )
+
+
+def _one_sided(name: str, other: str) -> Reason:
+    return lambda row: f"{name}: empty, while {other} is not"
+
+
+def _place_reason(name: str, values: NDArray[np.float64], what: str) -> Reason:
+    return lambda row: f"{name}: {values[row]} {what}"
+
+
+def _mask(array: Array) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)

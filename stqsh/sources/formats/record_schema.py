@@ -1,0 +1,122 @@
+"""What a stream's spec says about the records of a source: columns, roles, ticks."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from stqsh.errors import OptionError, SourceError
+from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.spec.chunk import columns_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The part of a StreamSpec, or TableSpec, that parsing needs; picklable, so that it can go to workers.
+
+    columns: (name, type) as declared. key, x, y, time: names among them; a table has the key alone, the
+    others are empty. order: "time" or "arrival". event: records are never replaced, and kept for `keep_us`
+    (None: for ever). times: how TIMESTAMP columns are written.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: str
+    x: str = ""
+    y: str = ""
+    time: str = ""
+    geodetic: bool = True
+    tick_us: int = 1_000_000
+    order: str = "time"
+    event: bool = False
+    keep_us: int | None = None
+    times: TimeFormat = field(default_factory=TimeFormat)
+
+    @staticmethod
+    def of(spec: Mapping[str, Any]) -> Layout:
+        """Take the layout from a StreamSpec. Raises `SourceError` for times that are described wrongly."""
+        return Layout(
+            _columns(spec),
+            spec["key"],
+            spec["x"],
+            spec["y"],
+            spec["time"],
+            not spec["planar"],
+            spec["tick_us"],
+            spec["order"],
+            spec.get("kind") == "event",
+            spec.get("keep_us"),
+            _times(spec),
+        )
+
+    @staticmethod
+    def of_table(spec: Mapping[str, Any]) -> Layout:
+        """Take the layout from a TableSpec. Raises `SourceError` for times that are described wrongly."""
+        return Layout(_columns(spec), spec["key"], times=_times(spec))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Give the declared names in order."""
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Give the Arrow schema of the declared columns."""
+        return columns_schema(self.columns)
+
+    @property
+    def located(self) -> bool:
+        """Say whether records have places, as those of streams do."""
+        return bool(self.x)
+
+    def position(self, name: str) -> int:
+        """Give the place of a declared column."""
+        return self.names.index(name)
+
+
+def _columns(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, kind) for name, kind in spec["columns"])
+
+
+def _times(spec: Mapping[str, Any]) -> TimeFormat:
+    return TimeFormat.of(spec["source"].get("options") or {})
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Word a hint that lists the names like `name`, None where there is none."""
+    by_lower = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(by_lower[lower] for lower in found)}?" if found else None
+
+
+def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[int]:
+    """Find each wanted name among those present: as written, else whatever its case.
+
+    Raises:
+        SourceError: a name is missing; names it, its origin, and near names.
+    """
+    wanted = list(wanted)
+    places = {name: place for place, name in reversed(list(enumerate(present)))}
+    lower = {name.lower(): place for name, place in reversed(places.items())}
+    found = [places.get(name, lower.get(name.lower(), -1)) for name in wanted]
+    for name, place in zip(wanted, found, strict=True):
+        if place < 0:
+            hint = near(name, present) or f"its columns are {', '.join(present[:20])}"
+            raise SourceError(f"no column {name} in {origin}", hint=hint)
+    return found
+
+
+def check_options(options: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    """Refuse options that are not known.
+
+    Raises:
+        OptionError: names the first unknown option, and near names.
+    """
+    known = list(known)
+    for name in options:
+        if name not in known:
+            hint = near(name, known) or f"there are {', '.join(known)}"
+            raise OptionError(f"{what} has no option {name}", name, is_unknown=True, hint=hint)

@@ -1,0 +1,159 @@
+"""Bytes cut into blocks of whole rows, and the way back from a row to its physical line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.core.kernels.jit import kernel
+from stqsh.sources.formats.pyarrow_typing import input_stream
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, Located
+
+#: Bytes that are parsed together.
+BLOCK_BYTES = 8 << 20
+_BOM = b"\xef\xbb\xbf"
+_LF, _CR = 10, 13
+#: What ends a file's name by its compression.
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Quoting:
+    """How rows of text are told apart: the bytes of separator and quote, -1 where nothing is quoted."""
+
+    separator: int
+    quote: int = -1
+
+    def may_quote(self, text: bytes) -> bool:
+        """Say whether a text holds quotes at all."""
+        return self.quote >= 0 and bytes([self.quote]) in text
+
+
+#: Rows that are lines, whatever they hold.
+PLAIN = Quoting(separator=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Whole rows of a file: `text`, its first physical line (from 1), its place among the blocks."""
+
+    text: bytes
+    first_line: int
+    number: int
+
+    def row_starts(self, quoting: Quoting) -> NDArray[np.int64]:
+        """Give where each row that is not empty begins, (n,), as the parser sees rows."""
+        return find_rows(self.text, quoting)
+
+    def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[Located]:
+        """Give the physical line and the text of some rows, by their ordinals (k,) in the block."""
+        data = np.frombuffer(self.text, dtype=np.uint8)
+        starts = self.row_starts(quoting)
+        stops = np.append(starts[1:], len(data))
+        lines = self.first_line + np.searchsorted(line_ends(data), starts[ordinals], side="left")
+        return [
+            Located(int(line), shown(self.text[starts[ordinal] : stops[ordinal]]))
+            for line, ordinal in zip(lines, ordinals, strict=True)
+        ]
+
+
+def shown(text: bytes) -> str:
+    """Give the beginning of a row as a dead letter shows it."""
+    return text[: TEXT_LIMIT * 4].decode(errors="replace").strip("\r\n")[:TEXT_LIMIT]
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file for reading, decompressed where its name says so."""
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    return input_stream(str(path), compression=compression) if compression else path.open("rb")
+
+
+def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> Iterator[TextBlock]:
+    """Read a file as blocks of whole rows of about `size` bytes; a byte-order mark is dropped.
+
+    Raises:
+        OSError: the file cannot be read, or not decompressed to its end.
+    """
+    size = size or BLOCK_BYTES
+    rest, line, number = b"", 1, 0
+    with open_bytes(path) as stream:
+        while data := stream.read(size):
+            text = rest + data
+            if number == 0 and line == 1 and text.startswith(_BOM):
+                text = text[len(_BOM) :]
+            cut = end_of_rows(text, quoting)
+            rest = text[cut:]
+            if cut:
+                yield TextBlock(text[:cut], line, number)
+                line, number = line + count_lines(text[:cut]), number + 1
+    if rest:
+        yield TextBlock(rest, line, number)
+
+
+def end_of_rows(text: bytes, quoting: Quoting) -> int:
+    """Give where the last row begins that may not have ended yet: a safe place to cut."""
+    if quoting.may_quote(text):
+        starts = find_rows(text, quoting)
+        return int(starts[-1]) if len(starts) else 0
+    return (text.rfind(b"\n") + 1) or (text.rfind(b"\r", 0, len(text) - 1) + 1)
+
+
+def count_lines(text: bytes) -> int:
+    """Count the physical lines that end in a text: with LF, CR LF or CR."""
+    return text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
+
+
+def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Give the places where physical lines end, (m,); `data` is uint8 (n,)."""
+    ends = data == _LF
+    returns = data == _CR
+    returns[:-1] &= data[1:] != _LF
+    return np.flatnonzero(ends | returns)
+
+
+def find_rows(text: bytes, quoting: Quoting) -> NDArray[np.int64]:
+    """Give where each row that is not empty begins, (n,)."""
+    data = np.frombuffer(text, dtype=np.uint8)
+    if quoting.may_quote(text):
+        return _quoted_rows(data, quoting.separator, quoting.quote)
+    ends = np.flatnonzero((data == _LF) | (data == _CR))
+    starts = np.concatenate([[0], ends + 1])
+    stops = np.append(ends, len(data))
+    return np.asarray(starts[starts < stops], dtype=np.int64)
+
+
+@kernel
+def _quoted_rows(data: NDArray[np.uint8], separator: int, quote: int) -> NDArray[np.int64]:
+    """Find rows where line ends may stand within quotes; `data` uint8 (n,), the answer int64 (rows,).
+
+    A quote opens only at the beginning of a field, as Arrow's parser has it; a doubled one stays inside.
+    """
+    starts = np.empty(len(data), dtype=np.int64)
+    count = 0
+    in_row, at_field, in_quotes = False, True, False
+    i = 0
+    while i < len(data):
+        byte = data[i]
+        if in_quotes:
+            if byte == quote:
+                if i + 1 < len(data) and data[i + 1] == quote:
+                    i += 1
+                else:
+                    in_quotes = False
+        elif byte in (_LF, _CR):
+            in_row, at_field = False, True
+        else:
+            if not in_row:
+                starts[count] = i
+                count += 1
+                in_row = True
+            if at_field and byte == quote:
+                in_quotes = True
+            at_field = byte == separator
+        i += 1
+    return starts[:count].copy()

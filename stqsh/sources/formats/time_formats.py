@@ -1,0 +1,113 @@
+"""Times that are not ISO 8601: how a source writes them, as its FORMAT options say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.errors import OptionError
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+
+#: The options that every text format takes.
+TIME_OPTIONS = ("timestamp", "zone")
+#: What `timestamp` says of numbers that count from the epoch: ticks a second.
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_MICROS = 1_000_000
+_NAIVE = pa.timestamp("us")
+_UTC = pa.timestamp("us", tz="UTC")
+_SOME_TIME = 1 << 50
+#: A day that its month has not is taken for one of these first days of the next.
+_DAYS_BEYOND = 3
+#: What Arrow's strptime knows and Python's does not.
+_SHORT_FOR = {"%D": "%m/%d/%y", "%T": "%H:%M:%S", "%R": "%H:%M", "%e": "%d"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFormat:
+    """How the TIMESTAMP columns of a source are written.
+
+    pattern: `'%m/%d/%Y %I:%M:%S %p'`, in strptime's letters; empty for ISO 8601 and numbers. zone: the time
+    zone of times that name none. per_second: what numbers count since the epoch, 1 for seconds.
+    """
+
+    pattern: str = ""
+    zone: str = "UTC"
+    per_second: int = 1
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> TimeFormat:
+        """Read the options `timestamp` (a pattern, or 's', 'ms', 'us' for numbers) and `zone`.
+
+        Raises:
+            SourceError: the pattern holds no '%', or there is no such zone.
+        """
+        pattern, zone = options.get("timestamp", ""), options.get("zone", "UTC")
+        if not isinstance(pattern, str) or (pattern and pattern not in _UNITS and "%" not in pattern):
+            hint = "for instance timestamp => '%m/%d/%Y %H:%M:%S', or 'ms' for numbers"
+            raise OptionError(f"timestamp is a pattern, not {pattern!r}", "timestamp", hint=hint)
+        _check_zone(zone)
+        per_second = _UNITS.get(pattern, 1)
+        return TimeFormat("" if pattern in _UNITS else pattern, zone, per_second)
+
+    @property
+    def wording(self) -> str:
+        """Say what a value should have been, for dead letters."""
+        if self.pattern:
+            return f"no time of the form {self.pattern}"
+        unit = {1_000: "milliseconds", _MICROS: "microseconds"}.get(self.per_second, "seconds")
+        return f"no time (ISO 8601, or {unit} since the epoch)"
+
+    def parse(self, text: Array) -> Array:
+        """Read text (n,) by the pattern, as UTC; null where it is not of that form.
+
+        A local time that a change of clocks brings twice is the earlier one; one that it leaves out is moved
+        to the change.
+        """
+        found = pc.strptime(text, self.pattern, "us", error_is_null=True)
+        overflown = self._overflown(text, found)
+        if overflown.any():
+            found = pc.if_else(pa.array(overflown), None, found)
+        return self.in_utc(found)
+
+    def _overflown(self, text: Array, found: Array) -> NDArray[np.bool_]:
+        """Say where a day was read that its month has not: Arrow takes the 30th of February for one of March.
+
+        Only what may be such a day is read again, one by one, by Python, which knows the months.
+        """
+        early = pc.less_equal(pc.day(found), _DAYS_BEYOND)
+        doubtful = pc.fill_null(pc.and_(early, pc.match_substring_regex(text, "29|30|31")), False)
+        out = np.array(doubtful.to_numpy(zero_copy_only=False), np.bool_)
+        pattern = self.pattern
+        for short, long in _SHORT_FOR.items():
+            pattern = pattern.replace(short, long)
+        for row in np.flatnonzero(out).tolist():
+            out[row] = not _is_date(text[row].as_py(), pattern)
+        return out
+
+    def in_utc(self, naive: Array) -> Array:
+        """Give times (n,) as UTC; those that name no zone are in the source's."""
+        if naive.type.tz is None and self.zone != "UTC":
+            naive = pc.assume_timezone(naive, self.zone, ambiguous="earliest", nonexistent="latest")
+        return naive.cast(_UTC)
+
+
+def _is_date(text: str, pattern: str) -> bool:
+    try:
+        datetime.strptime(text, pattern)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_zone(zone: Any) -> None:
+    try:
+        pc.assume_timezone(pa.array([_SOME_TIME], pa.int64()).cast(_NAIVE), zone)
+    except (pa.ArrowInvalid, TypeError):
+        hint = "for instance zone => 'America/New_York'"
+        raise OptionError(f"there is no time zone {zone!r}", "zone", hint=hint) from None

@@ -1,0 +1,1 @@
+"""GENERATOR sources, and the sample data that they make."""

@@ -1,0 +1,140 @@
+"""Generated sources as replay stores: made ahead of demand, in pieces, taken up again after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.errors import OptionError, SourceError
+from stqsh.sources.formats.record_schema import Layout, near
+from stqsh.sources.generator.network import Generator, Options
+from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
+from stqsh.sources.replay_store.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
+
+GENERATORS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"network": Generator}
+
+#: A segment ends after so many rows.
+_SEGMENT_ROWS = 1 << 18
+#: At least so many rows, or steps, are made at a time, so that segments do not become tiny.
+_LEAST_ROWS, _LEAST_STEPS = 20_000, 300
+
+Report = Callable[[float | None, str], None]
+
+
+def generator_of(spec: Mapping[str, Any]) -> Generator:
+    """Make the generator that a stream names, at its beginning.
+
+    Raises:
+        OptionError: an unknown generator or option, with near names.
+    """
+    _check_name(spec)
+    return GENERATORS[spec["source"]["name"]](spec)
+
+
+def check_generator(spec: Mapping[str, Any]) -> None:
+    """Check the generator that a stream names, and its options, without making anything.
+
+    Raises:
+        OptionError: an unknown generator or option, with near names, or a value that makes no sense.
+    """
+    _check_name(spec)
+    Options.of(spec)
+
+
+def _check_name(spec: Mapping[str, Any]) -> None:
+    name = spec["source"]["name"]
+    if spec.get("kind") == "event":
+        raise OptionError(
+            f"GENERATOR '{name}' makes objects that move", "", hint="use it for a MOVING stream"
+        )
+    if name not in GENERATORS:
+        hint = near(name, GENERATORS) or f"there is '{', '.join(GENERATORS)}'"
+        raise OptionError(f"no generator '{name}'", "", hint=hint)
+
+
+def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
+    """Make the store of a generated stream: all of one that has an end, the first ticks of one without."""
+    generator = generator_of(spec)
+    (directory / DEAD_LETTERS).touch()
+    manifest = Manifest(Layout.of(spec).columns)
+    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state())
+    steps = generator.options.steps
+    if steps is None:
+        until = generator.now_us // generator.options.tick_us
+        return _generate(generator, directory, manifest, until)
+    while not manifest.complete:
+        manifest = _piece(generator, directory, manifest, None, publish=False)
+        report(generator.step / max(1, steps), "generating")
+    write_manifest(directory, manifest)
+    return manifest
+
+
+def extend(spec: Mapping[str, Any], directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
+    """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
+
+    needed_row: segments wholly before this row are deleted, which nobody will read again.
+    To be called by one process at a time; a call that was cut off is made good by the next.
+    """
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise SourceError(f"no replay store in {directory}")
+    manifest = _trimmed(directory, manifest, needed_row)
+    if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
+        return manifest.to_json()
+    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as state:
+        generator = generator_of(spec).restored(dict(state))
+    return _generate(generator, directory, manifest, until_tick).to_json()
+
+
+def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:
+    """Delete the segments before a row: first no reader is told of them any more, then they go."""
+    kept = manifest.without(needed_row)
+    if kept is not manifest:
+        write_manifest(directory, kept)
+        gone = range(manifest.gone_segments, kept.gone_segments)
+        for path in (directory / segment_name(number) for number in gone):
+            path.unlink(missing_ok=True)
+            ticks_path(path).unlink(missing_ok=True)
+    return kept
+
+
+def _generate(generator: Generator, directory: Path, manifest: Manifest, until_tick: int) -> Manifest:
+    until_us = (until_tick + 1) * generator.options.tick_us
+    while not manifest.complete and generator.now_us < until_us:
+        manifest = _piece(generator, directory, manifest, until_us, publish=True)
+    return manifest
+
+
+def _piece(
+    generator: Generator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
+) -> Manifest:
+    """Make the records of some steps, a segment of them, and keep where the generator stands after it."""
+    batches: list[pa.RecordBatch] = []
+    rows, first, begun = 0, generator.step, manifest.generated
+    while not generator.ended and rows < _SEGMENT_ROWS:
+        enough = rows >= _LEAST_ROWS or generator.step - first >= _LEAST_STEPS
+        if enough and until_us is not None and generator.now_us >= until_us:
+            break
+        batch = generator.advance()
+        rows += batch.num_rows
+        batches.append(batch)
+    manifest = replace(manifest, complete=generator.ended, generated=generator.step)
+    if rows:
+        path = directory / segment_name(manifest.gone_segments + len(manifest.segments))
+        segment = write_segment(path, joined(batches), manifest.rows)
+        manifest = replace(manifest, segments=(*manifest.segments, segment))
+    if publish:
+        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state())
+        write_manifest(directory, manifest)
+        if begun != generator.step:
+            _state_path(directory, begun).unlink(missing_ok=True)
+    return manifest
+
+
+def _state_path(directory: Path, step: int) -> Path:
+    return directory / f"state-{step:012d}.npz"

@@ -1,0 +1,135 @@
+"""The sample data: fifteen minutes of a small town's taxis, and one ambulance; the same bytes each time.
+
+`python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, one file an object, and beside it
+posts.jsonl, favourites.csv and zones.geojson. The town and what drives in it is made up by GENERATOR
+'network'.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stqsh.sources.generator.network import COLUMNS, Generator
+from stqsh.sources.generator.sample_posts import favourite_lines, post_lines
+from stqsh.sources.generator.sample_zones import zones_text
+
+HEADER = "oid,lon,lat,ts,status,speed"
+#: About 4 by 3.5 km; the station is in its middle.
+TOWN = "10.0, 50.0, 10.056, 50.0315"
+STATION = (10.0255, 50.0135, 10.0325, 50.018)
+TAXIS = 200
+_START = "2025-06-14T18:00:00Z"
+_SECOND = 1_000_000
+#: Two records that no reader can take, at this place of this taxi's file.
+_ROUGH_TAXI, _ROUGH_ROW = "taxi-042", 40
+
+
+class Report(NamedTuple):
+    """One record of the sample; without a place it says that the object leaves."""
+
+    oid: str
+    place: tuple[float, float] | None
+    time: datetime
+    status: str
+    speed: float
+
+    def line(self) -> str:
+        """Give it as a line of CSV."""
+        place = "," if self.place is None else f"{self.place[0]:.6f},{self.place[1]:.6f}"
+        return f"{self.oid},{place},{self.time:%Y-%m-%dT%H:%M:%SZ},{self.status},{self.speed:.2f}"
+
+    def at_station(self) -> bool:
+        """Say whether it is a free taxi at the station."""
+        x1, y1, x2, y2 = STATION
+        inside = self.place is not None and x1 <= self.place[0] <= x2 and y1 <= self.place[1] <= y2
+        return inside and self.status == "free"
+
+
+def write_sample(directory: Path) -> None:
+    """Write the sample data into `directory`."""
+    taxis, town = taxi_tracks(), [float(side) for side in TOWN.split(",")]
+    _write_tracks(directory / "taxis", taxis | ambulance_track())
+    _write(directory / "posts.jsonl", post_lines(datetime.fromisoformat(_START), town, STATION))
+    _write(directory / "favourites.csv", favourite_lines(list(taxis)))
+    (directory / "zones.geojson").write_bytes(zones_text(town).encode())
+
+
+def _write_tracks(directory: Path, tracks: dict[str, list[Report]]) -> None:
+    """Write a file an object, two broken records among them."""
+    lines = {oid: [report.line() for report in track] for oid, track in tracks.items()}
+    rough = lines[_ROUGH_TAXI]
+    rough[_ROUGH_ROW:_ROUGH_ROW] = [
+        f"{_ROUGH_TAXI},10.030000,95.200000,2025-06-14T18:06:41Z,free,8.10",
+        f"{_ROUGH_TAXI},10.030000,50.015000,18:06:99,free,8.10",
+    ]
+    directory.mkdir(parents=True, exist_ok=True)
+    for oid, rows in lines.items():
+        _write(directory / f"{oid}.csv", [HEADER, *rows])
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_bytes("\n".join([*lines, ""]).encode())
+
+
+def taxi_tracks() -> dict[str, list[Report]]:
+    """Give the reports of all taxis, one of which falls silent for a while, and one goes home."""
+    tracks: dict[str, list[Report]] = {}
+    for report in _reports({"objects": TAXIS, "kinds": "taxi", "report_every": 10 * _SECOND}):
+        number = int(report.oid.rpartition("-")[2])
+        named = report._replace(oid=f"taxi-{number:03d}")
+        tracks.setdefault(named.oid, []).append(named)
+    _fall_silent(tracks, _waiting_at_station(tracks, "18:05"))
+    _go_home(tracks, _waiting_at_station(tracks, "18:10"))
+    return tracks
+
+
+def ambulance_track() -> dict[str, list[Report]]:
+    """Give the reports of the ambulance."""
+    options = {"objects": 1, "kinds": "ambulance", "report_every": 5 * _SECOND}
+    return {"ambulance": [report._replace(oid="ambulance") for report in _reports(options)]}
+
+
+def _reports(options: dict[str, Any]) -> Iterator[Report]:
+    fixed = {"start": _START, "duration": 900 * _SECOND, "bounds": TOWN, "nodes": 300, "seed": 7}
+    spec = {
+        "columns": COLUMNS,
+        **{"key": "oid", "x": "lon", "y": "lat", "time": "ts", "planar": False},
+        **{"tick_us": _SECOND, "order": "time"},
+        "source": {"type": "generator", "name": "network", "options": fixed | options},
+    }
+    generator = Generator(spec)
+    while not generator.ended:
+        for row in generator.advance().to_pylist():
+            place = (row["lon"], row["lat"])
+            yield Report(row["oid"], place, row["ts"].astimezone(UTC), row["status"], row["speed"])
+
+
+def _waiting_at_station(tracks: dict[str, list[Report]], minute: str) -> tuple[str, int]:
+    """Find a free taxi that reports from the station in a minute (18:05): its name and the report's place."""
+    for oid, track in tracks.items():
+        for row, report in enumerate(track):
+            if f"{report.time:%H:%M}" == minute and report.at_station():
+                return oid, row
+    raise LookupError(f"no free taxi at the station at {minute}")
+
+
+def _fall_silent(tracks: dict[str, list[Report]], found: tuple[str, int]) -> None:
+    """Lose a minute and a half of a taxi's reports: longer than REPORT EVERY allows."""
+    oid, row = found
+    del tracks[oid][row + 1 : row + 10]
+
+
+def _go_home(tracks: dict[str, list[Report]], found: tuple[str, int]) -> None:
+    """Let a taxi end its shift: a last report without a place."""
+    oid, row = found
+    tracks[oid][row + 1 :] = [tracks[oid][row + 1]._replace(place=None)]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m stqsh.sources.generator.sample_taxis DIR")
+    write_sample(Path(sys.argv[1]))

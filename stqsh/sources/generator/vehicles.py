@@ -1,0 +1,200 @@
+"""Objects that drive: a cohort is those that report in the same step, as arrays.
+
+Nothing is drawn from a stream of random numbers: each choice is a hash of seed, object, trip and purpose, so
+what an object does depends neither on the others nor on how far ahead it is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.generator.roads import CLASS_SPEEDS, Road
+
+Floats = NDArray[np.float64]
+
+
+class Kind(NamedTuple):
+    """A class of objects: its top speed m/s, its factor on the traffic's speed, what its trips are for."""
+
+    name: str
+    top_speed: float
+    factor: float
+    states: tuple[str, str]
+
+
+KINDS = (
+    Kind("taxi", 33.0, 1.0, ("free", "occupied")),
+    Kind("car", 36.0, 1.0, ("driving", "driving")),
+    Kind("bus", 22.0, 0.8, ("in service", "in service")),
+    Kind("bike", 6.0, 0.6, ("riding", "riding")),
+    Kind("ambulance", 36.0, 1.3, ("emergency", "returning")),
+)
+STATES = pa.array([state for kind in KINDS for state in kind.states])
+#: m/s of each kind on each class of road, before an object's own habits: float64 (kinds, classes).
+SPEEDS = np.array([[min(kind.top_speed, kind.factor * speed) for speed in CLASS_SPEEDS] for kind in KINDS])
+
+# What a random number is for.
+START, DESTINATION, HUB, HABIT, STATE, KIND, PLACE = range(7)
+#: A share of all trips goes to a few places that everybody knows; the first is the middle of the town.
+HUBS, HUB_SHARE = 5, 0.2
+
+
+def draw(seed: int, purpose: int, objects: NDArray[np.int64], trips: NDArray[np.integer] | int = 0) -> Floats:
+    """Give numbers in [0, 1), one for each object (n,) and trip: splitmix64 of all that they depend on."""
+    with np.errstate(over="ignore"):
+        code = objects.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        code += np.asarray(trips).astype(np.uint64) * np.uint64(0xD1B54A32D192ED03)
+        code += np.uint64((seed * 16 + purpose) & 0xFFFFFFFFFFFFFFFF) * np.uint64(0x8CB92BA72F3D8DD7)
+        code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        code ^= code >> np.uint64(31)
+    return (code >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cohort:
+    """Objects (n,) between two reports.
+
+    oid: Arrow strings. number: int64, running number of the object. kind: int8, index into `KINDS`. edge:
+    int32, the road that it is on; left: float64, metres to that road's end. destination: int32, a crossing.
+    trip: int32, how many trips came before. habit: float64, its factor on the traffic's speed on this trip.
+    """
+
+    oid: Array
+    number: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    edge: NDArray[np.int32]
+    left: Floats
+    destination: NDArray[np.int32]
+    trip: NDArray[np.int32]
+    habit: Floats
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Give all that has to be kept of the objects, as arrays; `revive` takes it back."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "oid"}
+
+
+def revive(arrays: dict[str, NDArray[Any]]) -> Cohort:
+    """Make a cohort from what `arrays` gave."""
+    return Cohort(oid=_names(arrays["kind"], arrays["number"]), **arrays)
+
+
+def _names(kind: NDArray[Any], number: NDArray[Any]) -> Array:
+    """Name objects by their kind and number: taxi-17."""
+    words = pa.array([each.name for each in KINDS]).take(kind)
+    names: Array = pc.binary_join_element_wise(words, pa.array(number).cast(pa.string()), "-")
+    return names
+
+
+class Traffic(NamedTuple):
+    """What drives where: the roads, the seed, the factor on all speeds, and the weights of `KINDS` (k,)."""
+
+    road: Road
+    seed: int
+    speed: float
+    weights: Floats
+
+    def born(self, first: int, last: int, stride: int = 1) -> Cohort:
+        """Give the objects first, first + stride, ... before last, each somewhere on its first road."""
+        number = np.arange(first, last, stride, dtype=np.int64)
+        shares = np.cumsum(self.weights)
+        drawn = np.searchsorted(shares, draw(self.seed, KIND, number) * shares[-1], side="right")
+        kind = np.minimum(drawn, np.flatnonzero(self.weights)[-1]).astype(np.int8)
+        nothing, zero = np.zeros(len(number), dtype=np.int32), np.zeros(len(number))
+        start = (draw(self.seed, START, number) * self.road.nodes).astype(np.int32)
+        fresh = Cohort(_names(kind, number), number, kind, nothing, zero, nothing, nothing, zero + 1.0)
+        begun = self._on_trip(fresh, start)
+        return replace(begun, left=begun.left * (1 - draw(self.seed, PLACE, number)))
+
+    def state_of(self, cohort: Cohort) -> Array:
+        """Give what each object's trip is for: strings (n,)."""
+        other = draw(self.seed, STATE, cohort.number, cohort.trip) < 0.5
+        return STATES.take(cohort.kind * 2 + other)
+
+    def speed_of(self, cohort: Cohort) -> Floats:
+        """Give how fast each object drives on its road, m/s: float64 (n,)."""
+        return self._speed(cohort.kind, cohort.edge, cohort.habit)
+
+    def place_of(self, cohort: Cohort) -> tuple[Floats, Floats]:
+        """Give where each object is: x and y, float64 (n,)."""
+        road = self.road
+        share = cohort.left / road.length[cohort.edge]
+        source, target = road.source[cohort.edge], road.target[cohort.edge]
+        x, y = road.x[target], road.y[target]
+        return x + (road.x[source] - x) * share, y + (road.y[source] - y) * share
+
+    def drive(self, cohort: Cohort, seconds: float) -> tuple[Cohort, NDArray[np.bool_]]:
+        """Move all objects on; also tell (n,) whose trip ended in this time: these began another."""
+        moved = Cohort(cohort.oid, **{name: array.copy() for name, array in cohort.arrays().items()})
+        time = np.full(len(cohort), seconds)
+        ended = np.zeros(len(cohort), dtype=np.bool_)
+        active = np.arange(len(cohort))
+        while len(active):
+            speed = self._speed(moved.kind[active], moved.edge[active], moved.habit[active])
+            reach = moved.left[active] / speed
+            stays = reach > time[active]
+            staying = active[stays]
+            moved.left[staying] -= speed[stays] * time[staying]
+            active = active[~stays]
+            time[active] -= reach[~stays]
+            self._cross(moved, active, ended)
+        return moved, ended
+
+    def _speed(self, kind: NDArray[np.int8], edge: NDArray[np.int32], habit: Floats) -> Floats:
+        return SPEEDS[kind, self.road.kind[edge]] * habit * self.speed
+
+    def _cross(self, moved: Cohort, active: NDArray[np.int64], ended: NDArray[np.bool_]) -> None:
+        """Let the `active` objects, at a crossing now, take their next road, or begin another trip."""
+        node = self.road.target[moved.edge[active]]
+        over = node == moved.destination[active]
+        done, going = active[over], active[~over]
+        moved.edge[going] = self.road.next_edge[moved.destination[going], node[~over]]
+        moved.left[going] = self.road.length[moved.edge[going]]
+        if len(done):
+            ended[done] = True
+            moved.trip[done] += 1
+            begun = self._on_trip(_part(moved, done), node[over])
+            for name in ("edge", "left", "destination", "habit"):
+                getattr(moved, name)[done] = getattr(begun, name)
+
+    def _on_trip(self, cohort: Cohort, node: NDArray[np.int32]) -> Cohort:
+        """Put objects that are at crossings (n,) on the first road of their trip."""
+        road, number, trip = self.road, cohort.number, cohort.trip
+        anywhere = draw(self.seed, DESTINATION, number, trip)
+        hub = (anywhere * HUBS).astype(np.int32) * 7919
+        to_hub = draw(self.seed, HUB, number, trip) < HUB_SHARE
+        destination = (
+            np.where(to_hub, road.center + hub, (anywhere * road.nodes).astype(np.int32)) % road.nodes
+        )
+        destination = np.where(destination == node, (destination + 1) % road.nodes, destination).astype(
+            np.int32
+        )
+        edge = road.next_edge[destination, node]
+        habit = 0.8 + 0.4 * draw(self.seed, HABIT, number, trip)
+        return replace(cohort, edge=edge, left=road.length[edge], destination=destination, habit=habit)
+
+
+def _part(cohort: Cohort, rows: NDArray[np.int64]) -> Cohort:
+    """Give some objects of a cohort, without their names."""
+    return Cohort(cohort.oid, **{name: array[rows] for name, array in cohort.arrays().items()})
+
+
+def without(cohort: Cohort, gone: NDArray[np.bool_]) -> Cohort:
+    """Give a cohort without the objects that are marked, (n,)."""
+    kept = np.flatnonzero(~gone)
+    return replace(_part(cohort, kept), oid=cohort.oid.take(kept))
+
+
+def together(one: Cohort, other: Cohort) -> Cohort:
+    """Give the objects of both cohorts, in this order."""
+    values = {name: np.concatenate([array, other.arrays()[name]]) for name, array in one.arrays().items()}
+    return Cohort(pa.concat_arrays([one.oid, other.oid]), **values)

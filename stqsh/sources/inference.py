@@ -1,0 +1,205 @@
+"""Columns of a source whose column list was left out: names and types, from its first files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.casting import ISO, cast_column
+from stqsh.sources.formats.csv_file import Dialect, csv_rows, take_header, text_columns
+from stqsh.sources.formats.geojson_file import read_features
+from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
+from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
+from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
+from stqsh.sources.source_files import find_files, format_of, options_of
+
+#: So much is read of a file, and so many files are looked at.
+_PROBED_BYTES = 1 << 18
+_PROBED_FILES = 3
+_PROBED_OBJECTS = 2000
+_WHOLE_NUMBER = r"^-?(0|[1-9]\d*)$"
+_ISO_DATE = r"^\d{4}-\d\d-\d\d"
+_WORDS = pa.array(["true", "false"])
+
+Columns = dict[str, str | None]
+"""Names and types; None where nothing but nulls was seen."""
+
+
+def infer(source: Mapping[str, Any]) -> list[list[str]]:
+    """Give the columns [[name, type], ...] of a source, as in a StreamSpec.
+
+    Raises:
+        SourceError: there is no file, none that can be read, or its format is unknown.
+    """
+    if source["type"] == "generator":
+        return [list(column) for column in NETWORK_COLUMNS]
+    merged: Columns = {}
+    for file in find_files(source)[:_PROBED_FILES]:
+        for name, kind in _columns_of(file.path, source).items():
+            merged[name] = _common(merged.get(name), kind)
+    if not merged:
+        raise SourceError(f"{source['glob']} holds nothing to take columns from", hint="give the column list")
+    return [[name, kind or "STRING"] for name, kind in merged.items()]
+
+
+def _columns_of(path: Path, source: Mapping[str, Any]) -> Columns:
+    probe = _PROBES[format_of(path, source)]
+    try:
+        return probe(path, options_of(path, source))
+    except (OSError, EOFError, pa.ArrowInvalid) as problem:
+        raise SourceError(f"{path} cannot be read: {problem}") from problem
+
+
+def _common(one: str | None, other: str | None) -> str | None:
+    """Give the type that holds the values of both."""
+    if one == other or one is None or other is None:
+        return one or other
+    return "DOUBLE" if {one, other} == {"BIGINT", "DOUBLE"} else "STRING"
+
+
+# -- a probe for each format ---------------------------------------------------------------------------------
+
+
+def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
+    dialect, times = Dialect.of(options), TimeFormat.of(options)
+    kinds: Columns = {}
+    for name, column in first_fields(path, options).items():
+        kinds[name] = kind_of_text(column, times)
+        if dialect.decimal != "." and kinds[name] in ("STRING", "DOUBLE"):
+            kinds[name] = "DOUBLE" if kind_of_text(dialect.pointed(column)) == "DOUBLE" else "STRING"
+    return kinds
+
+
+def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:
+    """Give the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
+    dialect = Dialect.of(options)
+    text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
+    if text is None:
+        return {}
+    if dialect.header:
+        names, text = take_header(text, dialect)
+    else:
+        names = [f"c{place}" for place in range(1, _width(text, dialect) + 1)]
+    if not text.text:
+        return dict.fromkeys(names, pa.array([], pa.binary()))
+    fields = text_columns(text, dialect, list(range(len(names))), len(names))
+    return dict(zip(names, fields.columns, strict=True))
+
+
+def _width(text: TextBlock, dialect: Dialect) -> int:
+    stop = [*find_rows(text.text, dialect.quoting), len(text.text)][1]
+    return len(next(csv_rows(text.text[:stop].decode(errors="replace").strip("\r\n"), dialect)))
+
+
+def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
+    """Give the narrowest type of a column of text; None if it is empty. With leading zeros it is text.
+
+    `times` says how times are written, where that is not ISO 8601.
+    """
+    cast = cast_column(column, "STRING")
+    values = cast.values.drop_null()
+    if cast.bad is not None or len(values) == 0:
+        return None if cast.bad is None else "STRING"
+    if times.pattern and cast_column(values, "TIMESTAMP", times).bad is None:
+        return "TIMESTAMP"
+    if _all_match(values, _WHOLE_NUMBER) and _casts(values, "BIGINT"):
+        return "BIGINT"
+    if not _all_match(values, r"^-?0\d") and _casts(values, "DOUBLE"):
+        return "DOUBLE"
+    if _all_match(values, _ISO_DATE) and _casts(values, "TIMESTAMP"):
+        return "TIMESTAMP"
+    words = pc.all(pc.is_in(pc.ascii_lower(values), value_set=_WORDS)).as_py()
+    return "BOOLEAN" if words else "STRING"
+
+
+def _all_match(values: Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
+
+
+def _casts(values: Array, kind: str) -> bool:
+    return cast_column(values, kind).bad is None
+
+
+def _probe_json(path: Path, options: Mapping[str, Any]) -> Columns:
+    text = next(read_text_blocks(path, PLAIN, _PROBED_BYTES), None)
+    lines = text.text.split(b"\n", _PROBED_OBJECTS)[:_PROBED_OBJECTS] if text else []
+    return kinds_of_objects(_objects(lines))
+
+
+def _objects(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+    for line in lines:
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def kinds_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
+    """Give the types of the members of JSON objects; lists and objects within are left out."""
+    kinds: Columns = {}
+    for found in objects:
+        for name, value in found.items():
+            if not isinstance(value, list | dict):
+                kinds[name] = _common(kinds.get(name), _kind_of_value(value))
+    return kinds
+
+
+def _kind_of_value(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        dated = re.match(_ISO_DATE, value) and _casts(pa.array([value]), "TIMESTAMP")
+        return "TIMESTAMP" if dated else "STRING"
+    return {bool: "BOOLEAN", int: "BIGINT"}.get(type(value), "DOUBLE")
+
+
+def _probe_geojson(path: Path, options: Mapping[str, Any]) -> Columns:
+    rows = next(read_features(path), [])
+    features = [row.feature for row in rows[:_PROBED_OBJECTS] if row.feature is not None]
+    outer = [{"id": feature["id"]} for feature in features if "id" in feature]
+    kinds = kinds_of_objects([*outer, *(feature.get("properties") or {} for feature in features)])
+    return kinds | {"lon": "DOUBLE", "lat": "DOUBLE"}
+
+
+def _probe_parquet(path: Path, options: Mapping[str, Any]) -> Columns:
+    schema = parquet.read_schema(path)
+    return {field.name: kind for field in schema if (kind := _kind_of_arrow(field.type)) is not None}
+
+
+def _kind_of_arrow(kind: pa.DataType) -> str | None:
+    """Give the column type for values of a Parquet file; None for those that cannot be taken."""
+    if isinstance(kind, pa.DictionaryType):
+        return _kind_of_arrow(kind.value_type)
+    for is_kind, name in _ARROW_KINDS:
+        if is_kind(kind):
+            return name
+    return None
+
+
+_ARROW_KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (lambda kind: kind == pa.int32(), "INT"),
+    (lambda kind: kind == pa.float32(), "FLOAT"),
+    (pa.types.is_integer, "BIGINT"),
+    (pa.types.is_floating, "DOUBLE"),
+    (pa.types.is_decimal, "DOUBLE"),
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_timestamp, "TIMESTAMP"),
+    (pa.types.is_date, "TIMESTAMP"),
+    (pa.types.is_string, "STRING"),
+    (pa.types.is_large_string, "STRING"),
+)
+_PROBES: dict[str, Callable[[Path, Mapping[str, Any]], Columns]] = {
+    "csv": _probe_csv,
+    "jsonl": _probe_json,
+    "geojson": _probe_geojson,
+    "parquet": _probe_parquet,
+}

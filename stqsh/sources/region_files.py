@@ -1,0 +1,206 @@
+"""Regions: the polygons of GeoJSON files, and of statements, made valid and named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+import shapely
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.geojson_file import Feature, Row, read_features
+from stqsh.sources.formats.json_file import as_text
+from stqsh.sources.formats.record_schema import near
+from stqsh.sources.formats.row_blocks import COMPRESSIONS
+from stqsh.sources.source_files import find_files
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [("member", pa.string()), ("wkb", pa.binary())]
+GEOMETRY = pa.schema(_COLUMNS)
+"""An area as it goes through the control log; the member of a single region is null."""
+
+#: Properties that usually name a region, the most telling first.
+USUAL_NAMES = (
+    "name", "id", "zone_id", "zone", "zone_name", "region", "region_id", "district", "district_id",
+    "neighborhood", "neighbourhood", "label", "title", "code", "key", "geoid", "objectid", "fid",
+)  # fmt: skip
+_SUFFIXES = (".json", ".geojson", ".geojsonl")
+_POLYGONAL = ("Polygon", "MultiPolygon")
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Regions with their names, in order, and what to tell the user. geometry: schema `GEOMETRY`."""
+
+    geometry: pa.RecordBatch
+    notes: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> list[str]:
+        """Give the names of a set of regions."""
+        return [member for member in self.geometry.column("member").to_pylist() if member is not None]
+
+
+class _Shape(NamedTuple):
+    """A feature that has an area: what it says, and its polygons as GeoJSON."""
+
+    feature: Feature
+    geometry: Mapping[str, Any]
+
+
+def read_regions(source: Mapping[str, Any], name_column: str | None) -> Regions:
+    """Read a set of regions from GeoJSON; features without polygons are left out, which is noted.
+
+    `name_column` is the property (or `id`) that names them; without it, a usual one is taken, and noted.
+
+    Raises:
+        SourceError: no file, no GeoJSON, no polygons, no such property, or a name that occurs twice.
+    """
+    shapes, notes = _shapes(source)
+    names, column = _names([shape.feature for shape in shapes], name_column)
+    if name_column is None:
+        notes.append(f"guessed: NAME {column}")
+    nameless = names.count(None)
+    if nameless:
+        notes.append(f"{nameless} regions without {column} are left out")
+    kept = [(name, shape) for name, shape in zip(names, shapes, strict=True) if name is not None]
+    members = [name for name, _ in kept]
+    _check_unique(members, column)
+    texts = [orjson.dumps(shape.geometry) for _, shape in kept]
+    return _made(members, list(shapely.from_geojson(texts, on_invalid="ignore")), notes)
+
+
+def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> Regions:
+    """Make a single region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
+    return _made([None], [shapely.Polygon(rings[0], rings[1:])], [])
+
+
+def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> Regions:
+    """Make a single region of a rectangle. Raises `SourceError` where it is a line or a point."""
+    return _made([None], [shapely.box(x1, y1, x2, y2)], [])
+
+
+def region_of_member(geometry: pa.RecordBatch, member: str | None) -> Regions:
+    """Make a single region of one of a set of regions; without a member, of all that there are."""
+    members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
+    chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
+    return _made([None], [shapely.union_all(shapely.from_wkb(chosen))], [])
+
+
+# -- features ------------------------------------------------------------------------------------------------
+
+
+def _shapes(source: Mapping[str, Any]) -> tuple[list[_Shape], list[str]]:
+    """Give the features of all files that have polygons, and notes on those that have none."""
+    shapes: list[_Shape] = []
+    others: Counter[str] = Counter()
+    for file in find_files(source):
+        for row in _rows(file.path, source):
+            geometry = row.feature.get("geometry") if row.feature else None
+            kind = geometry.get("type") if isinstance(geometry, dict) else None
+            if row.feature is not None and isinstance(geometry, dict) and kind in _POLYGONAL:
+                shapes.append(_Shape(row.feature, geometry))
+            else:
+                others[str(kind or "without a geometry")] += 1
+    if not shapes:
+        raise SourceError(f"there is no polygon in {source['glob']}", hint="regions are polygons of GeoJSON")
+    notes = [f"{count} features without polygons are left out ({kind})" for kind, count in others.items()]
+    return shapes, notes
+
+
+def _rows(path: Path, source: Mapping[str, Any]) -> Iterator[Row]:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    if (source.get("format") or "geojson") != "geojson" or not suffixes or suffixes[-1] not in _SUFFIXES:
+        raise SourceError(f"regions come from GeoJSON, and {path} is not called so", hint="name it *.geojson")
+    try:
+        for rows in read_features(path):
+            yield from rows
+    except OSError as problem:
+        raise SourceError(f"{path} cannot be read: {problem}") from problem
+
+
+def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | None], str]:
+    """Give the name of each feature, None where it has none, and where the names come from."""
+    outer: list[Feature] = [{"id": feature["id"]} if "id" in feature else {} for feature in features]
+    pairs = zip(outer, features, strict=True)
+    properties = [found | (feature.get("properties") or {}) for found, feature in pairs]
+    if column is None:
+        column = _guess(properties)
+    elif not any(column in found for found in properties):
+        known = list(dict.fromkeys(name for found in properties for name in found))
+        hint = near(column, known) or f"there are {', '.join(known[:20])}"
+        raise SourceError(f"no region has a property {column}", hint=hint)
+    names: list[str | None] = as_text(found.get(column) for found in properties).to_pylist()
+    return names, column
+
+
+def _guess(properties: Sequence[Feature]) -> str:
+    """Find a usual name whose values are there and differ."""
+    columns: dict[str, str] = {}
+    for found in properties:
+        for name in found:
+            columns.setdefault(name.lower(), name)
+    for usual in USUAL_NAMES:
+        column = columns.get(usual)
+        values = [orjson.dumps(found.get(column)) for found in properties] if column else []
+        if values and len(set(values)) == len(values) and b"null" not in values:
+            assert column is not None
+            return column
+    known = ", ".join(list(columns.values())[:20]) or "none"
+    raise SourceError("no property looks like the name of each region", hint=f"say NAME and one of: {known}")
+
+
+def _check_unique(members: Sequence[str], column: str) -> None:
+    twice = [name for name, count in Counter(members).items() if count > 1]
+    if twice:
+        names = ", ".join(repr(name) for name in twice[:_SHOWN])
+        hint = "another property may name them: NAME column"
+        raise SourceError(f"{len(twice)} values of {column} name more than one region: {names}", hint=hint)
+
+
+# -- geometry ------------------------------------------------------------------------------------------------
+
+
+def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]) -> Regions:
+    """Make geometries valid and keep their polygons; those of which nothing is left are left out."""
+    repaired, empty, kept = [], [], []
+    for member, geometry in zip(members, geometries, strict=True):
+        label = member or "the region"
+        whole = geometry is not None and shapely.is_valid(geometry)
+        polygons = shapely.force_2d(geometry if whole else _polygons(shapely.make_valid(geometry)))
+        if polygons is None or polygons.is_empty:
+            empty.append(label)
+            continue
+        kept.append((member, shapely.to_wkb(polygons)))
+        if not whole:
+            repaired.append(label)
+    if not kept:
+        raise SourceError("the region encloses nothing" if None in members else "no region encloses anything")
+    told = list(notes)
+    if repaired:
+        told.append(f"made valid: {_listed(repaired)}")
+    if empty:
+        told.append(f"left out, they enclose nothing: {_listed(empty)}")
+    columns = [[member for member, _ in kept], [wkb for _, wkb in kept]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, GEOMETRY, strict=True)]
+    return Regions(pa.RecordBatch.from_arrays(arrays, schema=GEOMETRY), tuple(told))
+
+
+def _polygons(geometry: Any) -> Any:
+    """Keep the polygons of what a repair gave; lines and points that it left over enclose nothing."""
+    parts = shapely.get_parts(shapely.get_parts(geometry))
+    polygons = [part for part in parts if part.geom_type == "Polygon"]
+    if not polygons:
+        return None
+    return polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

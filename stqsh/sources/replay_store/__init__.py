@@ -1,0 +1,1 @@
+"""The replay store: a prepared source on disk, in replay order."""

@@ -1,0 +1,43 @@
+"""Dead letters: the records of a source that could not be read, one JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+
+from stqsh.sources.formats.record_parser import Dead
+
+
+class DeadLetters:
+    """Write dead letters to a file that appears, whole, when the `with` block ends well."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._hidden = path.with_name(f".{path.name}.new")
+        self.count = 0
+
+    def __enter__(self) -> DeadLetters:
+        self._file = self._hidden.open("wb")
+        return self
+
+    def write(self, dead: Iterable[Dead]) -> None:
+        """Add dead letters."""
+        for letter in dead:
+            self._file.write(orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+            self.count += 1
+
+    def copy(self, path: Path) -> None:
+        """Add all dead letters of another file."""
+        content = path.read_bytes()
+        self._file.write(content)
+        self.count += content.count(b"\n")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if kind is None:
+            self._hidden.replace(self._path)

@@ -1,0 +1,84 @@
+"""Keys that occur again: told exactly, whole columns at a time, over any number of batches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stqsh.core.kernels.jit import frozen, kernel
+from stqsh.core.state.interner import Interner
+from stqsh.core.state.slot_state import SlotState
+from stqsh.sources.formats.pyarrow_typing import Array
+from stqsh.sources.formats.record_schema import Layout
+
+Mask = NDArray[np.bool_]
+_NEVER = np.iinfo(np.int64).min
+
+
+class KnownKeys:
+    """The keys that have been seen so far."""
+
+    def __init__(self) -> None:
+        self._interner = Interner(SlotState.fresh(0), "keys")
+
+    def __len__(self) -> int:
+        return len(self._interner)
+
+    def places(self, keys: Array) -> NDArray[np.int32]:
+        """Give each key (n,) its number, 0 for the first that was ever seen; new ones count on."""
+        return self._interner.intern(keys)
+
+    def seen(self, keys: Array) -> Mask:
+        """Say which keys (n,) were seen before, in earlier calls or earlier in this array; note them all."""
+        known = len(self)
+        places = self.places(keys)
+        newest = np.maximum.accumulate(np.append(known - 1, places[:-1]))
+        return places <= newest
+
+
+class EventKeys:
+    """The keys of an event stream that are kept: of records that share one, the first stands.
+
+    A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
+    not older than `KEEP` then (language.md section 1).
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout, self._keys = layout, KnownKeys()
+        self._latest = np.zeros(0, np.int64)
+
+    def duplicates(self, keys: Array, times: NDArray[np.int64], ticks: NDArray[np.int64]) -> Mask:
+        """Say which records (n,) are duplicates; they come in replay order, over all calls.
+
+        keys: as stored. times: their times in µs. ticks: the ticks at which they are replayed.
+        """
+        if self._layout.keep_us is None:
+            return self._keys.seen(keys)
+        places = self._keys.places(keys)
+        more = len(self._keys) - len(self._latest)
+        self._latest = np.concatenate([self._latest, np.full(more, _NEVER)])
+        kept_from = ticks * self._layout.tick_us - self._layout.keep_us
+        return find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._latest)
+
+
+@kernel
+def find_duplicates(
+    places: NDArray[np.int32],
+    times: NDArray[np.int64],
+    kept_from: NDArray[np.int64],
+    latest: NDArray[np.int64],
+) -> Mask:
+    """Say which records, in replay order, meet one of their key that is still kept. bool (n,).
+
+    places: int32 (n,), the numbers of their keys. times: int64 (n,), µs. kept_from: int64 (n,), the least
+    time that is kept when a record comes. latest: int64 (keys,), the latest time accepted of each key, the
+    least int64 where there is none; brought up to date.
+    """
+    out = np.zeros(len(places), np.bool_)
+    for i in range(len(places)):
+        place = places[i]
+        if latest[place] >= kept_from[i]:
+            out[i] = True
+        elif latest[place] < times[i]:
+            latest[place] = times[i]
+    return out

@@ -1,0 +1,138 @@
+"""Preparation: a stream's source becomes its replay store, once; what was cut off begins again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.record_parser import Parsed
+from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.row_blocks import COMPRESSIONS
+from stqsh.sources.generator.replay import begin, extend
+from stqsh.sources.replay_store.dead_letters import DeadLetters
+from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
+from stqsh.sources.replay_store.replay_order import write_sorted
+from stqsh.sources.replay_store.spark_sort import PARTITION_BYTES, Job, dead_path, sort_with_spark
+from stqsh.sources.replay_store.spatial_extent import with_extent
+from stqsh.sources.replay_store.store import DEAD_LETTERS, StoreWriter
+from stqsh.sources.source_files import (
+    GROUP_BYTES,
+    SourceFile,
+    check_files,
+    find_files,
+    group_files,
+    read_group,
+)
+
+__all__ = ["extend", "prepare"]
+
+Report = Callable[[float | None, str], None]
+
+#: Sources beyond this many bytes of text are sorted by Spark.
+IN_MEMORY_BYTES = 512 << 20
+#: How much text a byte of a compressed or columnar file stands for, about.
+_INFLATION = 6
+#: Below this mean size, threads would only wait for each other: the work is Python's own.
+_TINY_BYTES = 64 << 10
+
+
+def prepare(spec: Mapping[str, Any], directory: Path, *, report: Report, spark: Any = None) -> dict[str, Any]:
+    """Make the replay store of a stream in `directory`, unless it is there; give its manifest as JSON.
+
+    `spec` is a StreamSpec. `report` is told how far it is (0 to 1, None where unknown) and what it does.
+    `spark` is a Spark session for sources larger than memory; without one all is done here. May be called
+    again after a crash at any time.
+
+    Raises:
+        SourceError: the source cannot be read: no file, a missing column, an unknown option or format.
+    """
+    found = read_manifest(directory)
+    if found is None:
+        _clear(directory)
+        if spec["source"]["type"] == "generator":
+            found = begin(spec, directory, report)
+        else:
+            found = _prepare_files(spec, directory, report, spark)
+    return found.to_json()
+
+
+def _clear(directory: Path) -> None:
+    """Remove what a preparation that was cut off has left."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+
+
+def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spark: Any) -> Manifest:
+    layout, source = Layout.of(spec), spec["source"]
+    files = find_files(source)
+    size = sum(text_bytes(file) for file in files)
+    if spark is not None and size > IN_MEMORY_BYTES:
+        report(None, f"sorting {_count(files)} with Spark")
+        check_files(files, source, layout)
+        groups = list(group_files(files, GROUP_BYTES))
+        return _published(
+            _sorted_by_spark(Job(str(directory), layout, source, groups), size, spark), directory, spec
+        )
+    writer = StoreWriter(directory, layout.columns)
+    with DeadLetters(directory / DEAD_LETTERS) as dead:
+        parts = []
+        for part in _read_all(files, source, layout, report):
+            dead.write(part.dead)
+            parts.append(part)
+        report(None, "sorting")
+        duplicates = write_sorted(parts, layout, writer)
+    return _published(writer.finish(dead=dead.count, duplicates=duplicates), directory, spec)
+
+
+def _published(manifest: Manifest, directory: Path, spec: Mapping[str, Any]) -> Manifest:
+    """Write the manifest of a store whose segments are there."""
+    layout = Layout.of(spec)
+    if layout.event:
+        manifest = with_extent(directory, manifest, layout, spec["bounds"])
+    write_manifest(directory, manifest)
+    return manifest
+
+
+def text_bytes(file: SourceFile) -> int:
+    """Estimate how much text a file holds."""
+    packed = file.path.suffix.lower() in (*COMPRESSIONS, ".parquet", ".pq")
+    return file.size * (_INFLATION if packed else 1)
+
+
+def _count(files: Sequence[SourceFile]) -> str:
+    return "1 file" if len(files) == 1 else f"{len(files)} files"
+
+
+def _read_all(
+    files: Sequence[SourceFile], source: Mapping[str, Any], layout: Layout, report: Report
+) -> Iterator[Parsed]:
+    """Read all files, in order, with as many threads as there are cores; tiny files are quicker with one."""
+    groups = list(group_files(files))
+    total, done = sum(file.size for file in files) or 1, 0
+    threads = os.cpu_count() if total // len(files) > _TINY_BYTES else 1
+    with ThreadPoolExecutor(threads) as pool:
+        results = pool.map(lambda group: list(read_group(group, source, layout)), groups)
+        try:
+            for group, parts in zip(groups, results, strict=True):
+                yield from parts
+                done += sum(file.size for file in group)
+                report(done / total, f"reading {_count(files)}")
+        except SourceError:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _sorted_by_spark(job: Job, size: int, spark: Any) -> Manifest:
+    directory = Path(job.directory)
+    sorted_ = sort_with_spark(spark, job, partitions=1 + size // PARTITION_BYTES)
+    with DeadLetters(directory / DEAD_LETTERS) as dead:
+        for group in range(len(job.groups)):
+            dead.copy(dead_path(directory, group))
+            dead_path(directory, group).unlink()
+    return replace(sorted_, dead=dead.count)

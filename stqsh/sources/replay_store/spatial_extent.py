@@ -1,0 +1,61 @@
+"""Where the records of an event stream lie: what a routing by space is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.replay_store.manifest import Manifest
+
+#: So many places make the sample, at even distances over the whole store.
+SAMPLE = 4096
+#: Of the sample's coordinates, so much is left out at either end: a few records far off, (0, 0) for instance,
+#: must not make the cells of all others too large. What lies outside counts to a border cell.
+_OUTLIERS = 0.005
+#: How far bounds go beyond what they are taken from, in parts of its width; and at least so far.
+_MARGIN, _LEAST = 0.05, 1e-6
+
+
+def with_extent(
+    directory: Path, manifest: Manifest, layout: Layout, declared: Sequence[float] | None
+) -> Manifest:
+    """Give a store's manifest with bounds and sample; `declared` are the BOUNDS of the statement, if any."""
+    places = sample_places(directory, manifest, layout)
+    x1, y1, x2, y2 = declared if declared is not None else bounds_of(places)
+    sample = tuple((x, y) for x, y in places.tolist())
+    return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample)
+
+
+def sample_places(directory: Path, manifest: Manifest, layout: Layout) -> NDArray[np.float64]:
+    """Read the places of `SAMPLE` rows, or of all where there are fewer. float64 (m, 2)."""
+    rows = manifest.rows
+    wanted = np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64) if rows else np.zeros(0, np.int64)
+    pieces = [np.zeros((0, 2))]
+    before = 0
+    for segment in manifest.segments:
+        mine = wanted[(wanted >= before) & (wanted < before + segment.rows)] - before
+        before += segment.rows
+        with pa.memory_map(str(directory / segment.file)) as mapped:
+            batch = pa.ipc.open_file(mapped).get_batch(0)
+            pieces.append(
+                np.column_stack([batch.column(name).to_numpy()[mine] for name in (layout.x, layout.y)])
+            )
+    return np.concatenate(pieces)
+
+
+def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    """Give x1, y1, x2, y2 around places, float64 (m, 2), but for a few far off; never without area."""
+    if not len(places):
+        return (0.0, 0.0, 1.0, 1.0)
+    low = np.quantile(places, _OUTLIERS, axis=0, method="lower")
+    high = np.quantile(places, 1 - _OUTLIERS, axis=0, method="higher")
+    margin = np.maximum((high - low) * _MARGIN, np.maximum(np.abs(high), 1.0) * _LEAST)
+    x1, y1 = (low - margin).tolist()
+    x2, y2 = (high + margin).tolist()
+    return (x1, y1, x2, y2)

@@ -1,0 +1,176 @@
+"""File sources: which files a glob names, their formats, and their records, a group of files at a time."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stqsh.errors import SourceError
+from stqsh.sources.formats.csv_file import read_csv_blocks
+from stqsh.sources.formats.geojson_file import read_geojson_blocks
+from stqsh.sources.formats.json_file import read_json_blocks
+from stqsh.sources.formats.parquet_file import read_parquet_blocks
+from stqsh.sources.formats.record_parser import Block, Dead, FileBlock, Parsed, parse
+from stqsh.sources.formats.record_schema import Layout, near
+from stqsh.sources.formats.row_blocks import COMPRESSIONS
+from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+
+Reader = Callable[[Path, Layout, Mapping[str, Any]], Iterator[Block]]
+
+READERS: dict[str, Reader] = {
+    "csv": read_csv_blocks,
+    "jsonl": read_json_blocks,
+    "geojson": read_geojson_blocks,
+    "parquet": read_parquet_blocks,
+}
+_EXTENSIONS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".geojson": "geojson",
+    ".geojsonl": "geojson",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+#: Small files are parsed together, up to so many bytes.
+GROUP_BYTES = 8 << 20
+_UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source: its place in the order of names, its path, its bytes on disk."""
+
+    index: int
+    path: Path
+    size: int
+
+
+def find_files(source: Mapping[str, Any]) -> list[SourceFile]:
+    """List the files that a source's glob names, in the order of their names (code points).
+
+    Raises:
+        SourceError: there is none.
+    """
+    pattern = source["glob"]
+    names = [pattern] if Path(pattern).is_file() else _glob(pattern)
+    paths = sorted(name for name in names if Path(name).is_file())
+    if not paths:
+        raise SourceError(f"no file matches {pattern}", hint=_near_file(Path(pattern)))
+    return [SourceFile(index, Path(path), Path(path).stat().st_size) for index, path in enumerate(paths)]
+
+
+def _glob(pattern: str) -> list[str]:
+    return glob.glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+
+
+def _near_file(path: Path) -> str | None:
+    """Say what is wrong with a path of which nothing was found."""
+    for parent in reversed(path.parents):
+        if not glob.has_magic(str(parent)) and not parent.is_dir():
+            return f"there is no directory {parent}"
+    if glob.has_magic(str(path)):
+        return None
+    return near(path.name, (entry.name for entry in path.parent.iterdir()))
+
+
+def format_of(path: Path, source: Mapping[str, Any]) -> str:
+    """Give a file's format: as said, else by its extension.
+
+    Raises:
+        SourceError: neither says.
+    """
+    if source.get("format"):
+        return str(source["format"])
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in _EXTENSIONS:
+        raise SourceError(
+            f"the name of {path} does not tell its format", hint="add FORMAT CSV, JSON or PARQUET"
+        )
+    return _EXTENSIONS[suffixes[-1]]
+
+
+def options_of(path: Path, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a file's reading options; a `.tsv` is separated by tabs unless said otherwise."""
+    tabs = {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
+    return tabs | dict(source.get("options") or {})
+
+
+def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:
+    """Cut a list of files into groups that are read together; a large file is a group of its own."""
+    group: list[SourceFile] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > limit:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: Layout) -> None:
+    """Look at the beginning of each file for what makes the whole source fail, before the long work begins.
+
+    Raises:
+        SourceError: a file's format is unknown, or a declared column is missing.
+    """
+    for file in files:
+        with suppress(*_UNREADABLE):
+            blocks = READERS[format_of(file.path, source)](file.path, layout, options_of(file.path, source))
+            next(blocks, None)
+
+
+def read_group(
+    files: Sequence[SourceFile],
+    source: Mapping[str, Any],
+    layout: Layout,
+    known: KnownKeys | None = None,
+) -> Iterator[Parsed]:
+    """Read some files in order: their records, a few MB at a time, in order of file and place.
+
+    `known`: the keys of what was read before, where a key must not occur again.
+    """
+    waiting: list[FileBlock] = []
+    dead: list[Dead] = []
+    size = 0
+    for block in _blocks(files, source, layout, dead):
+        size += block.block.size
+        if waiting and (size > GROUP_BYTES or _types(block) != _types(waiting[0])):
+            yield parse(waiting, layout, known)
+            waiting, size = [], block.block.size
+        waiting.append(block)
+    if waiting:
+        yield parse(waiting, layout, known)
+    if dead:
+        yield replace(parse([], layout), dead=dead)
+
+
+def _blocks(
+    files: Sequence[SourceFile], source: Mapping[str, Any], layout: Layout, dead: list[Dead]
+) -> Iterator[FileBlock]:
+    """Read the blocks of some files; a file that cannot be read (on) adds to `dead` and is left."""
+    for file in files:
+        reader = READERS[format_of(file.path, source)]
+        try:
+            for block in reader(file.path, layout, options_of(file.path, source)):
+                yield FileBlock(file.index, str(file.path), block)
+        except _UNREADABLE as problem:
+            text = str(problem).replace("\n", " ")
+            dead.append(Dead(str(file.path), 0, f"the file cannot be read: {text}", ""))
+
+
+def _types(block: FileBlock) -> list[pa.DataType]:
+    return [column.type for column in block.block.columns]

@@ -1,0 +1,87 @@
+"""What most values of a column are, where not all of them are: a few bad records must not decide a type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.sources.formats.casting import cast_column
+from stqsh.sources.formats.csv_file import POINTED, Dialect
+from stqsh.sources.formats.pyarrow_typing import Array
+from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.sources.inference import first_fields
+from stqsh.sources.source_files import find_files, format_of, options_of
+
+#: A column is of a type if so large a part of its values is.
+MOST = 0.9
+#: Ways to write a time, of which one is proposed where no time is ISO 8601; the most usual first.
+_PATTERNS = tuple(
+    f"{day} {clock}" if clock else day
+    for clock in ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "")
+    for day in ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y", "%Y%m%d")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaning:
+    """How many of a column's values seen are of a type, and the first one that is not ("" for none)."""
+
+    seen: int
+    fitting: int
+    example: str
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the column is to be taken for one of that type."""
+        return self.seen > 0 and self.fitting >= MOST * self.seen
+
+
+def leaning(source: Mapping[str, Any], column: str, kind: str) -> Leaning | None:
+    """How far a column of the first file of a source leans to a type; None where the file is no CSV.
+
+    Raises:
+        SourceError: there is no file, or its format is unknown.
+    """
+    values, options = _values(source, column)
+    if values is None:
+        return None
+    written = Dialect.of(options).pointed(values) if kind in POINTED else values
+    bad = cast_column(written, kind, TimeFormat.of(options)).bad
+    wrong = np.flatnonzero(bad) if bad is not None else np.zeros(0, np.int64)
+    example = values[int(wrong[0])].as_py().decode(errors="replace") if len(wrong) else ""
+    return Leaning(len(values), len(values) - len(wrong), example)
+
+
+def time_pattern(source: Mapping[str, Any], column: str) -> str | None:
+    """The pattern by which most values of a column are times, in strptime's letters; None for none known."""
+    values, _ = _values(source, column)
+    if values is None or len(values) == 0:
+        return None
+    for pattern in _PATTERNS:
+        bad = cast_column(values, "TIMESTAMP", TimeFormat(pattern)).bad
+        if bad is None or bad.sum() <= (1 - MOST) * len(values):
+            return pattern
+    return None
+
+
+def has_commas(source: Mapping[str, Any], column: str) -> bool:
+    """Whether most values of a column would be numbers if commas were taken for decimal points."""
+    values, _ = _values(source, column)
+    if values is None or len(values) == 0:
+        return False
+    bad = cast_column(Dialect(separator=";", decimal=",").pointed(values), "DOUBLE").bad
+    return bad is None or bool(bad.sum() <= (1 - MOST) * len(values))
+
+
+def _values(source: Mapping[str, Any], column: str) -> tuple[Array | None, Mapping[str, Any]]:
+    """The values of a column that are not empty, as binary, and the options of its source."""
+    file = find_files(source)[0]
+    options = options_of(file.path, source)
+    if format_of(file.path, source) != "csv":
+        return None, options
+    values = first_fields(file.path, options).get(column)
+    return (None if values is None else values.cast(pa.binary()).drop_null()), options

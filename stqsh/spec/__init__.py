@@ -1,0 +1,1 @@
+"""The contract: what crosses a process or a package boundary, declared once."""

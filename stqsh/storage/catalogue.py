@@ -1,0 +1,204 @@
+"""Streams, tables, areas and queries as they stand: what the control log folds to, read from control.db."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
+
+SIZES_A_BUCKET = 512
+"""So many query ids share a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
+_SIZE = (
+    "CASE WHEN state = 'ended' THEN 0 ELSE coalesce("
+    f"(SELECT substr(content, id % {SIZES_A_BUCKET} * 4 + 1, 4) FROM sizes"
+    f" WHERE bucket = id / {SIZES_A_BUCKET}), size) END"
+)
+_QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
+_STREAM = "SELECT id, name, spec, dropped_seq FROM streams"
+_TABLE = "SELECT id, name, spec, dropped_seq FROM tables"
+_AREA = "SELECT id, name, spec, dropped_seq FROM areas"
+_LIVE = "state IN ('active', 'paused')"
+_OWN = "CASE WHEN pattern IS NULL THEN spec END"
+"""The spec of a query that was registered by itself; of others the pattern says what they ask about."""
+
+
+def live_streams(db: ControlDb) -> list[StreamRow]:
+    """The streams that are not dropped, in the order of their making."""
+    return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NULL ORDER BY id")]
+
+
+def find_stream(db: ControlDb, name: str) -> StreamRow | None:
+    """The live stream of that name."""
+    rows = db.query(f"{_STREAM} WHERE dropped_seq IS NULL AND name = ?", name)
+    return _stream(rows[0]) if rows else None
+
+
+def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
+    """A stream, dropped or not. Raises `KeyError` for an id that never was."""
+    rows = db.query(f"{_STREAM} WHERE id = ?", stream_id)
+    if not rows:
+        raise KeyError(stream_id)
+    return _stream(rows[0])
+
+
+def live_tables(db: ControlDb) -> list[TableRow]:
+    """The tables that are not dropped, in the order of their making."""
+    return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NULL ORDER BY id")]
+
+
+def find_table(db: ControlDb, name: str) -> TableRow | None:
+    """The live table of that name."""
+    rows = db.query(f"{_TABLE} WHERE dropped_seq IS NULL AND name = ?", name)
+    return _table(rows[0]) if rows else None
+
+
+def table_by_id(db: ControlDb, table_id: int) -> TableRow:
+    """A table, dropped or not. Raises `KeyError` for an id that never was."""
+    rows = db.query(f"{_TABLE} WHERE id = ?", table_id)
+    if not rows:
+        raise KeyError(table_id)
+    return _table(rows[0])
+
+
+def live_areas(db: ControlDb) -> list[AreaRow]:
+    """The regions and sets of regions that are not dropped, in the order of their making."""
+    return [_area(row) for row in db.query(f"{_AREA} WHERE dropped_seq IS NULL ORDER BY id")]
+
+
+def find_area(db: ControlDb, name: str) -> AreaRow | None:
+    """The live region, or set of regions, of that name."""
+    rows = db.query(f"{_AREA} WHERE dropped_seq IS NULL AND name = ?", name)
+    return _area(rows[0]) if rows else None
+
+
+def area_geometry(db: ControlDb, area_id: int) -> bytes:
+    """The packed geometry [member, wkb] of an area, dropped or not. Raises `KeyError` for an unknown id."""
+    rows = db.query("SELECT payload FROM log WHERE seq = ? AND kind = 'create_area'", area_id)
+    if not rows:
+        raise KeyError(area_id)
+    return bytes(rows[0][0])
+
+
+def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
+    """The names of the live queries that are joined with a table."""
+    joined = "json_extract({}, '$.join.table_id') = ?1"
+    return _names_asking(db, joined, table_id)
+
+
+def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
+    """The names of the live queries that ask about a region, or a member of a set of regions."""
+    asks = "EXISTS (SELECT 1 FROM json_each({}, '$.areas') AS used WHERE used.value = ?1)"
+    return _names_asking(db, asks, area_id)
+
+
+def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
+    """The names of the live queries whose spec, or whose pattern's, is as an SQL condition says."""
+    alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
+    sql = f"SELECT name FROM queries WHERE {_LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
+    return [name for (name,) in db.query(sql, id_)]
+
+
+def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
+    """The names of the live regions that were made from another one."""
+    sql = "SELECT name FROM areas WHERE dropped_seq IS NULL AND json_extract(spec, '$.area') = ? ORDER BY id"
+    return [name for (name,) in db.query(sql, area_id)]
+
+
+def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
+    """The queries that are neither dropped nor ended, in the order of their registering; the last `most`."""
+    rows = db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id DESC LIMIT ?", most)
+    return [_query(db, row) for row in reversed(rows)]
+
+
+def count_queries(db: ControlDb, stream_id: int | None = None) -> int:
+    """How many queries live, of all streams or of one."""
+    sql = f"SELECT count(*) FROM queries WHERE {_LIVE} AND (?1 IS NULL OR stream_id = ?1)"
+    return int(db.query(sql, stream_id)[0][0])
+
+
+def owned_queries(db: ControlDb) -> list[QueryRow]:
+    """The live queries that belong to a client (SUBSCRIBE) and are to go with it."""
+    return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
+
+
+def find_query(db: ControlDb, name: str) -> QueryRow | None:
+    """The live query of that name, else the last one that bore it."""
+    rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {_LIVE} DESC, id DESC LIMIT 1", name)
+    return _query(db, rows[0]) if rows else None
+
+
+def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
+    """A query in whatever state. Raises `KeyError` for an id that never was."""
+    rows = db.query(f"{_QUERY} WHERE id = ?", query_id)
+    if not rows:
+        raise KeyError(query_id)
+    return _query(db, rows[0])
+
+
+class _Read(dict[int, QueryRow]):
+    """The queries that have been asked for, by id."""
+
+    def __init__(self, db: ControlDb) -> None:
+        self._db = db
+
+    def __missing__(self, query_id: int) -> QueryRow:
+        self[query_id] = found = query_by_id(self._db, query_id)
+        return found
+
+
+class NameBook:
+    """Queries and streams by id for whoever reads the update log; reads each row once, when it is asked for.
+
+    What it remembers of a row is what never changes: name, stream and spec. `names` has those of all queries.
+    """
+
+    def __init__(self, db: ControlDb) -> None:
+        self._db = db
+        self.queries: dict[int, QueryRow] = _Read(db)
+        self.names: dict[int, str] = {}
+        self._streams: dict[int, StreamRow] = {}
+
+    def refresh(self) -> None:
+        """Read the names of the queries that were registered since the last time."""
+        newest = next(reversed(self.names), 0)
+        self.names.update(self._db.query("SELECT id, name FROM queries WHERE id > ? ORDER BY id", newest))
+
+    def stream(self, stream_id: int) -> StreamRow:
+        """A stream by its id, dropped or not."""
+        if stream_id not in self._streams:
+            self._streams[stream_id] = stream_by_id(self._db, stream_id)
+        return self._streams[stream_id]
+
+    def key_of(self, stream_id: int) -> str:
+        """The name of a stream's key column."""
+        return str(self.stream(stream_id).spec["key"])
+
+
+def _stream(row: tuple[Any, ...]) -> StreamRow:
+    stream_id, name, spec, dropped = row
+    return StreamRow(stream_id, name, orjson.loads(spec), dropped)
+
+
+def _table(row: tuple[Any, ...]) -> TableRow:
+    table_id, name, spec, dropped = row
+    return TableRow(table_id, name, orjson.loads(spec), dropped)
+
+
+def _area(row: tuple[Any, ...]) -> AreaRow:
+    area_id, name, spec, dropped = row
+    return AreaRow(area_id, name, orjson.loads(spec), dropped)
+
+
+def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
+    query_id, name, stream_id, spec, state, seq, size, *rest, pattern_id = row
+    if isinstance(size, bytes):
+        size = int.from_bytes(size, "little")
+    if pattern_id is None:
+        content = orjson.loads(spec)
+    else:
+        pattern = db.pattern(pattern_id)
+        content = pattern.spec_of(query_id, name, pattern.unpacked(spec))
+    return QueryRow(query_id, name, stream_id, content, state, seq, size, *rest)

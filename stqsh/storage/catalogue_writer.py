@@ -1,0 +1,195 @@
+"""Statements as changes of the session: a log row and what it does to the catalogue, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stqsh.errors import StqshError
+from stqsh.storage.catalogue import (
+    areas_made_from,
+    find_area,
+    find_query,
+    find_stream,
+    find_table,
+    queries_over_area,
+    queries_over_table,
+)
+from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.rows import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
+
+QueryChange = Literal["drop", "pause_query", "resume_query"]
+_STATE_AFTER: dict[QueryChange, QueryState] = {
+    "drop": "dropped",
+    "pause_query": "paused",
+    "resume_query": "active",
+}
+
+
+class InUseError(StqshError):
+    """What cannot be dropped while something else needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query to register: its statement, its bound spec, and the process of a SUBSCRIBE."""
+
+    text: str
+    spec: Mapping[str, Any]
+    owner: str | None = None
+
+
+def create_stream(db: ControlDb, text: str, spec: Mapping[str, Any]) -> StreamRow:
+    """Log a CREATE STREAM and enter the stream. Raises `StqshError` where the name is in use."""
+    with db.transaction() as connection:
+        check_free(db, spec["name"])
+        row = append(db, "create_stream", text, spec)
+        connection.execute(
+            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+        )
+    return StreamRow(row.seq, spec["name"], row.spec)
+
+
+def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
+    """Log a DROP STREAM and take the stream out. Raises `StqshError` while queries are bound to it."""
+    with db.transaction() as connection:
+        bound = db.query(
+            "SELECT name FROM queries WHERE stream_id = ? AND state IN ('active', 'paused') ORDER BY id",
+            stream.id,
+        )
+        _check_unused(f"stream {stream.name}", [name for (name,) in bound])
+        row = append(db, "drop_stream", text, {"id": stream.id, "name": stream.name})
+        connection.execute("UPDATE streams SET dropped_seq = ? WHERE id = ?", (row.seq, stream.id))
+    return row
+
+
+def create_table(db: ControlDb, text: str, spec: Mapping[str, Any]) -> TableRow:
+    """Log a CREATE TABLE and enter the table. Raises `StqshError` where the name is in use."""
+    with db.transaction() as connection:
+        check_free(db, spec["name"])
+        row = append(db, "create_table", text, spec)
+        connection.execute(
+            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+        )
+    return TableRow(row.seq, spec["name"], row.spec)
+
+
+def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
+    """Log a DROP TABLE and take the table out. Raises `StqshError` while queries are joined with it."""
+    with db.transaction() as connection:
+        _check_unused(f"table {table.name}", queries_over_table(db, table.id))
+        row = append(db, "drop_table", text, {"id": table.id, "name": table.name})
+        connection.execute("UPDATE tables SET dropped_seq = ? WHERE id = ?", (row.seq, table.id))
+    return row
+
+
+def create_area(db: ControlDb, text: str, spec: Mapping[str, Any], geometry: bytes) -> AreaRow:
+    """Log a CREATE REGION or REGIONS and enter it; `geometry` is a packed record batch [member, wkb].
+
+    Raises `StqshError` where the name is in use.
+    """
+    with db.transaction() as connection:
+        check_free(db, spec["name"])
+        row = append(db, "create_area", text, spec, geometry)
+        connection.execute(
+            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+        )
+    return AreaRow(row.seq, spec["name"], row.spec)
+
+
+def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
+    """Log a DROP REGION or REGIONS and take it out. Raises `StqshError` while queries ask about it."""
+    with db.transaction() as connection:
+        _check_unused(f"{area.word} {area.name}", queries_over_area(db, area.id))
+        made = areas_made_from(db, area.id)
+        if made:  # a script that makes them anew would not find it
+            raise InUseError(f"region {made[0]} is made from {area.name}", hint="drop it first")
+        row = append(db, "drop_area", text, {"id": area.id, "name": area.name})
+        connection.execute("UPDATE areas SET dropped_seq = ? WHERE id = ?", (row.seq, area.id))
+    return row
+
+
+def register(db: ControlDb, query: Registered) -> QueryRow:
+    """Log a REGISTER QUERY and enter the query.
+
+    Raises `StqshError` where the name is in use, or another client has dropped meanwhile what it asks about.
+    """
+    spec = query.spec
+    with db.transaction() as connection:
+        check_free(db, spec["name"])
+        _check_used(db, spec)
+        row = append(db, "register", query.text, spec)
+        connection.execute(
+            "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
+            (row.seq, spec["name"], spec["stream_id"], to_text(row.spec), row.seq, row.at_us, query.owner),
+        )
+    return QueryRow(
+        row.seq, spec["name"], spec["stream_id"], row.spec, "active", row.seq, 0, row.at_us, query.owner
+    )
+
+
+def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -> LogRow:
+    """Log a DROP, PAUSE or RESUME of a query and note its new state.
+
+    Raises `StqshError` where another client has dropped it, or it has ended, meanwhile.
+    """
+    with db.transaction() as connection:
+        live = find_query(db, query.name)
+        if live is None or live.id != query.id or not live.live:
+            raise StqshError(
+                f"query {query.name} is not registered any more",
+                hint="it has ended, or another shell has dropped it; SHOW QUERIES lists those that live",
+            )
+        spec = {"id": query.id, "name": query.name, "stream_id": query.stream_id}
+        row = append(db, kind, text, spec)
+        connection.execute(
+            "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
+        )
+    return row
+
+
+def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
+    """Log a SET and note the value."""
+    with db.transaction() as connection:
+        row = append(db, "set", text, {"key": key, "value": value})
+        connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, to_text(value)))
+    return row
+
+
+def check_free(db: ControlDb, name: str) -> None:
+    """Raise `StqshError` where a live stream, table, region or query bears the name."""
+    area, query = find_area(db, name), find_query(db, name)
+    users = {
+        "a stream": find_stream(db, name),
+        "a table": find_table(db, name),
+        "a set of regions" if area and area.spec["set"] else "a region": area,
+        "a query": query if query and query.live else None,
+    }
+    for user, found in users.items():
+        if found is not None:
+            raise StqshError(f"the name {name} is in use by {user}", hint="choose another")
+
+
+def _check_unused(what: str, queries: list[str]) -> None:
+    if queries:
+        names = ", ".join(queries[:5]) + (", …" if len(queries) > 5 else "")
+        many = "1 query" if len(queries) == 1 else f"{len(queries)} queries"
+        raise InUseError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
+
+
+def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
+    """Raise `StqshError` where the stream, table or region of a bound query is not there any more."""
+    join = query.get("join")
+    wanted = [
+        ("streams", query["stream_id"], "stream"),
+        *(("areas", id_, "region") for id_ in query.get("areas", ())),
+    ]
+    if join is not None:
+        wanted.append(("tables", join["table_id"], "table"))
+    for table, id_, word in wanted:
+        if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
+            raise StqshError(
+                f"a {word} that query {query['name']} asks about is not there any more",
+                hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that are there",
+            )

@@ -1,0 +1,242 @@
+"""control.db: the control log and its bookkeeping, shared by several processes.
+
+The shell appends statements, the engine's data source reads them, Deliver writes back how far it has
+come. SQLite in WAL mode keeps readers and the one writer apart; every change is one IMMEDIATE
+transaction, so a statement and what it does to the catalogue are seen together or not at all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from stqsh.errors import HomeError
+from stqsh.storage.query_templates import Pattern
+from stqsh.storage.rows import LogKind, LogRow, Spec
+
+BUSY_TIMEOUT_S = 30.0
+_REMEDIES = {
+    "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
+    "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
+    "readonly": "give the file other permissions, or another place with STQSH_HOME",
+    "not a database": "the session is damaged; begin another one with --session NAME",
+    "malformed": "the session is damaged; begin another one with --session NAME",
+}
+"""What to do about what SQLite says, by words in it."""
+
+_LAYOUT_1 = """
+CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
+  text TEXT NOT NULL, spec TEXT NOT NULL, payload BLOB);
+CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE TABLE queries (id INTEGER PRIMARY KEY, name TEXT NOT NULL, stream_id INTEGER NOT NULL,
+  spec TEXT NOT NULL, state TEXT NOT NULL, seq INTEGER NOT NULL, size INTEGER NOT NULL DEFAULT 0,
+  since_us INTEGER NOT NULL, owner TEXT);
+CREATE TABLE stream_status (id INTEGER PRIMARY KEY, state TEXT NOT NULL, rows INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', progress REAL NOT NULL DEFAULT 0);
+CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), batch INTEGER NOT NULL, step INTEGER NOT NULL,
+  base_tick INTEGER, tick_us INTEGER, seq INTEGER NOT NULL, run_done INTEGER NOT NULL,
+  ended INTEGER NOT NULL, wall_us INTEGER NOT NULL, stats TEXT NOT NULL);
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX query_by_name ON queries (name);
+CREATE UNIQUE INDEX stream_names ON streams (name) WHERE dropped_seq IS NULL;
+CREATE UNIQUE INDEX query_names ON queries (name) WHERE state IN ('active', 'paused');
+"""
+_LAYOUT_2 = """
+CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE TABLE areas (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL, dropped_seq INTEGER);
+CREATE UNIQUE INDEX table_names ON tables (name) WHERE dropped_seq IS NULL;
+CREATE UNIQUE INDEX area_names ON areas (name) WHERE dropped_seq IS NULL;
+ALTER TABLE stream_status ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0;
+"""
+_LAYOUT_3 = """
+CREATE TABLE patterns (id INTEGER PRIMARY KEY, spec TEXT NOT NULL, pattern TEXT NOT NULL);
+ALTER TABLE queries ADD COLUMN pattern INTEGER;
+"""
+_LAYOUT_4 = """
+CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+_LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
+"""What each version adds to the one before it; a home of an older one is brought up when it is opened."""
+SCHEMA_VERSION = len(_LAYOUTS)
+_WITH_ID = frozenset({"create_stream", "create_table", "create_area", "register"})
+
+
+def wall_clock_us() -> int:
+    """The wall clock: microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+class ControlDb:
+    """The control.db of a session home; for several threads, each of which gets its own connection.
+
+    `clock` gives the wall time in microseconds (a test passes its own). Raises `HomeError` where the
+    file cannot be opened or was written by a newer stqsh, and at any time where it cannot be used.
+    """
+
+    def __init__(self, home: Path, *, clock: Callable[[], int] = wall_clock_us) -> None:
+        self.path = home / "control.db"
+        self.clock = clock
+        self._local = threading.local()
+        self._patterns: dict[int, Pattern] = {}
+        self._open: list[sqlite3.Connection] = []
+        with self._told():
+            _migrate(self)
+
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection, in autocommit mode."""
+        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = sqlite3.connect(
+                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            found.execute("PRAGMA journal_mode = WAL")
+            found.execute("PRAGMA synchronous = NORMAL")
+            self._local.connection = found
+            self._open.append(found)
+        return found
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows of one SELECT."""
+        with self._told():
+            return self.connection().execute(sql, values).fetchall()
+
+    def version(self) -> int:
+        """A number that changes when another connection changes the file; quicker to ask than any row."""
+        return int(self.query("PRAGMA data_version")[0][0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One IMMEDIATE transaction: all of the body or none of it; an inner one joins the outer."""
+        connection = self.connection()
+        if connection.in_transaction:
+            yield connection
+            return
+        with self._told():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                if connection.in_transaction:  # a full disk has ended it already
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise `HomeError` for what SQLite raises of the file."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
+            raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
+
+    def clock_rows_after(self, seq: int, kinds: Collection[str]) -> list[tuple[int, LogKind, Spec]]:
+        """The log's rows of some kinds after `seq`, in order: sequence number, kind, spec."""
+        marks = ", ".join("?" * len(kinds))
+        rows = self.query(
+            f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
+        )
+        return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
+
+    def pattern(self, pattern_id: int) -> Pattern:
+        """The pattern of queries that were registered together."""
+        if pattern_id not in self._patterns:
+            [(text,)] = self.query("SELECT pattern FROM patterns WHERE id = ?", pattern_id)
+            self._patterns[pattern_id] = Pattern.from_json(text)
+        return self._patterns[pattern_id]
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        while self._open:
+            self._open.pop().close()
+        self._local = threading.local()
+
+
+def to_text(value: object) -> str:
+    """JSON as the log and the catalogue keep it; raises `TypeError` for what JSON cannot tell."""
+    return orjson.dumps(value).decode()
+
+
+def append(
+    control: ControlDb, kind: LogKind, text: str, spec: Mapping[str, Any], payload: bytes | None = None
+) -> LogRow:
+    """Append a row to the control log and return it; joins a transaction that is open.
+
+    Rows of kind create_… and register get their sequence number as `spec["id"]`.
+    """
+    at_us = control.clock()
+    with control.transaction() as connection:
+        cursor = connection.execute(
+            "INSERT INTO log (at_us, kind, text, spec, payload) VALUES (?, ?, ?, ?, ?)",
+            (at_us, kind, text, to_text(spec), payload),
+        )
+        seq = int(cursor.lastrowid or 0)
+        full: Spec = dict(spec)
+        if kind in _WITH_ID:
+            full["id"] = seq
+            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(full), seq))
+    return LogRow(seq, at_us, kind, text, full, payload)
+
+
+def read_log(
+    control: ControlDb, after: int = 0, up_to: int | None = None, *, whole: bool = True
+) -> list[LogRow]:
+    """The log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
+
+    Unless they are wanted `whole`, texts and payloads, which may be large, are left out.
+    """
+    heavy = "text, spec, payload" if whole else "'', spec, NULL"
+    rows = control.query(
+        f"SELECT seq, at_us, kind, {heavy} FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
+        after,
+        (1 << 62) if up_to is None else up_to,
+    )
+    return [LogRow(seq, at, kind, text, orjson.loads(spec), blob) for seq, at, kind, text, spec, blob in rows]
+
+
+def last_seq(control: ControlDb) -> int:
+    """The sequence number of the log's last row, 0 if it is empty; one index look-up."""
+    return int(control.query("SELECT coalesce(max(seq), 0) FROM log")[0][0])
+
+
+def get_meta(control: ControlDb, key: str) -> str | None:
+    """A value noted about the session as a whole (for instance the name of its profile)."""
+    rows = control.query("SELECT value FROM meta WHERE key = ?", key)
+    return str(rows[0][0]) if rows else None
+
+
+def set_meta(control: ControlDb, key: str, value: str) -> None:
+    """Note a value about the session as a whole."""
+    with control.transaction() as connection:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def read_settings(control: ControlDb) -> dict[str, Any]:
+    """The values given by SET in this session, by dotted key."""
+    return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
+
+
+def _migrate(control: ControlDb) -> None:
+    if _version(control) < SCHEMA_VERSION:
+        with control.transaction() as connection:
+            for layout in _LAYOUTS[_version(control) :]:
+                for statement in filter(str.strip, layout.split(";")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if _version(control) > SCHEMA_VERSION:
+        raise HomeError(
+            f"{control.path} was written by a newer stqsh (layout {_version(control)})",
+            hint="install that version, or use another session with --session NAME",
+        )
+
+
+def _version(control: ControlDb) -> int:
+    return int(control.query("PRAGMA user_version")[0][0])

@@ -1,0 +1,149 @@
+"""What the engine writes back into control.db: progress, ended queries, answer sizes, looked-up records.
+
+Deliver calls these between two batches. Spark may repeat a batch after a crash: `record_batch` writes
+everything of a batch in one transaction and does nothing for a batch that is recorded already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any
+
+from stqsh.storage.catalogue import SIZES_A_BUCKET
+from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.rows import Progress, Spec, StreamStatus
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Records looked up for new focal objects: `payload` is a packed RecordBatch of declared columns.
+
+    `up_to` is the sequence number up to which the keys of REGISTERs were asked for.
+    """
+
+    stream_id: int
+    up_to: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEffects:
+    """What a batch changes: query ids that ended, how much answers grew, look-ups, further questions.
+
+    `grown`: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost. `asks` are
+    specs for the log: snapshots that moved on to their second question. `memory`: the spec of an order to the
+    slots about their memory.
+    """
+
+    ended: Iterable[int] = ()
+    grown: tuple[Array, Array] | None = None
+    found: Iterable[Found] = ()
+    asks: Iterable[Spec] = ()
+    memory: Spec | None = None
+
+
+def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
+    """Write a batch's progress and effects in one transaction; `False` if that batch is there already."""
+    effects = effects or BatchEffects()
+    with control.transaction():
+        if read_progress(control).batch >= progress.batch:
+            return False
+        mark_ended(control, effects.ended)
+        if effects.grown is not None:
+            record_growth(control, *effects.grown)
+        for found in effects.found:
+            append_found(control, found)
+        for ask in effects.asks:
+            append(control, "ask", "", ask)
+        if effects.memory is not None:
+            append(control, "memory", "", effects.memory)
+        record_progress(control, progress)
+    return True
+
+
+def read_progress(control: ControlDb) -> Progress:
+    """The engine's progress, with the zero values before its first batch; one row, cheap to poll."""
+    rows = control.query(
+        "SELECT batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats FROM progress"
+    )
+    if not rows:
+        return Progress()
+    batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats = rows[0]
+    return Progress(batch, step, base_tick, tick_us, seq, run_done, bool(ended), wall_us, json.loads(stats))
+
+
+def record_progress(control: ControlDb, progress: Progress) -> None:
+    """Replace the progress row."""
+    with control.transaction() as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO progress VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                progress.batch,
+                progress.step,
+                progress.base_tick,
+                progress.tick_us,
+                progress.seq,
+                progress.run_done,
+                int(progress.ended),
+                progress.wall_us,
+                json.dumps(dict(progress.stats)),
+            ),
+        )
+
+
+def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
+    """Mark live queries as ended (their FOR has passed); their answers are empty from then on."""
+    with control.transaction() as connection:
+        connection.executemany(
+            "UPDATE queries SET state = 'ended', size = 0 WHERE id = ? AND state IN ('active', 'paused')",
+            [(query,) for query in query_ids],
+        )
+
+
+def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
+    """Note by how many rows the answers of queries grew; query ids (n,) each once and ascending.
+
+    They stand in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
+    the table of queries took 0.4 s of a batch, this takes 0.012 s.
+    """
+    import numpy as np  # not before there is something to note: the shell reads progress, too
+
+    if not len(queries):
+        return
+    buckets, starts = np.unique(queries // SIZES_A_BUCKET, return_index=True)
+    with control.transaction() as connection:
+        for bucket, start, stop in zip(buckets.tolist(), starts, [*starts[1:], len(queries)], strict=True):
+            row = connection.execute("SELECT content FROM sizes WHERE bucket = ?", (bucket,)).fetchone()
+            content = np.zeros(SIZES_A_BUCKET, "<u4") if row is None else np.frombuffer(row[0], "<u4").copy()
+            places = queries[start:stop] % SIZES_A_BUCKET
+            content[places] = content[places].astype(np.int64) + deltas[start:stop]
+            connection.execute("INSERT OR REPLACE INTO sizes VALUES (?, ?)", (bucket, content.tobytes()))
+
+
+def append_found(control: ControlDb, found: Found) -> int:
+    """Append looked-up records to the control log, whence they come back in; the row's sequence number."""
+    spec = {"stream_id": found.stream_id, "up_to": found.up_to}
+    return append(control, "found", "", spec, found.payload).seq
+
+
+def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
+    """Note how far the preparation of a stream or table has come."""
+    with control.transaction() as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO stream_status (id, state, rows, dead, message, progress, duplicates)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            astuple(status),
+        )
+
+
+def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
+    """The preparation status of all streams and tables that have one, by id."""
+    rows = control.query("SELECT id, state, rows, dead, message, progress, duplicates FROM stream_status")
+    return {row[0]: StreamStatus(*row) for row in rows}

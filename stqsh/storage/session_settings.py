@@ -1,0 +1,45 @@
+"""A session's settings: its profile, and over that what was SET in the session."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+from stqsh.errors import StqshError
+from stqsh.profile import Profile, Value, load_profile
+from stqsh.settings import KEYS, Setting
+from stqsh.storage.control_log import ControlDb, get_meta, read_settings, set_meta
+
+_PROFILE = "profile"
+
+
+def use_profile(db: ControlDb, profile: Profile) -> None:
+    """Note which profile the session runs under, so that its engine reads the same."""
+    where = profile.name if profile.path is None else str(profile.path.absolute())
+    if get_meta(db, _PROFILE) != where:
+        set_meta(db, _PROFILE, where)
+
+
+def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
+    """The settings in force: those of the profile (the session's own unless given) and what was SET.
+
+    Raises `ProfileError` where the profile cannot be read.
+    """
+    profile = profile or load_profile(get_meta(db, _PROFILE))
+    given = {key: Value(value, "SET") for key, value in read_settings(db).items()}
+    return replace(profile, values_={**profile.values_, **given})
+
+
+def check_setting(key: str, text: str) -> Setting:
+    """The value of a setting as SET gives it. Raises `StqshError` for an unknown key or a bad value."""
+    by_name = {known.name: known for known in KEYS}
+    if key not in by_name:
+        near = difflib.get_close_matches(key, by_name, n=1)
+        raise StqshError(
+            f"unknown setting '{key}'",
+            hint=f"maybe you meant {near[0]}" if near else f"known: {', '.join(by_name)}",
+        )
+    try:
+        return by_name[key].read(text)
+    except ValueError as error:
+        raise StqshError(f"{key} is '{text}', expected {error}") from error

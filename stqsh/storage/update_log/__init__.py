@@ -1,0 +1,1 @@
+"""The update log: writing, reading, compaction, leases."""

@@ -1,0 +1,222 @@
+"""Folding the update log: its oldest batches go, the updates that still make answers stay.
+
+For each query and key only the last update counts, and only if it is positive: what is left of any number of
+batches is at most as large as the answers are. It is written as the base, a file of the same form as that of
+a batch, so whoever reads the log from its beginning folds it to the same answers. Work is by columns; of the
+updates that go, nothing is read but query, key and step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stqsh.core.kernels.events.latest_updates import newest
+from stqsh.spec.chunk import Chunk, pack, to_table, unpack_json
+from stqsh.storage.payload_refs import ENDING, Reference
+from stqsh.storage.update_log.log import (
+    BASE,
+    Base,
+    Part,
+    UpdateLog,
+    base_file,
+    batch_file,
+    read_base,
+    read_parts,
+    write_chunks,
+)
+
+KeyOf = Callable[[int], str]
+"""A stream's key column, by the stream's id."""
+Guard = Callable[[int], AbstractContextManager[bool]]
+"""A context in which nobody begins to read, and whether all readers have read up to a batch."""
+
+_AT_ONCE = 4_000_000
+"""Updates that are folded at once, or as many as are left of those before, if that is more."""
+_PART = 1 << 20
+"""Updates of one part of the base."""
+
+
+def fold_log(updates: Path, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE) -> Base:
+    """Fold a log's batches up to one, and the base before them, into a new base; delete them.
+
+    Readers see the old base and batches, or the new base. Where somebody has begun to read meanwhile, and is
+    not so far, all stays as it is. A call that was cut off is made good by the next. One process at a time.
+    """
+    before = read_base(updates)
+    numbers = UpdateLog(updates, key_of).batches(before.batch, up_to)
+    if not numbers:
+        return before
+    files = [batch_file(updates, number) for number in numbers]
+    fold = _Fold(key_of, at_once)
+    for file in [base_file(updates, before.batch), *files] if before.batch >= 0 else files:
+        fold.take(*read_parts(file))
+    base = Base(numbers[-1], fold.clock["last_step"])
+    _write(base_file(updates, base.batch), fold.chunks())
+    with guard(base.batch) as is_read:
+        if is_read:
+            _publish(updates, base)
+    kept = base if is_read else before
+    _remove_unused(updates, kept.batch)
+    return kept
+
+
+@dataclass
+class _Fold:
+    """The parts of each stream: those of the updates that still stand, and what came after them."""
+
+    key_of: KeyOf
+    at_once: int
+    clock: dict[str, Any] = field(default_factory=dict)
+    _parts: dict[int, list[Part]] = field(default_factory=dict)
+    _standing: int = 0
+    _waiting: int = 0
+
+    def take(self, chunks: pa.Table, streams: dict[int, list[Part]]) -> None:
+        """Take in the next file of the log."""
+        place = pc.index(chunks.column("kind"), "clock").as_py()
+        self.clock = unpack_json(chunks.column("payload")[place].as_py())
+        for stream, parts in streams.items():
+            self._parts.setdefault(stream, []).extend(parts)
+            self._waiting += sum(_size(part) for part in parts)
+        if self._waiting > max(self.at_once, self._standing):
+            self.settle()
+
+    def settle(self) -> None:
+        """Keep of all parts what stands."""
+        self._parts = {
+            stream: standing(parts, self.key_of(stream)) for stream, parts in self._parts.items() if parts
+        }
+        self._standing = sum(_size(part) for parts in self._parts.values() for part in parts)
+        self._waiting = 0
+
+    def chunks(self) -> Iterator[Chunk]:
+        """What the base consists of."""
+        self.settle()
+        step = self.clock["last_step"]
+        yield Chunk(0, 0, "clock", 0, step, step, 0, orjson.dumps(self.clock))
+        for stream, parts in self._parts.items():
+            for number, part in enumerate(parts):
+                for kind, batch in (("rows", part.rows), ("updates", part.updates)):
+                    assert batch is not None  # `standing` gives whole parts
+                    yield Chunk(0, stream, kind, number, step, step, batch.num_rows, pack(batch))
+
+
+def _size(part: Part) -> int:
+    return 0 if part.updates is None else part.updates.num_rows
+
+
+def standing(parts: list[Part], key: str) -> list[Part]:
+    """What stands of a stream's updates: for each query and key the last one, if it is positive.
+
+    `parts` in any order, for steps tell theirs, and in a step `-` comes before `+`; `key`: the key column.
+    Returns parts of at most `_PART` updates.
+    """
+    whole = [
+        (part.updates, part.rows) for part in parts if part.updates is not None and part.rows is not None
+    ]
+    if not whole:
+        return []
+    query, step, op = (
+        np.concatenate([updates.column(name).to_numpy() for updates, _ in whole])
+        for name in ("query", "step", "op")
+    )
+    first = query.min()
+    chosen = newest(query - first, _members(whole, key), 2 * step + (op > 0), int(query.max() - first) + 1)
+    chosen = np.sort(chosen[op[chosen] > 0])
+    ends = np.cumsum([updates.num_rows for updates, _ in whole])
+    kept = []
+    for (updates, rows), end, mine in zip(
+        whole, ends, np.split(chosen, np.searchsorted(chosen, ends[:-1])), strict=True
+    ):
+        if len(mine):
+            kept.append(_only(updates, rows, mine - (end - updates.num_rows)))
+    return _gathered(kept)
+
+
+def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> NDArray[np.int32]:
+    """A number for the key of each update: int32 [n]."""
+    encoded: Any = pa.concat_arrays([rows.column(key) for _, rows in whole]).dictionary_encode()
+    codes = np.split(encoded.indices.to_numpy(), np.cumsum([rows.num_rows for _, rows in whole])[:-1])
+    places = (updates.column("row").to_numpy() for updates, _ in whole)
+    return np.concatenate([mine[place] for mine, place in zip(codes, places, strict=True)])
+
+
+def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> Part:
+    """Some updates of a part, with the rows that they point into and no others."""
+    updates = updates.take(wanted)
+    used, place = np.unique(updates.column("row").to_numpy(), return_inverse=True)
+    return Part(rows.take(used), _pointing(updates, place))
+
+
+def _pointing(updates: pa.RecordBatch, row: NDArray[Any]) -> pa.RecordBatch:
+    return updates.set_column(updates.schema.get_field_index("row"), "row", pa.array(row, pa.int32()))
+
+
+def _gathered(parts: list[Part]) -> list[Part]:
+    """Many small parts as few larger ones."""
+    groups: list[list[Part]] = [[]]
+    for part in parts:
+        if sum(map(_size, groups[-1])) + _size(part) > _PART and groups[-1]:
+            groups.append([])
+        groups[-1].append(part)
+    return [_joined(group) for group in groups if group]
+
+
+def _joined(parts: list[Part]) -> Part:
+    """Several parts as one."""
+    rows: list[pa.RecordBatch] = []
+    updates: list[pa.RecordBatch] = []
+    for part in parts:
+        assert part.updates is not None and part.rows is not None
+        before = sum(batch.num_rows for batch in rows)
+        updates.append(_pointing(part.updates, part.updates.column("row").to_numpy() + before))
+        rows.append(part.rows)
+    return Part(_one(rows), _one(updates))
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches as one; a column that not all of them have is null where it was missing."""
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    (whole,) = pa.concat_tables(tables, promote_options="default").combine_chunks().to_batches()
+    return whole
+
+
+def _write(file: Path, chunks: Iterator[Chunk]) -> None:
+    """Write a base: the payloads, then the chunks that refer to them."""
+    bulk = file.with_suffix(ENDING)
+    kept = []
+    with bulk.open("wb") as sink:
+        for chunk in chunks:
+            if chunk.kind == "clock":
+                kept.append(chunk)
+                continue
+            reference = Reference(bulk.name, sink.tell(), len(chunk.payload))
+            sink.write(chunk.payload)
+            sink.write(bytes(-len(chunk.payload) % 64))  # columns lie as they want to
+            kept.append(replace(chunk, payload=reference.packed()))
+    write_chunks(file, to_table(kept))
+
+
+def _publish(updates: Path, base: Base) -> None:
+    hidden = updates / f".{BASE}"
+    hidden.write_bytes(orjson.dumps([base.batch, base.step]))
+    hidden.replace(updates / BASE)
+
+
+def _remove_unused(updates: Path, base: int) -> None:
+    """Delete the batches that the base of a number stands for, and all other bases."""
+    for path in updates.iterdir():
+        name, _, _ = path.name.partition(".")
+        number = name.removeprefix("base-")
+        if number.isdigit() and (int(number) != base if number != name else int(number) <= base):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""Leases: who reads the update log one update after the other says how far, and what is ahead of it is kept.
+
+A lease is a file in the home's `readers/`, named after its process and holding the last batch that was read.
+One whose process is gone holds nothing. Whoever folds the log does so under the lock that a lease is taken
+with: what a reader finds when it has its lease stays.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stqsh.storage import processes
+from stqsh.storage.home import SessionHome
+
+_EVERY_S = 1.0
+"""A lease is behind its reader by so much at the most."""
+_numbers = itertools.count()
+
+
+class Lease:
+    """Keeps the batches after one from being folded, until it is released."""
+
+    def __init__(self, home: SessionHome, after: int) -> None:
+        with _locked(home):
+            self._path = home.readers / f"{processes.identity()}-{next(_numbers)}"
+            self._write(after)
+
+    def advance(self, after: int) -> None:
+        """Let the batches up to one go."""
+        if after != self._after and time.monotonic() - self._written >= _EVERY_S:
+            self._write(after)
+
+    def release(self) -> None:
+        """Keep nothing any more."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, after: int) -> None:
+        hidden = self._path.with_name(f".{self._path.name}")
+        hidden.write_text(str(after), encoding="ascii")
+        hidden.replace(self._path)
+        self._after, self._written = after, time.monotonic()
+
+
+def read_by_all(home: SessionHome, batch: int) -> int:
+    """The last batch up to `batch` that every reader has read; leases of dead processes are removed."""
+    for path in home.readers.glob("[!.]*"):
+        try:
+            after = int(path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            continue  # released just now
+        if _is_held(path):
+            batch = min(batch, after)
+        else:
+            path.unlink(missing_ok=True)
+    return batch
+
+
+@contextmanager
+def all_read(home: SessionHome, batch: int) -> Iterator[bool]:
+    """Whether every reader has read up to a batch; while the context lasts, nobody becomes a reader."""
+    with _locked(home):
+        yield read_by_all(home, batch) == batch
+
+
+@contextmanager
+def _locked(home: SessionHome) -> Iterator[None]:
+    home.readers.mkdir(mode=0o700, exist_ok=True)
+    with (home.readers / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_held(path: Path) -> bool:
+    return processes.is_running(path.name.rpartition("-")[0])

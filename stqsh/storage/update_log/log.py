@@ -1,0 +1,316 @@
+"""The update log: what each batch delivered, one Arrow IPC file of chunks a batch, and its readers.
+
+Deliver writes `updates/%012d.arrow` under another name and renames it, so that a reader sees a whole
+file or none and a repeated batch replaces its own file by the same. A step never spans two batches. Large
+payloads may lie in files of their own beside it (`stqsh.storage.payload_refs`), which are in place before it
+is. Everything here works on whole columns; no row is touched in Python.
+
+What is older than the session keeps is folded (`stqsh.storage.update_log.compaction`) into the base,
+`base-%012d.arrow`, which holds the updates that make the answers after the batch of that number; `base` names
+it. The batches up to it are gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stqsh.errors import StqshError
+from stqsh.spec.chunk import WHY, unpack, unpack_json
+from stqsh.storage.payload_refs import MARK, Bulk, reference_in
+
+HEAD = ("step", "at_us", "query", "op", "why", "key")
+"""The first columns of an update table; the stream's own follow, each with the prefix `c.`."""
+DISTANCE = "distance"
+"""A further column (float64, null where there is none), in logs of queries that select DISTANCE."""
+REASONS = WHY
+"""What the codes in the column `why` mean."""
+LOGGED_KINDS = ("clock", "rows", "updates")
+BASE = "base"
+"""The file that tells how far the log is folded, and after which step that was."""
+_NEAR = 64
+"""Up to so many batch numbers are looked for by name; beyond, the folder is listed."""
+
+Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+"""Says which query ids (int64 [n]) are wanted (bool [n])."""
+
+
+class LogCutError(StqshError):
+    """Updates that a reader has not seen yet are folded into the base, or were while it read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "updates that were not read in time are no longer kept one by one",
+            hint="SET updates.keep = '10 GB'; keeps more of them; TAIL begins with the answer as it stands",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
+
+    batch: int = -1
+    step: int = 0
+
+
+def read_base(updates: Path) -> Base:
+    """How far the log in a folder is folded."""
+    try:
+        return Base(*orjson.loads((updates / BASE).read_bytes()))
+    except FileNotFoundError:
+        return Base()
+
+
+def log_sizes(updates: Path) -> list[tuple[int, int]]:
+    """The batches that are not folded, in order, and the bytes that each takes with what lies beside it."""
+    sizes: dict[int, int] = {}
+    for entry in os.scandir(updates):
+        if entry.name[:12].isdigit():
+            number = int(entry.name[:12])
+            sizes[number] = sizes.get(number, 0) + entry.stat().st_size
+    folded = read_base(updates).batch
+    return sorted((number, size) for number, size in sizes.items() if number > folded)
+
+
+def base_bytes(updates: Path, base: Base) -> int:
+    """The bytes that a base takes."""
+    return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
+
+
+def base_file(updates: Path, batch: int) -> Path:
+    """The file of the base that stands for the batches up to one."""
+    return updates / f"base-{batch:012d}.arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateTable:
+    """The updates of one stream in one batch: `HEAD`, perhaps `DISTANCE`, the stream's; rows in no order."""
+
+    batch: int
+    stream_id: int
+    table: pa.Table
+
+
+def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
+    """Write a batch's chunks that belong to the update log; the bytes that took, 0 if it holds no updates.
+
+    `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
+    kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
+    called again for the same batch, whose files then have the same content.
+    """
+    kinds = chunks.column("kind")
+    if pc.index(kinds, "updates").as_py() < 0:
+        return 0
+    kept, beside = _put_in_place(
+        updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
+    )
+    return beside + write_chunks(batch_file(updates, batch), kept)
+
+
+def write_chunks(target: Path, chunks: pa.Table) -> int:
+    """Write a file of chunks, whole or not at all; its bytes."""
+    hidden = target.with_name(f".{target.name}.{os.getpid()}")
+    with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
+        writer.write_table(chunks)
+    size = hidden.stat().st_size
+    hidden.replace(target)
+    return size
+
+
+def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:
+    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
+
+    Returns the chunks, which refer to the new names, and the bytes of these files.
+    """
+    column = chunks.column_names.index("payload")
+    payloads = chunks.column(column)
+    if not pc.any(pc.starts_with(payloads, pattern=MARK.decode())).as_py():
+        return chunks, 0
+    names: dict[str, str] = {}
+    placed = []
+    for payload in payloads.to_pylist():
+        reference = reference_in(payload)
+        if reference is None:
+            placed.append(payload)
+            continue
+        if reference.file not in names:
+            _, name, _, ending = reference.file.split(".")
+            target = f"{batch:012d}.{name}.{ending}"
+            if target in names.values():
+                raise ValueError(f"two files want to be {target}: {', '.join(names)}, {reference.file}")
+            names[reference.file] = target
+            (updates / reference.file).replace(updates / target)
+        placed.append(replace(reference, file=names[reference.file], again=None).packed())
+    size = sum((updates / name).stat().st_size for name in names.values())
+    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type)), size
+
+
+class UpdateLog:
+    """Reads the update log of one session home; `key_of` gives a stream's key column by stream id."""
+
+    def __init__(self, updates: Path, key_of: Callable[[int], str]) -> None:
+        self._folder = updates
+        self._key_of = key_of
+
+    def batches(self, after: int, up_to: int) -> list[int]:
+        """The batches in `(after, up_to]` that have updates, in order; the base is none of them."""
+        if up_to - after <= _NEAR:
+            near = range(max(after + 1, 0), up_to + 1)
+            return [batch for batch in near if batch_file(self._folder, batch).exists()]
+        numbers = (int(entry.name[:12]) for entry in os.scandir(self._folder) if _is_batch(entry.name))
+        return sorted(number for number in numbers if after < number <= up_to)
+
+    def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
+        """For each batch in `(after, up_to]` with updates that `keep` wants: one table a stream.
+
+        From the beginning (-1), those of the base come first, as of its batch.
+
+        Raises:
+            LogCutError: the log is folded beyond `after`, or was meanwhile: what came may not be all.
+        """
+        base = read_base(self._folder)
+        if 0 <= after < base.batch:
+            raise LogCutError
+        numbers = self.batches(max(after, base.batch), up_to)
+        for batch in [base.batch, *numbers] if after < base.batch else numbers:
+            tables = self._read(batch, base, keep)
+            if tables:
+                yield tables
+        if read_base(self._folder).batch > max(after, base.batch):
+            raise LogCutError
+
+    def _read(self, batch: int, base: Base, keep: Keep | None) -> list[UpdateTable]:
+        file = base_file if batch == base.batch else batch_file
+        try:
+            chunks, streams = read_parts(file(self._folder, batch))
+        except FileNotFoundError:
+            if read_base(self._folder) == base:
+                raise
+            raise LogCutError from None
+        at = _clock(chunks)
+        decoded = (
+            UpdateTable(batch, stream, table)
+            for stream, parts in sorted(streams.items())
+            if (table := _join(parts, at, self._key_of(stream), keep)) is not None
+        )
+        return list(decoded)
+
+    def answer_at(self, query: int, step: int, up_to: int) -> pa.Table | None:
+        """The answer of a query after `step`, beyond which the log is not folded, from batches up to `up_to`.
+
+        The rows are those with which the members came in, columns as in `UpdateTable`, ordered by key;
+        `None` where the log has nothing of the query.
+        """
+        pieces = [
+            only.filter(pa.array(only.column("step").to_numpy() <= step))
+            for tables in self.read(-1, up_to, lambda ids: ids == query)
+            for only in (table.table for table in tables)
+        ]
+        if not pieces:
+            return None
+        return _fold(pa.concat_tables(pieces, promote_options="default"))
+
+
+def batch_file(folder: Path, batch: int) -> Path:
+    """The file of a batch."""
+    return folder / f"{batch:012d}.arrow"
+
+
+def _is_batch(name: str) -> bool:
+    return name.endswith(".arrow") and name[:12].isdigit()
+
+
+def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[Part]]]:
+    """The chunks in a file of the log, and the parts of each stream, by its id, in their order."""
+    with pa.memory_map(str(file)) as source:
+        chunks = pa.ipc.open_file(source).read_all()
+    return chunks, _parts(chunks, Bulk(file.parent))
+
+
+def _clock(chunks: pa.Table) -> tuple[int, int]:
+    """(base_tick, tick_us) of the batch's clock chunk."""
+    place = pc.index(chunks.column("kind"), "clock").as_py()
+    value = unpack_json(chunks.column("payload")[place].as_py())
+    return value["base_tick"], value["tick_us"]
+
+
+@dataclass(slots=True)
+class Part:
+    """One slot's rows of a stream and the updates that point into them."""
+
+    rows: pa.RecordBatch | None = None
+    updates: pa.RecordBatch | None = None
+
+
+def _parts(chunks: pa.Table, bulk: Bulk) -> dict[int, list[Part]]:
+    """The parts of each stream, in the order of (part, slot); `payload`s are decoded without a copy."""
+    found: dict[tuple[int, int, int], Part] = {}
+    columns = (chunks.column(name).to_pylist() for name in ("stream", "part", "slot", "kind"))
+    for stream, part, slot, kind, payload in zip(*columns, chunks.column("payload"), strict=True):
+        if kind in ("rows", "updates"):
+            setattr(found.setdefault((stream, part, slot), Part()), kind, unpack(bulk.payload(payload)))
+    streams: dict[int, list[Part]] = {}
+    for (stream, _, _), piece in sorted(found.items()):
+        if piece.updates is not None:
+            streams.setdefault(stream, []).append(piece)
+    return streams
+
+
+def _join(parts: list[Part], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+    """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
+    pieces = [table for part in parts if (table := _join_part(part, at, key, keep)) is not None]
+    # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
+    return pa.concat_tables(pieces, promote_options="default") if pieces else None
+
+
+def _join_part(part: Part, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+    updates, rows = part.updates, part.rows
+    if updates is None or rows is None:
+        return None
+    if keep is not None:
+        updates = updates.filter(pa.array(keep(updates.column("query").to_numpy())))
+    if updates.num_rows == 0:
+        return None
+    base_tick, tick_us = at
+    steps = updates.column("step")
+    at_us = pa.array((steps.to_numpy() + (base_tick - 1)) * tick_us)
+    taken = rows.take(updates.column("row"))
+    head = [steps, at_us, *(updates.column(name) for name in ("query", "op", "why")), taken.column(key)]
+    names = list(HEAD)
+    if DISTANCE in updates.schema.names:
+        head.append(updates.column(DISTANCE))
+        names.append(DISTANCE)
+    names += [f"c.{name}" for name in rows.schema.names]
+    return pa.Table.from_arrays([*head, *taken.columns], names=names)
+
+
+def _fold(log: pa.Table) -> pa.Table:
+    """The members that one query's updates leave, each with its last `+`, ordered by key."""
+    last = last_of_each_key(log)
+    return last.filter(pa.array(last.column("op").to_numpy() > 0))
+
+
+def last_of_each_key(log: pa.Table) -> pa.Table:
+    """The last of one query's updates for each key, ordered by key; in a step `-` comes before `+`."""
+    keys = key_ranks(log.column("key"))
+    order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys))
+    return log.take(order[np.flatnonzero(np.diff(keys[order], append=-1))])
+
+
+def key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
+    """Ranks that order keys: integers by value, strings by code point (int64 [n], never negative)."""
+    encoded = pa.concat_arrays(keys.chunks or [pa.array([], keys.type)]).dictionary_encode()
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    # Arrow compares strings by their UTF-8 bytes, which is the order of code points.
+    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
+    ranks: NDArray[np.int64] = rank[encoded.indices.to_numpy()]
+    return ranks

@@ -1,0 +1,63 @@
+"""The order in which updates are shown, language.md section 6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.storage.update_log.log import UpdateTable, key_ranks
+
+
+def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
+    """Bring the tables of one batch into the order of language.md section 6.
+
+    By step, query name, `-` before `+`, key (integers by value, strings by code point). Gives
+    (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the
+    order over all streams. `names` has the name of each query that occurs.
+    """
+    steps, ranks = _dense(tables, "step"), _name_ranks(tables, names)
+    sorted_tables, classes = [], []
+    for table, step, rank in zip(tables, steps, ranks, strict=True):
+        plus = table.table.column("op").to_numpy() > 0
+        group = (step * (len(names) + 1) + rank) * 2 + plus
+        query = table.table.column("query").to_numpy()
+        order = np.lexsort((query, key_ranks(table.table.column("key")), group))
+        sorted_tables.append((table.stream_id, table.table.take(order)))
+        classes.append(group[order])
+    return sorted_tables if len(tables) == 1 else _interleave(sorted_tables, classes)
+
+
+def _dense(tables: Sequence[UpdateTable], column: str) -> list[NDArray[np.int64]]:
+    """A column's values as dense ranks that are common to all tables."""
+    values = [table.table.column(column).to_numpy() for table in tables]
+    distinct = np.unique(np.concatenate(values)) if values else np.empty(0, np.int64)
+    return [np.searchsorted(distinct, value) for value in values]
+
+
+def _name_ranks(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[NDArray[np.int64]]:
+    """The rank of each update's query name among the names (code points; equal names rank alike)."""
+    ids = np.unique(np.concatenate([table.table.column("query").to_numpy() for table in tables]))
+    present = [names[int(query)] for query in ids]
+    rank_of = {name: rank for rank, name in enumerate(sorted(set(present)))}
+    ranks = np.array([rank_of[name] for name in present], np.int64)
+    return [ranks[np.searchsorted(ids, table.table.column("query").to_numpy())] for table in tables]
+
+
+def _interleave(
+    tables: list[tuple[int, pa.Table]], classes: list[NDArray[np.int64]]
+) -> list[tuple[int, pa.Table]]:
+    """Merge sorted tables by their classes (step, name, op) into runs of rows of one stream."""
+    source = np.repeat(np.arange(len(tables)), [len(group) for group in classes])
+    merged = source[np.argsort(np.concatenate(classes), kind="stable")]
+    edges = np.flatnonzero(np.diff(merged, prepend=-1))
+    taken = [0] * len(tables)
+    runs = []
+    for start, stop in zip(edges, [*edges[1:], len(merged)], strict=True):
+        which, length = int(merged[start]), int(stop - start)
+        stream, table = tables[which]
+        runs.append((stream, table.slice(taken[which], length)))
+        taken[which] += length
+    return runs
