@@ -13,7 +13,7 @@ import pytest
 
 from stqsh.client.api import Session, connect
 from stqsh.client.engine_process import read_engine
-from stqsh.client.read.subscription import Following
+from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, SnapshotMark
 from stqsh.storage.update_log.log import read_base
 
@@ -57,7 +57,7 @@ def gone_segments(session: Session) -> int:
 def members(session: Session, query: str) -> list[str]:
     """The answer of a query as TAIL begins with it."""
     (tail,) = execute(session, f"TAIL {query};")
-    assert isinstance(tail, Following)
+    assert isinstance(tail, Subscription)
     keys: list[str] = []
     for item in tail:
         if isinstance(item, SnapshotMark) and item.edge == "end":

@@ -19,7 +19,7 @@ from support.seeded import significant_script
 
 from stqsh.client.api import Session, connect
 from stqsh.client.engine_process import read_engine
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 
 pytestmark = [
     pytest.mark.spark,
@@ -126,7 +126,7 @@ def victim(kind: str, engine: int, draw: random.Random) -> int | None:
     return draw.choice(fitting) if fitting else None
 
 
-def run_while_killing(session: Session, running: Running, draw: random.Random) -> list[str]:
+def run_while_killing(session: Session, running: RunHandle, draw: random.Random) -> list[str]:
     """Kill now and then until the run is done, starting the engine anew where it is gone; what was killed."""
     killed: list[str] = []
     due = time.monotonic() + draw.uniform(0.2, 3)
@@ -155,7 +155,7 @@ def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: 
         for _ in session.execute(text, file=str(file)):
             pass
         session.start_engine()
-        running = next(o for o in session.execute("RUN;") if isinstance(o, Running))
+        running = next(o for o in session.execute("RUN;") if isinstance(o, RunHandle))
         killed = run_while_killing(session, running, random.Random(3))
         output = log_so_far(session, running)
     assert {"engine", "jvm", "worker"} <= set(killed)

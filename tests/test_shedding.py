@@ -13,10 +13,10 @@ from support.local import local_session
 from stqsh.client.api import Session
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Message, Rows
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.spec.chunk import WHY
 from stqsh.storage.control_log import read_log
-from stqsh.storage.shedding_orders import Order
+from stqsh.storage.shedding_orders import SheddingOrder
 
 STEPS = 120
 CREATE = (
@@ -79,7 +79,7 @@ def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
     """Run so many steps; the updates: query, `+` or why, key."""
     told: list[tuple[str, str, str]] = []
     for outcome in opened.execute(f"RUN {steps} STEPS"):
-        assert isinstance(outcome, Running)
+        assert isinstance(outcome, RunHandle)
         for updates in opened.updates(until=outcome):
             names = {query: row.name for query, row in updates.queries.items()}
             rows = zip(
@@ -89,8 +89,8 @@ def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
     return told
 
 
-def orders(opened: Session) -> list[Order]:
-    return [Order(**row.spec) for row in read_log(opened.link.db) if row.kind == "memory"]
+def orders(opened: Session) -> list[SheddingOrder]:
+    return [SheddingOrder(**row.spec) for row in read_log(opened.link.db) if row.kind == "memory"]
 
 
 def say(opened: Session, text: str) -> list[str]:
@@ -151,7 +151,7 @@ def test_regions_shrink_and_grow_back(tmp_path: Path) -> None:
         assert "4 of 4 approximate" in status(opened)["answers"]
 
         say(opened, "SET shedding = off")
-        assert orders(opened)[-1] == Order(step=orders(opened)[-1].step)
+        assert orders(opened)[-1] == SheddingOrder(step=orders(opened)[-1].step)
         run(opened, 1)
         assert "4 of 4 not settled before step" in status(opened)["answers"]
         run(opened, 4)

@@ -12,7 +12,7 @@ from support.budget import share
 from support.local import local_session
 
 from stqsh.client.api import Session
-from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.results import Answer
 from stqsh.errors import StqshError
 
@@ -127,7 +127,7 @@ def test_both_ways_of_asking_give_the_same(session, text):
 
 
 def test_an_idle_engine_is_not_needed_to_read_what_is_published(session, monkeypatch):
-    monkeypatch.setattr(Snapshots, "_ask_log", lambda *_: pytest.fail("went by the log"))
+    monkeypatch.setattr(SnapshotReader, "_ask_log", lambda *_: pytest.fail("went by the log"))
     assert ask(session, "SELECT COUNT(*) FROM taxis;", direct=True).table["count"][0].as_py() > 0
 
 

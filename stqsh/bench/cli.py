@@ -20,13 +20,13 @@ from stqsh.bench.harness.environment import busy
 from stqsh.bench.options import Choice, choices, chosen
 from stqsh.bench.registry import BENCHMARKS, Benchmark
 from stqsh.bench.report import answer, show_differences
-from stqsh.bench.results import Recorder, Run, encoded, measure, read
+from stqsh.bench.results import BenchmarkRun, Recorder, encoded, measure, read
 
 _NAME = "stqsh bench"
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RunOptions:
     """What is the same for all benchmarks: sizes, repetitions, where figures go, what they are held to."""
 
     full: bool = False
@@ -71,7 +71,7 @@ def list_command() -> None:
 
 
 def all_command(
-    how: How,
+    how: RunOptions,
     only: Annotated[str | None, typer.Option(help="These ones of them, with commas.")] = None,
 ) -> None:
     """All benchmarks one after the other; in their quick sizes unless --full is said."""
@@ -94,7 +94,7 @@ def compare_command(
     ] = None,
 ) -> None:
     """Two saved runs beside each other."""
-    how = How(compare=then, fail_over=fail_over)
+    how = RunOptions(compare=then, fail_over=fail_over)
     raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))
 
 
@@ -122,7 +122,7 @@ def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:
         module = benchmark.load()
         offered = choices(module.Options, module.QUICK)
 
-    def command(how: How, **given: Any) -> None:
+    def command(how: RunOptions, **given: Any) -> None:
         module = benchmark.load()
         base = module.Options() if how.full else module.QUICK
         said = {choice.name: _read(choice, given[choice.name]) for choice in offered}
@@ -167,10 +167,10 @@ def _how(
         float | None,
         typer.Option(min=1.0, help="Exit code 1 where a figure got worse by more than this factor."),
     ] = None,
-) -> How:
+) -> RunOptions:
     if fail_over is not None and compare is None:
         raise typer.BadParameter("say with which run: --compare FILE", param_hint="--fail-over")
-    return How(full, repeat, json, save, compare, fail_over)
+    return RunOptions(full, repeat, json, save, compare, fail_over)
 
 
 _HOW = inspect.Parameter("how", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -195,7 +195,7 @@ def _with_how(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _perform(wanted: Sequence[tuple[Benchmark, Any]], how: How) -> None:
+def _perform(wanted: Sequence[tuple[Benchmark, Any]], how: RunOptions) -> None:
     then = _saved(how.compare, "--compare") if how.compare else None
     recorder = Recorder()
     if words := busy(recorder.load):
@@ -211,7 +211,7 @@ def _perform(wanted: Sequence[tuple[Benchmark, Any]], how: How) -> None:
     raise typer.Exit(code if all(fine) else 1)
 
 
-def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: How) -> bool:
+def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: RunOptions) -> bool:
     """Measure one and show it; False where it failed, which must not take the other ones' figures along."""
     _say(f"{benchmark.name}: {benchmark.help}")
     try:
@@ -225,7 +225,7 @@ def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: How) 
     return True
 
 
-def _compared(now: Run, then: Run, how: How) -> int:
+def _compared(now: BenchmarkRun, then: BenchmarkRun, how: RunOptions) -> int:
     """Show the comparison; the exit code."""
     for words in unlike(now, then):
         _say(f"another machine or another version: {words}")
@@ -239,7 +239,7 @@ def _compared(now: Run, then: Run, how: How) -> int:
     return 1 if failed else 0
 
 
-def _saved(path: Path, where: str) -> Run:
+def _saved(path: Path, where: str) -> BenchmarkRun:
     try:
         return read(path)
     except ValueError as fault:

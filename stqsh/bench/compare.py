@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stqsh.bench.figures import Better, Figure, Ratio, identity, ratio
-from stqsh.bench.results import Result, Run
+from stqsh.bench.results import BenchmarkResult, BenchmarkRun
 
 _MACHINE = ("cpu", "cores", "python", "java", "pyspark", "numba")
 
@@ -41,7 +41,7 @@ class Difference:
         return self.is_same_size and not is_noise and self.ratio.worsening(self.better) > bound
 
 
-def differences(now: Run, then: Run) -> list[Difference]:
+def differences(now: BenchmarkRun, then: BenchmarkRun) -> list[Difference]:
     """Compare each figure that both runs have, in the order of this run."""
     return [
         difference
@@ -51,7 +51,7 @@ def differences(now: Run, then: Run) -> list[Difference]:
     ]
 
 
-def unlike(now: Run, then: Run) -> list[str]:
+def unlike(now: BenchmarkRun, then: BenchmarkRun) -> list[str]:
     """Say in what the machines differ: a comparison across them is one of machines."""
     return [
         f"{name} was {then.environment.get(name)}, is {now.environment.get(name)}"
@@ -60,7 +60,7 @@ def unlike(now: Run, then: Run) -> list[str]:
     ]
 
 
-def _of_benchmark(now: Result, then: Result) -> Iterator[Difference]:
+def _of_benchmark(now: BenchmarkResult, then: BenchmarkResult) -> Iterator[Difference]:
     before = {identity(row, then.key): row for row in then.rows}
     for row in now.rows:
         old = before.get(identity(row, now.key), {})
@@ -75,7 +75,7 @@ def _of_benchmark(now: Result, then: Result) -> Iterator[Difference]:
                 yield Difference(now.bench, words, name, better, was, is_value, found, same)
 
 
-def _sizes(result: Result) -> dict[str, object]:
+def _sizes(result: BenchmarkResult) -> dict[str, object]:
     """The options that a row's key does not tell already, as JSON leaves them."""
     told = {*result.key, *(f"{name}s" for name in result.key)}
     return {

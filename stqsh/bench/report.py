@@ -15,7 +15,7 @@ from stqsh.bench.harness.environment import environment
 
 if TYPE_CHECKING:
     from stqsh.bench.compare import Difference
-    from stqsh.bench.results import Result
+    from stqsh.bench.results import BenchmarkResult
 
 Row = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 _WIDTH = 150
 
 
-def answer(result: Result) -> None:
+def answer(result: BenchmarkResult) -> None:
     """Print a benchmark's rows: medians, and the spread of the figures that count."""
     sizes = ", ".join(
         f"{name} {_said(value)}" for name, value in result.options.items() if value not in (None, "")

@@ -24,7 +24,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchmarkResult:
     """One benchmark's rows; seconds: all of it; key, figures, columns: as its module says."""
 
     bench: str
@@ -38,14 +38,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchmarkRun:
     """Several benchmarks in one go; load: the machine's, at `begin` and `end` (1, 5, 15 minutes)."""
 
     environment: Mapping[str, Any]
     load: Mapping[str, Any]
-    results: Sequence[Result]
+    results: Sequence[BenchmarkResult]
 
-    def find(self, bench: str) -> Result | None:
+    def find(self, bench: str) -> BenchmarkResult | None:
         """The result of that benchmark."""
         return next((result for result in self.results if result.bench == bench), None)
 
@@ -56,14 +56,14 @@ class Recorder:
     def __init__(self) -> None:
         self.environment = environment()
         self.load = load()
-        self.results: list[Result] = []
+        self.results: list[BenchmarkResult] = []
 
-    def finish(self) -> Run:
+    def finish(self) -> BenchmarkRun:
         """Give all that was recorded."""
-        return Run(self.environment, {"begin": self.load, "end": load()}, self.results)
+        return BenchmarkRun(self.environment, {"begin": self.load, "end": load()}, self.results)
 
 
-def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> Result:
+def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> BenchmarkResult:
     """Run a benchmark so many times and pool the figures."""
     module = benchmark.load()
     begun = time.perf_counter()
@@ -75,12 +75,12 @@ def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> R
     rows = pool(measured, module.KEY, module.FIGURES)
     seconds = time.perf_counter() - begun
     sizes = {field.name: getattr(options, field.name) for field in fields(options)}
-    return Result(
+    return BenchmarkResult(
         benchmark.name, sizes, seconds, repetitions, module.KEY, module.FIGURES, module.COLUMNS, rows
     )
 
 
-def encoded(run: Run) -> bytes:
+def encoded(run: BenchmarkRun) -> bytes:
     """Write a run as JSON."""
     results = [{**asdict(result), "rows": [_plain_row(row) for row in result.rows]} for result in run.results]
     content = {"format": FORMAT, "environment": run.environment, "load": run.load, "benchmarks": results}
@@ -88,7 +88,7 @@ def encoded(run: Run) -> bytes:
     return orjson.dumps(content, option=how)
 
 
-def read(path: Path) -> Run:
+def read(path: Path) -> BenchmarkRun:
     """Read a run that was saved.
 
     Raises:
@@ -103,10 +103,10 @@ def read(path: Path) -> Run:
             f"{path} is no saved run of format {FORMAT}: make one with `stqsh bench … --save {path}`"
         )
     results = [
-        Result(**{**result, "rows": [_revived_row(row) for row in result["rows"]]})
+        BenchmarkResult(**{**result, "rows": [_revived_row(row) for row in result["rows"]]})
         for result in content["benchmarks"]
     ]
-    return Run(content["environment"], content["load"], results)
+    return BenchmarkRun(content["environment"], content["load"], results)
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,11 +87,11 @@ def _requirements() -> list[str]:
 
 def java() -> Finding:
     """The Java runtime that the engine would use."""
-    from stqsh.engine.spark.java import JavaMissing, find_java
+    from stqsh.engine.spark.java import JavaMissingError, find_java
 
     try:
         found = find_java()
-    except JavaMissing as error:
+    except JavaMissingError as error:
         return Finding("Java", "bad", error.message, error.hint or "")
     return Finding("Java", "ok", f"{found.version}, from {found.origin}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stqsh.cli.lessons import FAREWELL, LESSONS, Lesson
 from stqsh.errors import StqshError
 from stqsh.shell.exit_codes import error_text, folded, width_of
-from stqsh.shell.renderer import Showing
+from stqsh.shell.renderer import Renderer
 from stqsh.shell.scripting.console import Console
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Tutorial:
         self._session, self._script, self._asks = session, script, asks
         console = Console(self.tell, "table")
         console.pager = False  # Enter leads on, and nowhere else
-        self._showing = Showing(console)
+        self._showing = Renderer(console)
 
     def run(self) -> None:
         """All lessons, or those before the user leaves."""
@@ -83,11 +83,11 @@ class Tutorial:
         return True
 
     def _execute(self, statements: str) -> None:
-        from stqsh.client.run import Running
+        from stqsh.client.run import RunHandle
 
         numbers = [1]
         for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
-            if isinstance(outcome, Running) and not self._asks:
+            if isinstance(outcome, RunHandle) and not self._asks:
                 continue  # it is waited for all the same; nobody looks at how far it is
             self._showing.outcome(self._session, outcome, numbers[-1])
 

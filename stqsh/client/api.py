@@ -20,15 +20,15 @@ from types import TracebackType
 from typing import Self
 
 from stqsh.client.cleanup import claim, drop_orphans, remove_orphans
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo, OnProgress, stop_engine, wait_until_ready
 from stqsh.client.read.accuracy import Summary, summary
-from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
 from stqsh.client.results import Answer, Outcome, Updates
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.client.statements.bulk import groups, parts, perform_alike
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import perform, start_run
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements as ast
@@ -83,15 +83,15 @@ class Session:
     """An open session. A context manager: leaving it closes it."""
 
     def __init__(
-        self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Link | None = None
+        self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Connection | None = None
     ) -> None:
         self.home = home
-        self.link = link or Link(home, ControlDb(home.path))
+        self.link = link or Connection(home, ControlDb(home.path))
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
-        self.snapshots = Snapshots(self.link)
+        self.snapshots = SnapshotReader(self.link)
         plays = autoplay and settings.flag("shell.autoplay")
-        self._desk = Desk(self.link, profile, plays, self.snapshots, is_script=not autoplay)
+        self._desk = StatementContext(self.link, profile, plays, self.snapshots, is_script=not autoplay)
         self._reader: UpdateReader | None = None
         self._read_from = self.link.progress().batch
         drop_orphans(self.link.db)
@@ -138,7 +138,7 @@ class Session:
                 number += len(some)
                 yield from _performed(desk, some, number - 1)
 
-    def finish_script(self) -> Running | None:
+    def finish_script(self) -> RunHandle | None:
         """What the end of a script implies (language.md section 4), if there is anything to wait for.
 
         With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
@@ -154,7 +154,7 @@ class Session:
         return None
 
     def updates(
-        self, *, until: Running | None = None, from_start: bool = False, on_idle: OnIdle | None = None
+        self, *, until: RunHandle | None = None, from_start: bool = False, on_idle: OnIdle | None = None
     ) -> Iterator[Updates]:
         """The updates of all queries, in order, as the engine delivers them; each is given once a session.
 
@@ -222,14 +222,14 @@ class Session:
             remove_home(self.home)
 
 
-def _performed(desk: Desk, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
+def _performed(desk: StatementContext, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
     """Do the statements of a group, of which the last has a number, together if they are many."""
     if len(group) > 1:
         yield from _perform_together(desk, group)
         return
     for outcome in perform(desk, group[0]):
         yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
-        if isinstance(outcome, Running):
+        if isinstance(outcome, RunHandle):
             outcome.wait()
 
 
@@ -241,7 +241,7 @@ def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
 _parsed_before = lru_cache(256)(parse)
 
 
-def _perform_together(desk: Desk, group: list[ast.Statement]) -> Iterator[Outcome]:
+def _perform_together(desk: StatementContext, group: list[ast.Statement]) -> Iterator[Outcome]:
     """Quick statements in one transaction; up to the first that fails, whose error is raised at the end."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None

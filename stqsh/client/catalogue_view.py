@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-class View:
+class SessionCatalogue:
     """The names in use in a session and what they stand for, always as they are now."""
 
     def __init__(self, db: ControlDb, profile: Profile) -> None:

@@ -17,7 +17,7 @@ from stqsh.storage.progress import read_progress, stream_statuses
 from stqsh.storage.rows import Progress
 
 if TYPE_CHECKING:
-    from stqsh.client.read.projection import Lookups
+    from stqsh.client.read.projection import TableLookups
 
 POLL_S = 0.02
 _FULL_S = 5.0
@@ -29,14 +29,14 @@ StartEngine = Callable[[SessionHome], EngineInfo]
 
 
 @dataclass
-class Link:
+class Connection:
     """One client's hold on a session; `start` brings the engine up (a test passes its own)."""
 
     home: SessionHome
     db: ControlDb
     start: StartEngine = ensure_engine
     book: NameBook = field(init=False)
-    _lookups: Lookups | None = field(default=None, init=False)
+    _lookups: TableLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
     _started: bool = field(default=False, init=False)
     _had_room: float = field(default_factory=time.monotonic, init=False)
@@ -45,12 +45,12 @@ class Link:
         self.book = NameBook(self.db)
 
     @property
-    def lookups(self) -> Lookups:
+    def lookups(self) -> TableLookups:
         """The tables that queries are joined with; made when first asked for, as pyarrow comes with it."""
         if self._lookups is None:
-            from stqsh.client.read.projection import Lookups
+            from stqsh.client.read.projection import TableLookups
 
-            self._lookups = Lookups(self.home, self.db)
+            self._lookups = TableLookups(self.home, self.db)
         return self._lookups
 
     def progress(self) -> Progress:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stqsh.client.map.scene import MapFeed
-    from stqsh.client.read.projection import Lookups
-    from stqsh.client.read.subscription import Following
-    from stqsh.client.read.watch import Watching
-    from stqsh.client.run import Running
+    from stqsh.client.read.projection import TableLookups
+    from stqsh.client.read.subscription import Subscription
+    from stqsh.client.read.watch import WatchFeed
+    from stqsh.client.run import RunHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Message):
+class WaitNotice(Message):
     """Says what the session waits for before it goes on; `wait` waits, and tells the progress meanwhile.
 
     Who does not call it waits all the same, with the next outcome.
@@ -72,7 +72,7 @@ class Updates:
     stream: StreamRow
     queries: Mapping[int, QueryRow]
     snapshot: bool = False
-    lookups: Lookups | None = None
+    lookups: TableLookups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +103,5 @@ class SnapshotMark:
     edge: Literal["begin", "end"]
 
 
-Outcome: TypeAlias = "Message | Rows | Script | Answer | Running | Following | Watching | MapFeed"
+Outcome: TypeAlias = "Message | Rows | Script | Answer | RunHandle | Subscription | WatchFeed | MapFeed"
 """Anything that `Session.execute` yields."""

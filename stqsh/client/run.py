@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.storage.control_log import append
 from stqsh.storage.rows import Progress, Spec
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunHandle:
     """What RUN answers: `seq` is its number in the control log, `spec` what it asks for.
 
     The streams advance whether somebody waits or not.
@@ -19,7 +19,7 @@ class Running:
 
     seq: int
     spec: Spec
-    link: Link = field(repr=False)
+    link: Connection = field(repr=False)
 
     @property
     def finished(self) -> bool:

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.contract.query_kind import Merging
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.contract.query_kind import MergingKind
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
-from stqsh.core.output.batch_output import Origin, update_chunks
-from stqsh.core.output.merge import MergeBatch, Merged
+from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
+from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
@@ -68,11 +68,11 @@ class _Telling:
         out: list[Chunk] = []
         for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
             spec = self.state.header["streams"][str(self.stream)]
-            batch = MergeBatch(
+            batch = MergeInput(
                 self.state, spec, kind, self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
             )
             merger = KINDS[kind]
-            if not isinstance(merger, Merging):
+            if not isinstance(merger, MergingKind):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
             out += self._told(merger.merge(batch))
         if self._grown:
@@ -89,14 +89,14 @@ class _Telling:
         slot = int(self.state.header["slot"])
         return Chunk(slot, self.stream, kind, part, first, last, batch.num_rows, pack(batch))
 
-    def _told(self, merged: Merged) -> list[Chunk]:
+    def _told(self, merged: MergedUpdates) -> list[Chunk]:
         """The updates of one kind, in parts, with the rows that they show."""
         self.updates += len(merged.told.step)
         ids, position = np.unique(merged.told.query, return_inverse=True)
         self._grown.append((ids, tally(position, merged.told.op, len(ids))))
-        timing = Timing(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
+        timing = BatchTiming(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
         slot, records = int(self.state.header["slot"]), merged.records
-        origin = Origin(slot, self.stream, timing, len(records), records.show)
+        origin = UpdateOrigin(slot, self.stream, timing, len(records), records.show)
         chunks = update_chunks(origin, merged.told, self._part)
         self._part += len(chunks) // 2
         return chunks

@@ -6,7 +6,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from stqsh.core.conditions.resolver import let_go, take_in
-from stqsh.core.contract.batch import Batch
+from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.stream_batch import advance
@@ -32,12 +32,12 @@ def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         ValueError: the chunks do not make a batch.
     """
     began = perf_counter_ns()
-    batch = Batch.of(state, in_order(chunks))
+    batch = SlotBatch.of(state, in_order(chunks))
     out = _all_streams(batch)
     return [*out, batch.chunk("stats", pack_json(_stats(batch, perf_counter_ns() - began)))]
 
 
-def _all_streams(batch: Batch) -> list[Chunk]:
+def _all_streams(batch: SlotBatch) -> list[Chunk]:
     """Take all streams on, in order of their ids; those without chunks too, for time passes in them."""
     header = batch.state.header
     every = [chunk for chunks in batch.by_stream.values() for chunk in chunks]
@@ -59,7 +59,7 @@ def _all_streams(batch: Batch) -> list[Chunk]:
     return out
 
 
-def _stats(batch: Batch, took_ns: int) -> Spec:
+def _stats(batch: SlotBatch, took_ns: int) -> Spec:
     """What the batch was and took; µs."""
     specs = batch.state.header["streams"].values()
     return batch.totals | {

@@ -14,7 +14,7 @@ from stqsh.core.kernels.events.latest_updates import newest
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
-from stqsh.core.texts.term_table import Terms
+from stqsh.core.texts.term_table import TermTable
 from stqsh.spec.chunk import Chunk, columns_schema, pack, pack_json
 
 _TICK = 1_000_000
@@ -84,7 +84,7 @@ def warm_up() -> None:
 def _seldom() -> None:
     """What a stream of keyword queries needs after thousands of records only, and a long update log."""
     state = SlotState.fresh(0)
-    terms = Terms(state, 1)
+    terms = TermTable(state, 1)
     KeywordIndex(state, "s1/range/keywords", terms).hang_better(None)
     terms.pack()
     newest(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)

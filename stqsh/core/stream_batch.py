@@ -10,17 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.contract.batch import Batch, batches
-from stqsh.core.contract.batch_pieces import Piece, pieces
-from stqsh.core.contract.query_kind import Merging, StreamBatch
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.contract.batch import SlotBatch, batches
+from stqsh.core.contract.batch_pieces import BatchPiece, pieces
+from stqsh.core.contract.query_kind import MergingKind, StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.lookups import answers, looked_up
-from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.output.batch_output import Report, chunks_of
-from stqsh.core.queries.query_table import Commands, digest
-from stqsh.core.queries.registrations import Newcomers, unpack_alike
+from stqsh.core.output.batch_output import BatchOutput, chunks_of
+from stqsh.core.queries.query_table import QueryCommands, digest
+from stqsh.core.queries.registrations import NewQueries, unpack_alike
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import stretches
 from stqsh.core.retention.stream_stats import figures
@@ -35,7 +35,7 @@ _PARTS = 1 << 12
 """Chunks of one kind in a piece of a batch at the most; pieces are numbered beyond."""
 
 
-def advance(batch: Batch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
+def advance(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
     """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
     whole = _whole(batch, spec, chunks)
@@ -51,15 +51,15 @@ def advance(batch: Batch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
     return out
 
 
-def _whole(batch: Batch, spec: Spec, chunks: list[Chunk]) -> Piece:
+def _whole(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> BatchPiece:
     """All that came for a stream."""
     timing = batch.timing(spec)
     commands = digest(_commands(chunks))
     _check(commands, timing)
-    return Piece(timing, batches("records", chunks), batches("focal", chunks), commands)
+    return BatchPiece(timing, batches("records", chunks), batches("focal", chunks), commands)
 
 
-def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | Newcomers]:
+def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | NewQueries]:
     """What chunks tell slots to do, in the log's order."""
     for chunk in chunks:
         if chunk.kind == "commands":
@@ -68,7 +68,7 @@ def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | Newcomers]:
             yield unpack_alike(chunk.payload)
 
 
-def _check(commands: Commands, timing: Timing) -> None:
+def _check(commands: QueryCommands, timing: BatchTiming) -> None:
     """Commands take effect at a step, and queries are of a kind that there is."""
     if commands.any and timing.last < timing.first:
         raise ValueError("commands came in a batch without steps")
@@ -77,7 +77,7 @@ def _check(commands: Commands, timing: Timing) -> None:
             raise ValueError(f"no query kind {spec['kind']!r}; there are {', '.join(KINDS)}")
 
 
-def _pieces(state: SlotState, spec: Spec, whole: Piece) -> Iterable[Piece]:
+def _pieces(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterable[BatchPiece]:
     """Cut a batch as its stream and its queries need it; each piece is to be taken in before the next."""
     if whole.commands.stream_dropped:
         return [whole]
@@ -87,9 +87,9 @@ def _pieces(state: SlotState, spec: Spec, whole: Piece) -> Iterable[Piece]:
     return pieces(whole, partial(_known, state, spec)) if merges else [whole]
 
 
-def _merges(state: SlotState, spec: Spec, commands: Commands) -> bool:
+def _merges(state: SlotState, spec: Spec, commands: QueryCommands) -> bool:
     """Return whether a stream has queries whose answers are merged, see `contract.batch_pieces`."""
-    merging = (name for name, kind in KINDS.items() if isinstance(kind, Merging))
+    merging = (name for name, kind in KINDS.items() if isinstance(kind, MergingKind))
     return any(
         len(commands.of_kind(name).registered) or KINDS[name].count(state, spec["id"]) for name in merging
     )
@@ -100,15 +100,15 @@ def _known(state: SlotState, spec: Spec) -> int:
     return len(ObjectTable(state, f"s{spec['id']}/objects", spec))
 
 
-def _renumbered(batch: Batch, chunk: Chunk, piece: int) -> Chunk:
+def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
     """A chunk of a piece as one of the batch."""
     first, last = batch.clock["first_step"], batch.clock["last_step"]
     return replace(chunk, part=chunk.part + piece * _PARTS, first_step=first, last_step=last)
 
 
-def _piece(batch: Batch, spec: Spec, piece: Piece) -> tuple[list[Chunk], int]:
+def _piece(batch: SlotBatch, spec: Spec, piece: BatchPiece) -> tuple[list[Chunk], int]:
     """Take a piece in: what it tells, and how many objects there are then."""
-    report, begun = Report(), perf_counter_ns()
+    report, begun = BatchOutput(), perf_counter_ns()
     stream = _stream_batch(batch.state, spec, piece)
     decoded = perf_counter_ns()
     kept = take_out(stream)
@@ -139,31 +139,31 @@ def _left(stream: StreamBatch) -> int:
     return make_room(stream)
 
 
-def _stream_batch(state: SlotState, spec: Spec, piece: Piece) -> StreamBatch:
+def _stream_batch(state: SlotState, spec: Spec, piece: BatchPiece) -> StreamBatch:
     """A piece as query kinds see it."""
     timing, prefix = piece.timing, f"s{spec['id']}"
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
     seeds, followed = _seeds_apart(piece.focal, timing)
-    Movement(focal, seeds, timing).finish()
+    BatchObjects(focal, seeds, timing).finish()
     _know_focals(focal, piece.commands)
     return StreamBatch(
         state=state,
         spec=spec,
         timing=timing,
-        objects=Movement(objects, piece.records, timing),
-        focal=Movement(focal, followed, timing),
+        objects=BatchObjects(objects, piece.records, timing),
+        focal=BatchObjects(focal, followed, timing),
         commands=piece.commands,
     )
 
 
-def _know_focals(focal: ObjectTable, commands: Commands) -> None:
+def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
     """Give every focal object of a new query its place in the table, before versions are numbered."""
     focal.intern(commands.registered.moving(focal.key_type)[1])
 
 
 def _seeds_apart(
-    batches: list[pa.RecordBatch], timing: Timing
+    batches: list[pa.RecordBatch], timing: BatchTiming
 ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     """Records of focal objects from before the batch's first step, and those of its steps."""
     early: list[pa.RecordBatch] = []

@@ -18,7 +18,7 @@ from typing import ClassVar
 from stqsh.errors import NotSupported, StqshError
 from stqsh.lang.ast.source import NOWHERE, Piece, Place, Span
 
-__all__ = ["BindFault", "LangError", "NotSupported", "SyntaxFault", "locating", "near", "or_list"]
+__all__ = ["BindError", "LangError", "NotSupported", "StatementSyntaxError", "locating", "near", "or_list"]
 
 TOO_DEEP = "this statement is nested too deeply"
 _MOST_EXPECTED = 12
@@ -89,11 +89,11 @@ class LangError(StqshError):
         return [_INDENT + line, f"{_INDENT}{indent}{'^' * max(width, 1)}"]
 
 
-class SyntaxFault(LangError):
+class StatementSyntaxError(LangError):
     """A text that is no statement."""
 
 
-class BindFault(LangError):
+class BindError(LangError):
     """A statement that does not fit the catalogue, or makes no sense."""
 
 
@@ -106,7 +106,7 @@ def locating(piece: Piece) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise SyntaxFault(TOO_DEEP, piece=piece) from None
+        raise StatementSyntaxError(TOO_DEEP, piece=piece) from None
     except LangError as error:
         if error.piece is None:
             error.piece = piece

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stqsh.lang.ast.expressions import Name
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 
 TYPES = ("STRING", "BIGINT", "INT", "DOUBLE", "FLOAT", "BOOLEAN", "TIMESTAMP")
 ALIASES = {
@@ -31,6 +31,6 @@ def type_named(name: Name) -> str:
     found = ALIASES.get(given, given)
     if found in TYPES:
         return found
-    raise BindFault(
+    raise BindError(
         f"unknown type {name.text!r}", name.span, expected=TYPES, near=near(given, (*TYPES, *ALIASES))
     )

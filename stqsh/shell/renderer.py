@@ -11,16 +11,16 @@ from stqsh.shell.exit_codes import coloured, draws, folded, no_board, width_of
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
-    from stqsh.client.read.subscription import Following
-    from stqsh.client.results import Outcome, Waiting
+    from stqsh.client.read.subscription import Subscription
+    from stqsh.client.results import Outcome, WaitNotice
     from stqsh.shell.scripting.console import Console
-    from stqsh.shell.scripting.scripts import Block
-    from stqsh.shell.scripting.watch_command import Every
+    from stqsh.shell.scripting.scripts import StatementBlock
+    from stqsh.shell.scripting.watch_command import WatchInterval
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.writer import Writer
 
 
-class Showing:
+class Renderer:
     """Shows answers as `console` says."""
 
     def __init__(self, console: Console) -> None:
@@ -55,7 +55,7 @@ class Showing:
         from stqsh.client.read import watch
 
         match outcome:
-            case results.Waiting():
+            case results.WaitNotice():
                 self._wait(session, outcome)
             case results.Message():
                 self.text(outcome.text)
@@ -68,15 +68,15 @@ class Showing:
             case results.Answer():
                 answer = outcome
                 self._data(lambda writer: writer.answer(answer.statement or statement, answer), format_)
-            case following.Following():
+            case following.Subscription():
                 self._following(outcome, format_, self._scheme(session))
-            case watch.Watching():
+            case watch.WatchFeed():
                 from stqsh.shell.watch.dashboard import watch_board
 
                 if not draws(sys.stdout):
                     raise no_board()
                 self.text(watch_board(outcome, self._scheme(session)))
-            case run.Running():
+            case run.RunHandle():
                 from stqsh.shell.live.run_progress import run_with_progress
 
                 text, finished = run_with_progress(session, outcome, self._screen())
@@ -88,7 +88,9 @@ class Showing:
                 self.text(show(outcome, self._screen(), self._scheme(session)))
         return True
 
-    def repeated(self, session: Session, block: Block, how: Every, once: Callable[[], object]) -> None:
+    def repeated(
+        self, session: Session, block: StatementBlock, how: WatchInterval, once: Callable[[], object]
+    ) -> None:
         r"""Show again and again what a statement answers: in place where eyes read it, else by `once`.
 
         Raises `KeyboardInterrupt` where the user leaves with Ctrl-C.
@@ -107,7 +109,7 @@ class Showing:
         title = " ".join(statement.text.split())
         watch_command.repeat_in_place(how, title, lines, sys.stdout.buffer)
 
-    def _wait(self, session: Session, waiting: Waiting) -> None:
+    def _wait(self, session: Session, waiting: WaitNotice) -> None:
         """Show that the session is alive while something is waited for."""
         from stqsh.shell.status import alive_text
 
@@ -138,7 +140,7 @@ class Showing:
     def _scheme(self, session: Session) -> str:
         return session.settings().text("shell.scheme")
 
-    def _following(self, following: Following, format_: str | None, scheme: str) -> None:
+    def _following(self, following: Subscription, format_: str | None, scheme: str) -> None:
         from stqsh.shell.live.tail import drain, watch
 
         if self._console.outlet is not None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import ISO, cast_column
-from stqsh.sources.formats.csv_file import Dialect, csv_rows, take_header, text_columns
+from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns
 from stqsh.sources.formats.geojson_file import read_features
 from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
@@ -68,7 +68,7 @@ def _common(one: str | None, other: str | None) -> str | None:
 
 
 def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
-    dialect, times = Dialect.of(options), TimeFormat.of(options)
+    dialect, times = CsvDialect.of(options), TimeFormat.of(options)
     kinds: Columns = {}
     for name, column in first_fields(path, options).items():
         kinds[name] = kind_of_text(column, times)
@@ -79,7 +79,7 @@ def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
 
 def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:
     """Give the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
-    dialect = Dialect.of(options)
+    dialect = CsvDialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
     if text is None:
         return {}
@@ -93,7 +93,7 @@ def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:
     return dict(zip(names, fields.columns, strict=True))
 
 
-def _width(text: TextBlock, dialect: Dialect) -> int:
+def _width(text: TextBlock, dialect: CsvDialect) -> int:
     stop = [*find_rows(text.text, dialect.quoting), len(text.text)][1]
     return len(next(csv_rows(text.text[:stop].decode(errors="replace").strip("\r\n"), dialect)))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import shapely
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.geojson_file import Feature, Row, read_features
+from stqsh.sources.formats.geojson_file import Feature, FeatureRow, read_features
 from stqsh.sources.formats.json_file import as_text
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
@@ -34,7 +34,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Regions:
+class RegionSet:
     """Regions with their names, in order, and what to tell the user. geometry: schema `GEOMETRY`."""
 
     geometry: pa.RecordBatch
@@ -53,7 +53,7 @@ class _Shape(NamedTuple):
     geometry: Mapping[str, Any]
 
 
-def read_regions(source: Mapping[str, Any], name_column: str | None) -> Regions:
+def read_regions(source: Mapping[str, Any], name_column: str | None) -> RegionSet:
     """Read a set of regions from GeoJSON; features without polygons are left out, which is noted.
 
     `name_column` is the property (or `id`) that names them; without it, a usual one is taken, and noted.
@@ -75,17 +75,17 @@ def read_regions(source: Mapping[str, Any], name_column: str | None) -> Regions:
     return _made(members, list(shapely.from_geojson(texts, on_invalid="ignore")), notes)
 
 
-def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> Regions:
+def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> RegionSet:
     """Make a single region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
     return _made([None], [shapely.Polygon(rings[0], rings[1:])], [])
 
 
-def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> Regions:
+def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> RegionSet:
     """Make a single region of a rectangle. Raises `SourceError` where it is a line or a point."""
     return _made([None], [shapely.box(x1, y1, x2, y2)], [])
 
 
-def region_of_member(geometry: pa.RecordBatch, member: str | None) -> Regions:
+def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
     """Make a single region of one of a set of regions; without a member, of all that there are."""
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
@@ -113,7 +113,7 @@ def _shapes(source: Mapping[str, Any]) -> tuple[list[_Shape], list[str]]:
     return shapes, notes
 
 
-def _rows(path: Path, source: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(path: Path, source: Mapping[str, Any]) -> Iterator[FeatureRow]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -168,7 +168,7 @@ def _check_unique(members: Sequence[str], column: str) -> None:
 # -- geometry ------------------------------------------------------------------------------------------------
 
 
-def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]) -> Regions:
+def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]) -> RegionSet:
     """Make geometries valid and keep their polygons; those of which nothing is left are left out."""
     repaired, empty, kept = [], [], []
     for member, geometry in zip(members, geometries, strict=True):
@@ -190,7 +190,7 @@ def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]
         told.append(f"left out, they enclose nothing: {_listed(empty)}")
     columns = [[member for member, _ in kept], [wkb for _, wkb in kept]]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, GEOMETRY, strict=True)]
-    return Regions(pa.RecordBatch.from_arrays(arrays, schema=GEOMETRY), tuple(told))
+    return RegionSet(pa.RecordBatch.from_arrays(arrays, schema=GEOMETRY), tuple(told))
 
 
 def _polygons(geometry: Any) -> Any:

@@ -16,12 +16,12 @@ from stqsh.sources.formats.csv_file import read_csv_blocks
 from stqsh.sources.formats.geojson_file import read_geojson_blocks
 from stqsh.sources.formats.json_file import read_json_blocks
 from stqsh.sources.formats.parquet_file import read_parquet_blocks
-from stqsh.sources.formats.record_parser import Block, Dead, FileBlock, Parsed, parse
-from stqsh.sources.formats.record_schema import Layout, near
+from stqsh.sources.formats.record_parser import DeadLetter, FileBlock, ParsedRecords, RowBlock, parse
+from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
-from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 
-Reader = Callable[[Path, Layout, Mapping[str, Any]], Iterator[Block]]
+Reader = Callable[[Path, RecordSchema, Mapping[str, Any]], Iterator[RowBlock]]
 
 READERS: dict[str, Reader] = {
     "csv": read_csv_blocks,
@@ -121,7 +121,7 @@ def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterat
         yield group
 
 
-def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: Layout) -> None:
+def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: RecordSchema) -> None:
     """Look at the beginning of each file for what makes the whole source fail, before the long work begins.
 
     Raises:
@@ -136,15 +136,15 @@ def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: 
 def read_group(
     files: Sequence[SourceFile],
     source: Mapping[str, Any],
-    layout: Layout,
-    known: KnownKeys | None = None,
-) -> Iterator[Parsed]:
+    layout: RecordSchema,
+    known: SeenKeys | None = None,
+) -> Iterator[ParsedRecords]:
     """Read some files in order: their records, a few MB at a time, in order of file and place.
 
     `known`: the keys of what was read before, where a key must not occur again.
     """
     waiting: list[FileBlock] = []
-    dead: list[Dead] = []
+    dead: list[DeadLetter] = []
     size = 0
     for block in _blocks(files, source, layout, dead):
         size += block.block.size
@@ -159,7 +159,7 @@ def read_group(
 
 
 def _blocks(
-    files: Sequence[SourceFile], source: Mapping[str, Any], layout: Layout, dead: list[Dead]
+    files: Sequence[SourceFile], source: Mapping[str, Any], layout: RecordSchema, dead: list[DeadLetter]
 ) -> Iterator[FileBlock]:
     """Read the blocks of some files; a file that cannot be read (on) adds to `dead` and is left."""
     for file in files:
@@ -169,7 +169,7 @@ def _blocks(
                 yield FileBlock(file.index, str(file.path), block)
         except _UNREADABLE as problem:
             text = str(problem).replace("\n", " ")
-            dead.append(Dead(str(file.path), 0, f"the file cannot be read: {text}", ""))
+            dead.append(DeadLetter(str(file.path), 0, f"the file cannot be read: {text}", ""))
 
 
 def _types(block: FileBlock) -> list[pa.DataType]:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.record_schema import Layout
-from stqsh.sources.replay_store.dead_letters import DeadLetters
-from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
+from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.sources.replay_store.store import DEAD_LETTERS
 from stqsh.sources.source_files import SourceFile, find_files, group_files, read_group
 
@@ -59,11 +59,11 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _write(spec: Mapping[str, Any], directory: Path, report: Report) -> None:
-    layout, source = Layout.of_table(spec), spec["source"]
+    layout, source = RecordSchema.of_table(spec), spec["source"]
     files = find_files(source)
     hidden = directory / f".{CONTENT}.new"
     with (
-        DeadLetters(directory / DEAD_LETTERS) as dead,
+        DeadLetterWriter(directory / DEAD_LETTERS) as dead,
         pa.OSFile(str(hidden), "wb") as sink,
         pa.ipc.new_file(sink, layout.schema) as writer,
     ):
@@ -73,10 +73,14 @@ def _write(spec: Mapping[str, Any], directory: Path, report: Report) -> None:
 
 
 def _batches(
-    files: list[SourceFile], source: Mapping[str, Any], layout: Layout, dead: DeadLetters, report: Report
+    files: list[SourceFile],
+    source: Mapping[str, Any],
+    layout: RecordSchema,
+    dead: DeadLetterWriter,
+    report: Report,
 ) -> Iterator[pa.RecordBatch]:
     """Read all files one after the other, so that of two rows of a key the first one stands."""
-    total, done, known = sum(file.size for file in files) or 1, 0, KnownKeys()
+    total, done, known = sum(file.size for file in files) or 1, 0, SeenKeys()
     for group in group_files(files):
         for part in read_group(group, source, layout, known):
             dead.write(part.dead)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.sources.formats.casting import cast_column
-from stqsh.sources.formats.csv_file import POINTED, Dialect
+from stqsh.sources.formats.csv_file import POINTED, CsvDialect
 from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.inference import first_fields
@@ -27,7 +27,7 @@ _PATTERNS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Leaning:
+class TypeVote:
     """How many of a column's values seen are of a type, and the first one that is not ("" for none)."""
 
     seen: int
@@ -40,7 +40,7 @@ class Leaning:
         return self.seen > 0 and self.fitting >= MOST * self.seen
 
 
-def leaning(source: Mapping[str, Any], column: str, kind: str) -> Leaning | None:
+def leaning(source: Mapping[str, Any], column: str, kind: str) -> TypeVote | None:
     """How far a column of the first file of a source leans to a type; None where the file is no CSV.
 
     Raises:
@@ -49,11 +49,11 @@ def leaning(source: Mapping[str, Any], column: str, kind: str) -> Leaning | None
     values, options = _values(source, column)
     if values is None:
         return None
-    written = Dialect.of(options).pointed(values) if kind in POINTED else values
+    written = CsvDialect.of(options).pointed(values) if kind in POINTED else values
     bad = cast_column(written, kind, TimeFormat.of(options)).bad
     wrong = np.flatnonzero(bad) if bad is not None else np.zeros(0, np.int64)
     example = values[int(wrong[0])].as_py().decode(errors="replace") if len(wrong) else ""
-    return Leaning(len(values), len(values) - len(wrong), example)
+    return TypeVote(len(values), len(values) - len(wrong), example)
 
 
 def time_pattern(source: Mapping[str, Any], column: str) -> str | None:
@@ -73,7 +73,7 @@ def has_commas(source: Mapping[str, Any], column: str) -> bool:
     values, _ = _values(source, column)
     if values is None or len(values) == 0:
         return False
-    bad = cast_column(Dialect(separator=";", decimal=",").pointed(values), "DOUBLE").bad
+    bad = cast_column(CsvDialect(separator=";", decimal=",").pointed(values), "DOUBLE").bad
     return bad is None or bool(bad.sum() <= (1 - MOST) * len(values))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack
 from stqsh.storage.control_log import ControlDb, append, to_text
-from stqsh.storage.query_templates import Pattern
+from stqsh.storage.query_templates import QueryTemplate
 
 MOST = 1 << 16
 """Queries in one row of the log at the most: what slots get of them is a chunk, which Spark copies about."""
@@ -35,13 +35,13 @@ _LOG = "INSERT INTO log (seq, at_us, kind, text, spec, payload) VALUES (?, ?, 'r
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alike:
+class QueryGroup:
     """Queries of one pattern: their names, and what is in its holes, as typed.
 
     numbers: float64 (n, holes with numbers). keys: n of them, or none where no hole holds a key.
     """
 
-    pattern: Pattern
+    pattern: QueryTemplate
     names: Sequence[str]
     numbers: NDArray[np.float64]
     keys: Sequence[str] = ()
@@ -56,7 +56,7 @@ class _Entry:
     at_us: int
 
 
-def register_alike(db: ControlDb, queries: Alike) -> bool:
+def register_alike(db: ControlDb, queries: QueryGroup) -> bool:
     """Log queries of one pattern as one row, and enter them; False, and nothing done, where a name is in use.
 
     Their ids follow each other; the last one is the row's own number.
@@ -79,7 +79,7 @@ def register_alike(db: ControlDb, queries: Alike) -> bool:
     return True
 
 
-def _enter(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> None:
+def _enter(connection: sqlite3.Connection, queries: QueryGroup, entry: _Entry) -> None:
     """Put queries into the catalogue. Raises `sqlite3.IntegrityError` where a live one has such a name."""
     stream_id, ids = queries.pattern.spec["stream_id"], range(entry.first, entry.seq + 1)
     connection.executemany(
@@ -91,14 +91,14 @@ def _enter(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> Non
     )
 
 
-def _packed(queries: Alike) -> Iterator[bytes]:
-    """What differs in each of the queries, for `Pattern.unpacked`."""
+def _packed(queries: QueryGroup) -> Iterator[bytes]:
+    """What differs in each of the queries, for `QueryTemplate.unpacked`."""
     numbers, width = queries.numbers.tobytes(), 8 * queries.numbers.shape[1]
     keys = queries.keys or [""] * len(queries.names)
     return (numbers[row * width : (row + 1) * width] + key.encode() for row, key in enumerate(keys))
 
 
-def _log(connection: sqlite3.Connection, queries: Alike, entry: _Entry) -> None:
+def _log(connection: sqlite3.Connection, queries: QueryGroup, entry: _Entry) -> None:
     pattern = queries.pattern
     connection.execute(
         "INSERT INTO patterns VALUES (?, ?, ?)",

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from stqsh.errors import HomeError
-from stqsh.storage.query_templates import Pattern
+from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import LogKind, LogRow, Spec
 
 BUSY_TIMEOUT_S = 30.0
@@ -85,7 +85,7 @@ class ControlDb:
         self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
-        self._patterns: dict[int, Pattern] = {}
+        self._patterns: dict[int, QueryTemplate] = {}
         self._open: list[sqlite3.Connection] = []
         with self._told():
             _migrate(self)
@@ -146,11 +146,11 @@ class ControlDb:
         )
         return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
 
-    def pattern(self, pattern_id: int) -> Pattern:
+    def pattern(self, pattern_id: int) -> QueryTemplate:
         """The pattern of queries that were registered together."""
         if pattern_id not in self._patterns:
             [(text,)] = self.query("SELECT pattern FROM patterns WHERE id = ?", pattern_id)
-            self._patterns[pattern_id] = Pattern.from_json(text)
+            self._patterns[pattern_id] = QueryTemplate.from_json(text)
         return self._patterns[pattern_id]
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ def reference_in(payload: Any) -> Reference | None:
     return Reference(*orjson.loads(bytes(payload[len(MARK) :])))
 
 
-class Bulk:
+class PayloadReader:
     """Reads the payloads that references name, in the files of one folder; files stay mapped while it lives.
 
     What was read stays good after the file is deleted.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRecords:
     """Records looked up for new focal objects: `payload` is a packed RecordBatch of declared columns.
 
     `up_to` is the sequence number up to which the keys of REGISTERs were asked for.
@@ -44,7 +44,7 @@ class BatchEffects:
 
     ended: Iterable[int] = ()
     grown: tuple[Array, Array] | None = None
-    found: Iterable[Found] = ()
+    found: Iterable[FoundRecords] = ()
     asks: Iterable[Spec] = ()
     memory: Spec | None = None
 
@@ -127,7 +127,7 @@ def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
             connection.execute("INSERT OR REPLACE INTO sizes VALUES (?, ?)", (bucket, content.tobytes()))
 
 
-def append_found(control: ControlDb, found: Found) -> int:
+def append_found(control: ControlDb, found: FoundRecords) -> int:
     """Append looked-up records to the control log, whence they come back in; the row's sequence number."""
     spec = {"stream_id": found.stream_id, "up_to": found.up_to}
     return append(control, "found", "", spec, found.payload).seq

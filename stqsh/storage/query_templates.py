@@ -23,7 +23,7 @@ Differing = Sequence[float | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class QueryTemplate:
     """What queries that were registered together share.
 
     `spec` is a QuerySpec; of each of them, name, id, text and the `holes` of its region are others: numbers,
@@ -42,10 +42,10 @@ class Pattern:
         return tuple(hole for hole in self.holes if hole != FOCAL)
 
     @staticmethod
-    def from_json(text: str | bytes) -> Pattern:
+    def from_json(text: str | bytes) -> QueryTemplate:
         """Read what `to_json` made."""
         told = orjson.loads(text)
-        return Pattern(told["spec"], tuple(told["holes"]), tuple(told["words"]), told["between"])
+        return QueryTemplate(told["spec"], tuple(told["holes"]), tuple(told["words"]), told["between"])
 
     def to_json(self) -> bytes:
         """The pattern as the log keeps it."""

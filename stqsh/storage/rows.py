@@ -48,7 +48,7 @@ class LogRow:
     pause_query, resume_query: {"id", "name", "stream_id"}; play: {"id", "name", "pace"} of the stream, with
     pace null, "max" or a factor; pause: {"id", "name"}; run: {"mode", …}; stop_run: {"run": its seq}; set:
     {"key", "value"}; found: {"stream_id", "up_to"} with the packed record batch in `payload`; ask: {"spec":
-    of a snapshot SELECT}; memory: the fields of a `stqsh.storage.shedding_orders.Order`.
+    of a snapshot SELECT}; memory: the fields of a `stqsh.storage.shedding_orders.SheddingOrder`.
     """
 
     seq: int

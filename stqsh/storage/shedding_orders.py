@@ -1,8 +1,9 @@
 """How much memory streams that RETAIN SIGNIFICANT may take: what the settings wish, and what slots are told.
 
-What slots are told is an `Order`. Orders are rows of the control log (kind "memory"): the engine appends one
-between two batches when the load asks for it (`stqsh.engine.delivery.shedding_policy`), a SET or a CREATE at
-once where the settings leave no choice. The last one stands, also for streams that are created later.
+What slots are told is an `SheddingOrder`. Orders are rows of the control log (kind "memory"): the engine
+appends one between two batches when the load asks for it (`stqsh.engine.delivery.shedding_policy`), a SET or
+a CREATE at once where the settings leave no choice. The last one stands, also for streams that are created
+later.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class MemorySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SheddingOrder:
     """What slots are told about their memory; see `stqsh.core.retention`.
 
     `factor`: of all cache areas. `k`: objects that fewer queries want are dropped as they report. `cache`,
@@ -61,7 +62,7 @@ class Order:
     step: int = 0
     part: float = 1.0
 
-    def same_as(self, other: Order) -> bool:
+    def same_as(self, other: SheddingOrder) -> bool:
         """Whether both say the same."""
         return replace(self, step=0) == replace(other, step=0)
 
@@ -85,7 +86,7 @@ def memory_settings(settings: Profile) -> MemorySettings:
     )
 
 
-def allowed(settings: MemorySettings, order: Order) -> Order:
+def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
     """An order as the settings allow it: their cache factor, and no shedding but that of their mode."""
     by_object, by_query = (settings.sheds and settings.mode == mode for mode in ("object", "query"))
     return replace(
@@ -98,19 +99,19 @@ def allowed(settings: MemorySettings, order: Order) -> Order:
     )
 
 
-def orders_after(db: ControlDb, seq: int) -> list[tuple[int, Order]]:
+def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
     """The orders in the log's rows after `seq`, each with its number there."""
-    return [(number, Order(**spec)) for number, _, spec in db.clock_rows_after(seq, ("memory",))]
+    return [(number, SheddingOrder(**spec)) for number, _, spec in db.clock_rows_after(seq, ("memory",))]
 
 
-def standing_order(db: ControlDb) -> Order:
+def standing_order(db: ControlDb) -> SheddingOrder:
     """The last order in the log; before the first one everything is kept that queries need."""
     rows = db.query("SELECT max(seq) FROM log WHERE kind = 'memory'")
     last = rows[0][0]
-    return Order() if last is None else orders_after(db, last - 1)[0][1]
+    return SheddingOrder() if last is None else orders_after(db, last - 1)[0][1]
 
 
-def append_order(db: ControlDb, order: Order) -> None:
+def append_order(db: ControlDb, order: SheddingOrder) -> None:
     """Give an order, by way of the log; joins a transaction that is open."""
     append(db, "memory", "", asdict(order))
 
@@ -125,7 +126,7 @@ def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> 
         if not has_significant_streams(db):
             return
         standing = standing_order(db)
-        base = Order(factor=standing.factor) if anew else standing
+        base = SheddingOrder(factor=standing.factor) if anew else standing
         order = replace(allowed(memory_settings(settings), base), step=read_progress(db).step)
         if not order.same_as(standing):
             append_order(db, order)

@@ -5,7 +5,7 @@ the arrays hold and where each lies; it is gone while they change. Who changes t
 who reads them shares it. On the way to the lock everybody passes `NAME.gate`, so that readers who come one
 after the other never keep a writer out.
 
-`Published` is the reading side (architecture.md section 3): it maps the arrays as they lie and copies
+`PublishedSlots` is the reading side (architecture.md section 3): it maps the arrays as they lie and copies
 nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena` writes.
 """
 
@@ -39,16 +39,16 @@ Array = NDArray[Any]
 T = TypeVar("T")
 
 
-class ArenaBusy(Exception):
+class ArenaBusyError(Exception):
     """Another process has held a slot's arena for so long that something must be wrong with it."""
 
 
-class NotPublished(Exception):
+class NotPublishedError(Exception):
     """There is no state on this host that is to be trusted; `args` says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HeadFile:
     """What a head file says: the state's stamp, the core's own header, and where each array lies.
 
     `arrays`: by name the file, the dtype as numpy spells it, and the length.
@@ -64,7 +64,7 @@ def slot_name(operator: str, slot: int) -> str:
     return f"{operator}-{slot}"
 
 
-def read_head(folder: Path, name: str) -> Head | None:
+def read_head(folder: Path, name: str) -> HeadFile | None:
     """Give the head, None where the arrays are not to be trusted (or there are none)."""
     try:
         value = orjson.loads((folder / f"{name}.head").read_bytes())
@@ -73,7 +73,7 @@ def read_head(folder: Path, name: str) -> Head | None:
     if value.get("format") != FORMAT or value["boot"] != boot_id():
         return None
     arrays = {name: (file, dtype, length) for name, (file, dtype, length) in value["arrays"].items()}
-    return Head(value["stamp"], value["header"], arrays)
+    return HeadFile(value["stamp"], value["header"], arrays)
 
 
 def boot_id() -> str:
@@ -116,7 +116,7 @@ def _take(file: int, mode: int, deadline: float) -> None:
             fcntl.flock(file, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise ArenaBusy("another process holds this slot's arena") from None
+                raise ArenaBusyError("another process holds this slot's arena") from None
             time.sleep(_POLL_S)
         else:
             return
@@ -137,11 +137,11 @@ class _SlotReader:
         self._state: SlotState | None = None
 
     def state(self) -> SlotState:
-        """The state; the slot's lock is held. Raises `NotPublished`."""
+        """The state; the slot's lock is held. Raises `NotPublishedError`."""
         try:
             status = os.stat(self._head)  # noqa: PTH116 - many times quicker than pathlib's
         except FileNotFoundError:
-            raise NotPublished(f"{self._name} has no head") from None
+            raise NotPublishedError(f"{self._name} has no head") from None
         seen = (status.st_ino, status.st_mtime_ns)
         if self._state is None or self._seen != seen:
             self._state, self._seen = self._read(), seen
@@ -150,12 +150,12 @@ class _SlotReader:
     def _read(self) -> SlotState:
         head = read_head(self._folder, self._name)
         if head is None:
-            raise NotPublished(f"the head of {self._name} is not to be trusted")
+            raise NotPublishedError(f"the head of {self._name} is not to be trusted")
         files = {file for file, _, _ in head.arrays.values()}
         try:
             self._maps = {file: self._maps[file] if file in self._maps else _mapped(file) for file in files}
         except FileNotFoundError as error:
-            raise NotPublished(f"{error.filename} is gone") from None
+            raise NotPublishedError(f"{error.filename} is gone") from None
         arrays = {
             name: as_array(self._maps[file], np.dtype(dtype), length)
             for name, (file, dtype, length) in head.arrays.items()
@@ -172,7 +172,7 @@ def _mapped(file: str) -> NDArray[np.uint8]:
         return np.frombuffer(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
 
 
-class Published:
+class PublishedSlots:
     """The slots of a session whose arena lies in `folder` on this host; for one thread."""
 
     def __init__(self, folder: Path, slots: int) -> None:
@@ -184,8 +184,8 @@ class Published:
         """What `use` makes of all slots' states at one step, the least step `least`; it must not keep them.
 
         A batch under way is waited for, as long as `patience_s` says; it is asked if there is need to wait.
-        Raises `NotPublished` where the states cannot be had in time: another host's, lost with a restart,
-        half written when a process died.
+        Raises `NotPublishedError` where the states cannot be had in time: another host's, lost with a
+        restart, half written when a process died.
         """
         begun, deadline = time.monotonic(), 0.0
         while True:
@@ -194,13 +194,13 @@ class Published:
                     states = [reader.state() for reader in self._readers]
                     if _step_of(states) >= least:
                         return use(states)
-                reason = NotPublished("the slots are at different steps")
-            except NotPublished as error:
+                reason = NotPublishedError("the slots are at different steps")
+            except NotPublishedError as error:
                 reason = error
             except FileNotFoundError as error:
-                raise NotPublished(str(error)) from None
-            except ArenaBusy as error:
-                reason = NotPublished(str(error))
+                raise NotPublishedError(str(error)) from None
+            except ArenaBusyError as error:
+                reason = NotPublishedError(str(error))
             deadline = deadline or begun + patience_s()
             if time.monotonic() > deadline:
                 raise reason

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.bench.harness.cpu import Spent, grown, spent, tree_of
+from stqsh.bench.harness.cpu import ProcessorTime, grown, spent, tree_of
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -29,7 +29,7 @@ def test_java_and_python_are_told_apart_and_strangers_left_out(tmp_path: Path) -
     made(tmp_path, 12, "python3 (worker)", 11, 3, 0, 5, 1)  # two of its children have ended
     made(tmp_path, 13, "python", 12, 7, 0, 0, 0)
     made(tmp_path, 99, "java", 1, 500, 500, 0, 0)
-    assert spent(10, tmp_path) == Spent(java=24.0, python=18.0)
+    assert spent(10, tmp_path) == ProcessorTime(java=24.0, python=18.0)
 
 
 def test_a_worker_that_has_ended_is_not_lost(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_a_worker_that_has_ended_is_not_lost(tmp_path: Path) -> None:
     made(before, 10, "python", 1, 1, 0, 0, 0)
     made(before, 11, "python", 10, 5, 0, 0, 0)
     made(after, 10, "python", 1, 1, 0, 6, 0)
-    assert spent(10, before) == Spent(0.0, 6.0)
-    assert spent(10, after) == Spent(0.0, 7.0)
+    assert spent(10, before) == ProcessorTime(0.0, 6.0)
+    assert spent(10, after) == ProcessorTime(0.0, 7.0)
 
 
 def test_what_ended_with_nobody_to_wait_for_it_takes_nothing_from_the_others(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_ended_with_nobody_to_wait_for_it_takes_nothing_from_the_others(tmp
         made(proc, 11, "java", 10, own, 0, 0, 0)
     made(before, 12, "python", 11, 50, 0, 3, 0)
     made(before, 13, "python", 12, 9, 0, 0, 0)
-    assert grown(tree_of(10, before), tree_of(10, after)) == Spent(java=3.0, python=3.0)
+    assert grown(tree_of(10, before), tree_of(10, after)) == ProcessorTime(java=3.0, python=3.0)
 
 
 def test_what_ended_is_counted_with_who_waited_for_it_and_not_twice(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_ended_is_counted_with_who_waited_for_it_and_not_twice(tmp_path: Pa
     made(before, 12, "python", 11, 2, 0, 0, 0)
     made(after, 10, "python", 1, 2, 0, 9, 0)  # of 11: 8 of before, and one more
     made(after, 14, "python", 10, 3, 0, 0, 0)
-    assert grown(tree_of(10, before), tree_of(10, after)) == Spent(java=0.0, python=5.0)
+    assert grown(tree_of(10, before), tree_of(10, after)) == ProcessorTime(java=0.0, python=5.0)
 
 
 def test_nothing_is_known_of_a_process_that_is_not_there(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from stqsh.bench.suite import freshness, soak
-from stqsh.bench.suite.freshness import Batch, Read, latencies
-from stqsh.bench.suite.soak import Look, rows
+from stqsh.bench.suite.freshness import DeliveredBatch, Read, latencies
+from stqsh.bench.suite.soak import SoakSample, rows
 
 
 def test_latency_is_from_when_a_step_was_due_to_when_its_update_was_read() -> None:
     # Two steps a second; three batches of two steps, the last of which was due as the batch says.
-    batches = [Batch(2, 1_000_000, 1_200_000, 5, 0), Batch(4, 2_000_000, 2_300_000, 5, 0),
-               Batch(6, 3_000_000, 3_100_000, 5, 0)]  # fmt: skip
+    batches = [DeliveredBatch(2, 1_000_000, 1_200_000, 5, 0), DeliveredBatch(4, 2_000_000, 2_300_000, 5, 0),
+               DeliveredBatch(6, 3_000_000, 3_100_000, 5, 0)]  # fmt: skip
     reads = [
         Read(np.array([3, 4]), 2_400_000),
         Read(np.array([5, 6, 6]), 3_250_000),
@@ -26,7 +26,7 @@ def test_latency_is_from_when_a_step_was_due_to_when_its_update_was_read() -> No
 
 
 def test_growth_compares_the_last_third_with_the_second() -> None:
-    look = Look(100, 50, 10, 5, 1, 1, 90, 1000, 0.5)
+    look = SoakSample(100, 50, 10, 5, 1, 1, 90, 1000, 0.5)
     looks = [replace(look, java=value) for value in (500, 400, 100, 100, 110, 110)]
     found = {row["what"]: row for row in rows(looks)}
     assert (found["java"]["early"], found["java"]["late"], found["java"]["most"]) == (100, 110, 500)

@@ -16,17 +16,17 @@ from support.toy_tile38 import Toy
 from stqsh.bench import peers
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import NONE, Updates, answer, difference, normal, updates
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
+from stqsh.bench.peers.peer_case import PeerCase
 
-CASE = Case(objects=300, queries=300, per_step=100, steps=9, peer_steps=6, side=0.1)
+CASE = PeerCase(objects=300, queries=300, per_step=100, steps=9, peer_steps=6, side=0.1)
 
 
 def silent(text: str) -> None:
     """Say nothing."""
 
 
-def brute(case: Case) -> Updates:
+def brute(case: PeerCase) -> Updates:
     """What every system has to say, by trying every object with every query."""
     x1, y1, x2, y2 = case.squares.T
     inside = np.zeros((case.objects, case.queries), bool)
@@ -49,7 +49,7 @@ def truth() -> Updates:
 
 
 def judged(mine: Updates, theirs: Updates) -> str:
-    return str(peers.judged(CASE, Outcome(mine, [100.0]), Outcome(theirs, [10.0, 20.0]))["equal"])
+    return str(peers.judged(CASE, PeerOutcome(mine, [100.0]), PeerOutcome(theirs, [10.0, 20.0]))["equal"])
 
 
 def test_the_case_is_worth_asking(truth: Updates) -> None:
@@ -60,7 +60,7 @@ def test_the_case_is_worth_asking(truth: Updates) -> None:
 
 
 def test_equal_answers_are_equal_in_any_order_and_only_then_a_rate_is_told(truth: Updates) -> None:
-    row = peers.judged(CASE, Outcome(truth, [100.0]), Outcome(truth[::-1], [10.0, 20.0]))
+    row = peers.judged(CASE, PeerOutcome(truth, [100.0]), PeerOutcome(truth[::-1], [10.0, 20.0]))
     assert row["times"] == [10.0, 5.0]
     assert row["records"] == 600
     assert row["records_per_s"] == [10.0, 20.0]
@@ -85,7 +85,7 @@ def lies(right: Updates) -> Iterator[tuple[str, Updates]]:
 @pytest.mark.parametrize("number", range(9))
 def test_a_peer_that_lies_is_caught_and_gets_no_rate(truth: Updates, number: int) -> None:
     what, told = list(lies(truth))[number]
-    row = peers.judged(CASE, Outcome(truth, [100.0]), Outcome(told, [10.0]))
+    row = peers.judged(CASE, PeerOutcome(truth, [100.0]), PeerOutcome(told, [10.0]))
     assert row["equal"].startswith("NO: "), what
     assert "records_per_s" not in row
     assert "times" not in row
@@ -116,11 +116,11 @@ def test_updates_that_do_not_fold_are_no_answers() -> None:
 
 
 def test_a_peer_that_is_not_there_or_dies_has_a_row_with_the_reason() -> None:
-    def die(case: Case, folder: Path, say: object) -> Outcome:
+    def die(case: PeerCase, folder: Path, say: object) -> PeerOutcome:
         raise PeerFailedError("its heart stopped")
 
     said: list[str] = []
-    mine = Outcome(NONE, [1.0])
+    mine = PeerOutcome(NONE, [1.0])
     absent = peers.row(Peer("far", "", lambda: "it is far away", die), CASE, mine, said.append)
     dead = peers.row(Peer("dead", "", lambda: "", die), CASE, mine, said.append)
     assert (absent["equal"], absent["times"]) == ("not run: it is far away", None)
@@ -191,7 +191,7 @@ def test_a_tile38_that_forgets_a_message_is_caught(truth: Updates) -> None:
 
 def test_an_error_of_the_server_ends_the_driver() -> None:
     with served(Toy()) as port, pytest.raises(PeerFailedError, match="tile38: ERR unknown command"):
-        tile38.Connection(port).send([("DANCE",)])
+        tile38.Tile38Connection(port).send([("DANCE",)])
 
 
 def test_peers_are_found_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import pytest
 from stqsh.bench.sole import run as running
 from stqsh.bench.sole.curves import Curve
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
-from stqsh.bench.sole.figures import FIGURES, Bench, measure
+from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
 from stqsh.bench.sole.pipeline import central
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, memory, registered
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.supported import supported
-from stqsh.bench.sole.town import SIDE, Drive, Queries, Scale
+from stqsh.bench.sole.town import SIDE, Drive, Scale, TownQueries
 
 VILLAGE = Scale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
 
@@ -38,7 +38,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def bench():
-    return Bench(VILLAGE, lambda text: None)
+    return FigureRun(VILLAGE, lambda text: None)
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +101,18 @@ def test_the_same_objects_drive_whatever_the_report_interval(bench):
 
 
 def test_queries_have_the_sizes_and_the_share_of_moving_ones_asked_for(world):
-    specs = Queries(200, (0.01,), moving=0.5).of(world)
+    specs = TownQueries(200, (0.01,), moving=0.5).of(world)
     moving = [spec["region"] for spec in specs if spec["region"]["type"] == "moving_rect"]
     still = [spec["region"] for spec in specs if spec["region"]["type"] == "rect"]
     assert 60 < len(moving) < 140
     assert {round(region["xdist"] / SIDE, 6) for region in moving} == {0.1}
     assert {round((region["x2"] - region["x1"]) / SIDE, 6) for region in still} == {0.1}
-    assert Queries(200, (0.01,), moving=0.5).of(world) == specs
+    assert TownQueries(200, (0.01,), moving=0.5).of(world) == specs
 
 
 def test_a_slot_counts_the_answers_of_its_queries(world):
     query = central(world, 0.16, moving=False)
-    slot = Slot(world)
+    slot = DrivenSlot(world)
     slot.units(1, registered([query]))
     _, places = world.places
     inside = (np.abs(places - SIDE / 2) <= 0.2 * SIDE).all(axis=1)
@@ -120,8 +120,8 @@ def test_a_slot_counts_the_answers_of_its_queries(world):
 
 
 def test_a_full_cache_misses_nothing(world):
-    queries = registered(Queries(5, (0.01,), moving=1.0).of(world))
-    exact, significant = Slot(world), Slot(world, "significant")
+    queries = registered(TownQueries(5, (0.01,), moving=1.0).of(world))
+    exact, significant = DrivenSlot(world), DrivenSlot(world, "significant")
     for slot, first in ((exact, queries), (significant, [memory(1.0), *queries])):
         slot.units(2, first)
     assert significant.sizes == exact.sizes
@@ -177,5 +177,5 @@ def test_charts_are_drawn(tmp_path):
     lines = [Line("ours", [1, 10, 100], [1.0, None, 3.0]), Line("paper", [1, 100], [1, 2], paper=True)]
     charts = [Chart("a", "x", "y", lines, log="x"), Chart("b", "x", "y", lines, log="xy")]
     path = tmp_path / "figure.png"
-    draw(Result("99", "a title", {}, [], charts), path)
+    draw(FigureResult("99", "a title", {}, [], charts), path)
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stqsh.core.kernels.geometry.polygons import turn
 from stqsh.core.regions import polygon_table as module
-from stqsh.core.regions.polygon_table import Areas
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 
 halves = st.integers(-9, 9).map(lambda n: n / 2)
@@ -53,7 +53,7 @@ def near(geometry, more):
 
 @given(st.lists(shapes(), min_size=1, max_size=5), st.lists(points, min_size=1, max_size=20))
 def test_areas_hold_what_shapely_says(geometries, more):
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     names = [f"m{i}" for i in range(len(geometries))]
     areas.define(5, batch(geometries, names))
     for name, geometry in zip(names, geometries, strict=True):
@@ -71,7 +71,7 @@ def test_areas_hold_what_shapely_says(geometries, more):
 def test_borders_belong_to_areas(ring, more):
     polygon = shapely.Polygon(ring)
     assume(polygon.is_valid)
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     (row,) = areas.intern_polygons([[[*ring, ring[0]]]])
     x, y = near(polygon, more).T.copy()
     on_edges = 2 * len(shapely.get_coordinates(polygon)) - 1
@@ -102,7 +102,7 @@ def star(vertices, x=0.0, y=0.0):
 @pytest.mark.parametrize("vertices", [16, 17, 500, 5000])
 def test_many_vertices(vertices):
     hole = star(vertices) / 3
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     (row,) = areas.intern_polygons([[star(vertices), hole]])
     polygon = shapely.Polygon(star(vertices), [hole])
     draw = np.random.default_rng(1).uniform(-1.6, 1.6, (2000, 2))
@@ -115,7 +115,7 @@ def test_many_vertices(vertices):
 @given(st.lists(st.one_of(st.integers(0, 3), st.just("drop")), max_size=12))
 def test_rows_stay_while_others_come_and_go(moves):
     """Each move interns polygons, or drops the oldest; a named area stays, and restarts change nothing."""
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     areas.define(3, batch([shapely.Point(7, 7).buffer(1)]))
     alive = []
     for number, move in enumerate(moves):
@@ -125,7 +125,7 @@ def test_rows_stay_while_others_come_and_go(moves):
             places = [float(10 * number + i) for i in range(move)]
             rows = areas.intern_polygons([[star(20, place)] for place in places])
             alive += zip(rows.tolist(), places, strict=True)
-        areas = Areas(restore(snapshot(areas._state)))
+        areas = PolygonTable(restore(snapshot(areas._state)))
         rows = np.array([row for row, _ in alive] + [areas.row_of(3)])
         x = np.array([place for _, place in alive] + [7.0])
         y = np.array([0.0] * len(alive) + [7.0])
@@ -136,7 +136,7 @@ def test_rows_stay_while_others_come_and_go(moves):
 
 def test_room_is_made_for_new_areas(monkeypatch):
     monkeypatch.setattr(module, "_SPARE", 10)
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     (kept,) = areas.intern_polygons([[star(100)]])
     for number in range(50):
         areas.define(number, batch([shapely.Polygon(star(100, i)) for i in range(3)], ["a", "b", "c"]))
@@ -151,7 +151,7 @@ def test_room_is_made_for_new_areas(monkeypatch):
 
 
 def test_nothing_lies_in_what_is_not_there():
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     areas.define(1, batch([shapely.Polygon(), shapely.box(0, 0, 1, 1)], ["empty", "unit"]))
     areas.define(1, batch([shapely.box(5, 5, 6, 6)], ["again"]))
     rows = np.array([areas.row_of(1, name) for name in ("empty", "unit", "again", "unit")])
@@ -172,7 +172,7 @@ def test_nothing_lies_in_what_is_not_there():
     st.sampled_from([0.25, 0.5, 0.75]),
 )
 def test_areas_made_smaller_hold_what_shapely_says_of_smaller_ones(geometries, more, factor):
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     names = [f"m{i}" for i in range(len(geometries))]
     areas.define(5, batch(geometries, names))
     for name, geometry in zip(names, geometries, strict=True):
@@ -192,7 +192,7 @@ def test_scaled_areas_of_many_edges_are_found_in_their_bands():
     turns = np.linspace(0, 2 * math.pi, 400, endpoint=False)
     reach = np.where(np.arange(400) % 2, 1.0, 2.0)
     star = shapely.Polygon(np.column_stack([reach * np.cos(turns), reach * np.sin(turns)]))
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     areas.define(5, batch([star]))
     x, y = np.random.default_rng(3).uniform(-2, 2, (2, 20_000))
     for factor in (0.9, 0.5, 0.1):

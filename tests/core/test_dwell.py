@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import UNIT, Slot, register
-from stqsh.core.base.clock import NEVER, Timing
-from stqsh.core.kernels.events.dwell_changes import Toggles, ripen
+from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
 
 
 def reference(states, dwell):
@@ -30,8 +30,10 @@ def test_changes_are_told_once_they_have_lasted(states, dwell):
     steps = [i for i, (old, new) in enumerate(zip(before, states, strict=True), start=1) if old != new]
     count = len(steps)
     op = np.array([1, -1] * count, np.int8)[:count]
-    toggles = Toggles(np.zeros(count, np.int32), np.zeros(count, np.int32), np.array(steps, np.int64), op)
-    timing = Timing(1, len(states), 1, 1_000_000, -1)
+    toggles = DwellChanges(
+        np.zeros(count, np.int32), np.zeros(count, np.int32), np.array(steps, np.int64), op
+    )
+    timing = BatchTiming(1, len(states), 1, 1_000_000, -1)
     ripe, due, _ = ripen(toggles, np.array([dwell]), np.array([NEVER]), timing)
     assert list(zip(due.tolist(), op[ripe].tolist(), strict=True)) == reference(states, dwell)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.kernels.geometry.boxes import regions
 from stqsh.core.kernels.index.object_grid import (
     BLOCK,
-    ObjectCells,
+    ObjectGrid,
     blocks_for,
     fill_objects,
     move_object,
@@ -33,7 +33,7 @@ def events_of(places):
     ox[np.isnan(oy)], nx[np.isnan(ny)] = np.nan, np.nan
     oy[np.isnan(ox)], ny[np.isnan(nx)] = np.nan, np.nan
     number = np.arange(len(ox), dtype=np.int32)
-    return Events(np.ones(len(ox), np.int64), number, number, number, ox, oy, nx, ny)
+    return Transitions(np.ones(len(ox), np.int64), number, number, number, ox, oy, nx, ny)
 
 
 def inside(rects, x, y):
@@ -119,7 +119,7 @@ def test_objects_are_in_the_cell_of_their_place(moves, side):
     seats = fields["next"] * BLOCK
     lengths = {"owner": seats, "place": 2 * seats, "free": 2}
     kinds = {"place": np.float64, "free": np.int64}
-    cells = ObjectCells(**{f: np.zeros(n, kinds.get(f, np.int32)) for f, n in (fields | lengths).items()})
+    cells = ObjectGrid(**{f: np.zeros(n, kinds.get(f, np.int32)) for f, n in (fields | lengths).items()})
     places = np.where(np.arange(30) < 25, 0.0, np.nan)[:, None].repeat(2, 1)
     fill_objects(cells, *places.T.copy(), lattice)
     for o, x, y in moves:

@@ -7,13 +7,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index import term_quadtrees
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.core.state.string_dictionary import holds_codes, pool_of, vacuum
 from stqsh.core.texts import keyword_index as module
 from stqsh.core.texts.keyword_index import KeywordIndex
-from stqsh.core.texts.term_table import Terms, tidy
+from stqsh.core.texts.term_table import TermTable, tidy
 
 WORDS = ["a", "b", "c", "d", "é", "北京", "x1", "Z"]
 halves = st.integers(-6, 6).map(lambda n: n / 2)
@@ -33,7 +33,7 @@ class World:
 
     @property
     def index(self):
-        return KeywordIndex(self.state, "s1/range/keywords", Terms(self.state, 1))
+        return KeywordIndex(self.state, "s1/range/keywords", TermTable(self.state, 1))
 
     def add(self, some):
         ids = np.arange(self.next, self.next + len(some))
@@ -90,7 +90,7 @@ def made(state, some):
         said = [None if move[column] is None else ", ".join(move[column] * 2).title() for move in some]
         code = pool.intern(pa.array(said, pa.string()))
         codes.append(np.where([text is None for text in said], -1, code).astype(np.int32))
-    return Events(np.ones(len(some), np.int64), n, n, n, ox, oy, nx, ny), codes
+    return Transitions(np.ones(len(some), np.int64), n, n, n, ox, oy, nx, ny), codes
 
 
 @given(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import regions
-from stqsh.core.kernels.index.object_grid import BLOCK, ObjectCells, blocks_for, fill_objects
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lives
+from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
+from stqsh.core.kernels.index.static_rects import IS, WAS, QueryLifetimes
 from stqsh.core.kernels.join.moving_join import follow_movers
-from stqsh.core.kernels.join.moving_params import Field, Movers, by_focal
+from stqsh.core.kernels.join.moving_params import MovingJoinParams, MovingQueries, by_focal
 from stqsh.core.regions.grid_layout import lattice_over
 
 OBJECTS, FOCALS, MOVERS = 300, 40, 120
@@ -37,7 +37,7 @@ def events_of(steps):
         columns.append((now, acts, now - 1, now, before[acts].T, after[acts].T))
     step, obj, old, new = (np.concatenate([row[i] for row in columns]) for i in range(4))
     (ox, oy), (nx, ny) = (np.hstack([row[i] for row in columns]) for i in (4, 5))
-    return Events(step.astype(np.int64), *(c.astype(np.int32) for c in (obj, old, new)), ox, oy, nx, ny)
+    return Transitions(step.astype(np.int64), *(c.astype(np.int32) for c in (obj, old, new)), ox, oy, nx, ny)
 
 
 def inside(movers, focals, places):
@@ -67,7 +67,7 @@ def as_movers(some, focals, checked):
     now[np.isnan(x), :4] = np.nan
     number, (start, member) = np.arange(MOVERS, dtype=np.int32), by_focal(some["focal"], FOCALS)
     own = np.where(number % 3 == 0, number, -1).astype(np.int32)
-    return Movers(
+    return MovingQueries(
         number, own, *sides, nothing, some["radius"], checked, now, now.copy(), start, member
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ def cells_of(places, lattice):
     """The cells of a grid with objects in them."""
     count, blocks = lattice.side**2, blocks_for(len(places), lattice.side**2)
     lengths = (count, count, len(places), blocks, blocks * BLOCK, blocks * BLOCK * 2, 2)
-    cells = ObjectCells(*(np.zeros(n, kind) for n, kind in zip(lengths, "iiiiidl", strict=True)))
+    cells = ObjectGrid(*(np.zeros(n, kind) for n, kind in zip(lengths, "iiiiidl", strict=True)))
     fill_objects(cells, *places.T.copy(), lattice)
     return cells
 
@@ -111,9 +111,9 @@ def test_regions_gain_and_lose_what_brute_force_says(seed, share, far):
         places, focals = after, turned
     events = events_of([(step, acts, before, after) for step, acts, before, after, _, _, _ in walked])
     turns = events_of([(step, acts, before, after) for step, _, _, _, before, after, acts in walked])
-    lives = Lives(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
+    lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
     own = movers.own.copy()
-    seen, lone = follow_movers(events, turns, cells, movers, Field(lattice, lives, True))
+    seen, lone = follow_movers(events, turns, cells, movers, MovingJoinParams(lattice, lives, True))
     objects = np.concatenate([events.obj, lone.obj[::-1]])[seen.event].tolist()
     steps = np.concatenate([events.step, lone.step[::-1]])[seen.event].tolist()
     found = list(zip(steps, seen.query.tolist(), objects, seen.flags.tolist(), strict=True))
@@ -132,8 +132,8 @@ def test_an_object_that_many_regions_come_upon_is_named_once_a_step():
     who, nobody = np.array([0]), np.array([], np.int64)
     turns = events_of([(1, who, focals, focals + 0.4), (2, who, focals + 0.4, focals)])
     events = events_of([(1, nobody, places, places)])
-    lives = Lives(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
-    seen, lone = follow_movers(events, turns, cells, movers, Field(lattice, lives, True))
+    lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
+    seen, lone = follow_movers(events, turns, cells, movers, MovingJoinParams(lattice, lives, True))
     assert lone.step.tolist() == [1, 2]
     assert sorted(zip(seen.event.tolist(), seen.flags.tolist(), strict=True)) == sorted(
         [(-1, IS)] * MOVERS + [(-2, WAS)] * MOVERS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import TICK, Slot
-from stqsh.core.queries.registrations import Newcomers, gathered, pack_alike, unpack_alike
+from stqsh.core.queries.registrations import NewQueries, gathered, pack_alike, unpack_alike
 from stqsh.core.state.slot_state import snapshot
 from tests.support.budget import share
 
@@ -118,7 +118,7 @@ def test_newcomers_are_gathered_in_the_order_of_their_ids():
     numbers = {name: np.arange(3.0) for name in HOLES["rect"]}
     some = unpack_alike(pack_alike(pattern, np.array([4, 5, 6]), numbers))
     one = {**pattern, "id": 5_000, "region": PLACES["circle"]}
-    both = gathered([Newcomers.of([one]), some])
+    both = gathered([NewQueries.of([one]), some])
     assert both.ids.tolist() == [4, 5, 6, 5000]
     assert [spec["region"] for spec in both] == [
         *({"type": "rect", "x1": i, "y1": i, "x2": i, "y2": i} for i in (0.0, 1.0, 2.0)),
@@ -128,8 +128,8 @@ def test_newcomers_are_gathered_in_the_order_of_their_ids():
 
 
 def test_newcomers_tell_whom_they_move_with():
-    still = Newcomers.of([{"id": 7, "kind": "range", "region": PLACES["rect"]}])
-    alone = Newcomers.of([{"id": 2, "kind": "range", "region": PLACES["around one"]}])
+    still = NewQueries.of([{"id": 7, "kind": "range", "region": PLACES["rect"]}])
+    alone = NewQueries.of([{"id": 2, "kind": "range", "region": PLACES["around one"]}])
     around = {"kind": "range", "region": PLACES["around"]}
     numbers = {name: np.ones(3) for name in ("xdist", "ydist")}
     some = unpack_alike(pack_alike(around, np.array([4, 5, 6]), numbers, pa.array(["x", "a", "x"])))

@@ -12,20 +12,20 @@ from support.cases import Case
 from support.examples import at, case, register
 from support.strategies import cut
 
-from stqsh.core.contract.query_kind import Merging, StreamBatch
+from stqsh.core.contract.query_kind import MergingKind, StreamBatch
 from stqsh.core.kernels.events.updates import LEFT, reasons
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kinds import KINDS
-from stqsh.core.output.batch_output import Report
-from stqsh.core.output.merge import MergeBatch, Merged, first_k
-from stqsh.core.output.partials import DROP, REGISTER, Offers, Partials
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
+from stqsh.core.output.partials import DROP, REGISTER, CandidateOffers, Partials
 from stqsh.core.state.slot_state import SlotState
 
 
 class Furthest:
     """Each slot offers its own k furthest; Aggregate takes the first k of all, by (minus distance, key)."""
 
-    def step(self, batch: StreamBatch, report: Report) -> None:
+    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
         queries = batch.state.header.setdefault("furthest", {})
         partials = Partials(batch, "furthest")
         ids = {int(id_) for id_ in queries}
@@ -48,7 +48,7 @@ class Furthest:
     def count(self, state: SlotState, stream: int) -> int:
         return len(state.header.get("furthest", {}))
 
-    def merge(self, batch: MergeBatch) -> Merged:
+    def merge(self, batch: MergeInput) -> MergedUpdates:
         return first_k(batch)
 
 
@@ -65,7 +65,7 @@ def first(batch: StreamBatch, region: dict[str, Any], step: int) -> Top:
     return {int(there[i]): (int(versions[there[i]]), float(rank[i])) for i in order}
 
 
-def changes(batch: StreamBatch, query: int, step: int, tops: tuple[Top, Top]) -> Offers:
+def changes(batch: StreamBatch, query: int, step: int, tops: tuple[Top, Top]) -> CandidateOffers:
     """Who is a candidate now, or has another record; who is none any more, and why."""
     before, now = tops
     rows = [(1, 0, version, rank) for obj, (version, rank) in now.items() if before.get(obj) != now[obj]]
@@ -74,12 +74,12 @@ def changes(batch: StreamBatch, query: int, step: int, tops: tuple[Top, Top]) ->
     why, show = reasons(versions, lost, steps, batch.objects.sources, batch.timing)
     rows += [(-1, OVERTAKEN if w == LEFT else w, s, np.nan) for w, s in zip(why, show, strict=True)]
     op, why, show, rank = (np.array(column) for column in zip(*rows, strict=True)) if rows else [why] * 4
-    return Offers(np.full(len(rows), step), np.full(len(rows), query), op, why, show, rank)
+    return CandidateOffers(np.full(len(rows), step), np.full(len(rows), query), op, why, show, rank)
 
 
 @pytest.fixture
 def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(Furthest(), Merging)
+    assert isinstance(Furthest(), MergingKind)
     monkeypatch.setitem(KINDS, "furthest", Furthest())
 
 

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 
-from stqsh.core.kernels.index.inverted_lists import Centres, asked_distances, asked_within, list_lengths, post
+from stqsh.core.kernels.index.inverted_lists import (
+    SearchCentres,
+    asked_distances,
+    asked_within,
+    list_lengths,
+    post,
+)
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.texts.keyword_index import KeywordIndex
-from stqsh.core.texts.term_table import Terms
+from stqsh.core.texts.term_table import TermTable
 
 WORDS = "abcdef"
 ordinates = st.integers(-3, 3).map(float)
@@ -39,7 +45,7 @@ def satisfied(words, every, text):
 @given(st.lists(posts, max_size=25), st.lists(asking, min_size=1, max_size=8))
 def test_places_with_terms_are_those_of_brute_force(some, queries):
     state = SlotState.fresh(0)
-    terms = Terms(state, 1)
+    terms = TermTable(state, 1)
     index = KeywordIndex(state, "s1/nearest/keywords", terms)
     index.add(np.arange(len(queries)), [" ".join(q[2]) for q in queries], [q[3] for q in queries])
     said = pa.array([None if text is None else " ".join(text) for _, _, text in some], pa.string())
@@ -49,7 +55,7 @@ def test_places_with_terms_are_those_of_brute_force(some, queries):
     lists = post(x, y, code, terms.spans, np.ones(len(terms), np.bool_))
     scene = index.asked, lists, terms.spans
     rows = np.arange(len(queries))
-    centres = Centres(rows, *(np.array([q[i] for q in queries], np.float64) for i in range(2)))
+    centres = SearchCentres(rows, *(np.array([q[i] for q in queries], np.float64) for i in range(2)))
     room = int(list_lengths(index.asked, rows, lists.start).sum())
     radius, want = (np.array([q[i] for q in queries]) for i in (4, 5))
     far = [

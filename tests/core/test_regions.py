@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.slots import Slot, records, register
 from stqsh.core.kernels.geometry.distance import EARTH_M, distance
-from stqsh.core.regions.polygon_table import Areas
+from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.spec.chunk import pack
 
 FLAT = st.tuples(*[st.integers(-4, 4).map(lambda n: n / 2)] * 2)
@@ -96,16 +96,16 @@ def test_answers_over_overlapping_members_of_a_set():
     ]
     assert slot.updates(3, 3, [(3, "o", 0.5, 2, 3)]) == [(3, 8, "-", "o", "left")]
     slot.batch(4, 4, commands=[{"op": "drop", "id": 7}, {"op": "drop", "id": 8}])
-    assert Areas(slot.state).row_of(1, "a") == 0
+    assert PolygonTable(slot.state).row_of(1, "a") == 0
 
 
 def test_the_polygon_of_a_query_goes_with_it():
     slot = Slot()
     star = {"type": "polygon", "rings": [[[0, 0], [1, 0], [0, 1], [0, 0]]]}
     slot.batch(1, 1, commands=[register(7, star), register(8, star, for_us=3_000_000), register(9, star)])
-    assert len(Areas(slot.state)) == 3
+    assert len(PolygonTable(slot.state)) == 3
     slot.batch(2, 2, commands=[{"op": "drop", "id": 9}])
-    assert len(Areas(slot.state)) == 2
+    assert len(PolygonTable(slot.state)) == 2
     slot.batch(3, 9)
     slot.batch(10, 10, commands=[{"op": "drop", "id": 7}])
-    assert len(Areas(slot.state)) == 0
+    assert len(PolygonTable(slot.state)) == 0

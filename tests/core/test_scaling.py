@@ -11,12 +11,12 @@ from shapely.affinity import scale as scaled
 from support.budget import share
 
 from core.slots import TICK, Slot, records, register
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.geometry.boxes import region as rectangle_around
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.matching.region_scaling import scale, will_scale
 from stqsh.core.queries.query_table import REGION, QueryTable, columns_of
-from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 
 STAR = [[0, 0], [8, 0], [8, 2], [3, 3], [2, 9], [0, 9], [0, 0]]
@@ -59,7 +59,7 @@ def holds(region, area, place, focal, planar=True):
 def table_of(*regions, least=0.0):
     table = QueryTable(SlotState.fresh(0), "s1/range")
     specs = [demanding(i, region, least)["query"] for i, region in enumerate(regions)]
-    columns = columns_of(Newcomers.of(specs), set(), Timing(1, 1, 1, TICK, -1, 3))
+    columns = columns_of(NewQueries.of(specs), set(), BatchTiming(1, 1, 1, TICK, -1, 3))
     for i, region in enumerate(regions):
         columns["focal"][i] = 0 if "focal" in region else -1
     table.append(columns)
@@ -87,7 +87,7 @@ def test_shares_follow_queries_that_come_and_go():
     scale(table, 0.25, np.arange(2))
     assert table["radius"].tolist() == [2.5, 2.0]
     spec = demanding(7, REGIONS["circle"], 0.0)["query"]
-    at = table.append(columns_of(Newcomers.of([spec]), set(), Timing(1, 1, 1, TICK, -1, 3)))
+    at = table.append(columns_of(NewQueries.of([spec]), set(), BatchTiming(1, 1, 1, TICK, -1, 3)))
     assert table["radius"].tolist() == [2.5, 2.0, 5.0]
     scale(table, 0.25, at)
     table.remove(np.array([0]))

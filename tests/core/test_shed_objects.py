@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.retention.drop_choice import Standing, locked_queries, shed_objects
+from stqsh.core.kernels.retention.drop_choice import QueryLoad, locked_queries, shed_objects
 
 LEAST = st.sampled_from([0.0, 0.25, 0.5, 0.8, 0.9, 1.0])
 
@@ -26,7 +26,7 @@ def standing_of(objects, others):
     shed = [lacks for _, lacks, _ in others]
     kinds = (np.int64, np.int64, np.float64)
     columns = (held, shed, [least for _, _, least in others])
-    return Standing(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+    return QueryLoad(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
 
 
 def dropped(objects, standing):
@@ -50,7 +50,7 @@ def test_objects_are_dropped_as_a_plain_loop_drops_them(crowd):
             plain.held[q] -= 1
             plain.shed[q] += 1
     assert dropped(objects, standing).tolist() == expected
-    for name in Standing._fields:
+    for name in QueryLoad._fields:
         assert getattr(standing, name).tolist() == getattr(plain, name).tolist()
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from core.slots import Slot, register
-from stqsh.core.state.joined_tables import Tables
+from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.spec.chunk import columns_schema, pack, pack_json
 
@@ -30,7 +30,7 @@ def batch(rows, columns=COLUMNS):
 
 
 def tables(rows=ROWS, spec=SPEC):
-    out = Tables(SlotState.fresh(0))
+    out = JoinedTables(SlotState.fresh(0))
     out.define(spec)
     out.add(spec["id"], batch(rows, spec["columns"]))
     return out

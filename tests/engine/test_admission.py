@@ -15,8 +15,8 @@ from stqsh.engine.planning.batch_size import (
     MOST_UPDATES,
     PLENTY,
     TARGET_US,
-    Room,
-    Sample,
+    BatchLimit,
+    BatchSample,
     at_first,
     records_after,
 )
@@ -30,7 +30,9 @@ def backlog(
     for _ in range(60):
         sizes.append(size)
         took = floor_us() + record_us * size
-        size = records_after(Sample(size, size, int(updates * size), int(took), int(work * record_us * size)))
+        size = records_after(
+            BatchSample(size, size, int(updates * size), int(took), int(work * record_us * size))
+        )
     return sizes
 
 
@@ -71,18 +73,18 @@ def test_times_that_jump_about_do_not_drive_sizes_to_an_end() -> None:
 
 
 def test_a_trickle_teaches_nothing_and_a_slow_one_does() -> None:
-    assert records_after(Sample(500_000, 900, 0, 300_000)) == 500_000
-    assert records_after(Sample(500_000, 900, 0, 9_000_000, 8_000_000)) == 250_000
-    assert records_after(Sample(500_000, 0, 0, 9_000_000)) == 500_000
+    assert records_after(BatchSample(500_000, 900, 0, 300_000)) == 500_000
+    assert records_after(BatchSample(500_000, 900, 0, 9_000_000, 8_000_000)) == 250_000
+    assert records_after(BatchSample(500_000, 0, 0, 9_000_000)) == 500_000
 
 
 def test_one_bad_batch_is_soon_forgotten() -> None:
-    after = records_after(Sample(1_000_000, 1_000_000, 0, 60_000_000))
+    after = records_after(BatchSample(1_000_000, 1_000_000, 0, 60_000_000))
     assert after == 500_000
-    assert records_after(Sample(after, after, 0, 900_000)) > 1_000_000
+    assert records_after(BatchSample(after, after, 0, 900_000)) > 1_000_000
 
 
 def test_a_batch_with_commands_is_small_and_changes_nothing_for_those_after_it() -> None:
-    assert at_first(Room(1_000_000, 5)) == Room(FIRST, 5)
-    assert at_first(Room(7, 5)) == Room(7, 5)
-    assert records_after(Sample(1_000_000, FIRST, 0, 400_000)) == 1_000_000
+    assert at_first(BatchLimit(1_000_000, 5)) == BatchLimit(FIRST, 5)
+    assert at_first(BatchLimit(7, 5)) == BatchLimit(7, 5)
+    assert records_after(BatchSample(1_000_000, FIRST, 0, 400_000)) == 1_000_000

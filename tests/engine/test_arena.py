@@ -92,7 +92,11 @@ def test_a_lock_dies_with_its_process(tmp_path: Path, monkeypatch: pytest.Monkey
         with Arena((tmp_path,), "a-0").held():
             os._exit(9)
     os.waitpid(child, 0)
-    with Arena((tmp_path,), "a-0").held(), pytest.raises(module.ArenaBusy), Arena((tmp_path,), "a-0").held():
+    with (
+        Arena((tmp_path,), "a-0").held(),
+        pytest.raises(module.ArenaBusyError),
+        Arena((tmp_path,), "a-0").held(),
+    ):
         pass
 
 

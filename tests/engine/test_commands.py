@@ -10,31 +10,31 @@ import pytest
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
-    Alike,
+    NewQueryGroup,
     commands_of,
     concerned_slots,
     for_slot,
     needed,
     packed_commands,
 )
-from stqsh.engine.planning.event_routing import Routes
+from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.chunk import unpack_json
-from stqsh.storage.bulk_register import Alike as Together
+from stqsh.storage.bulk_register import QueryGroup as Together
 from stqsh.storage.bulk_register import drop_alike, register_alike
 from stqsh.storage.control_log import ControlDb, append, read_log
-from stqsh.storage.query_templates import Pattern
+from stqsh.storage.query_templates import QueryTemplate
 
 RECT = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0}
 CIRCLE = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 0.05}
 NUMBERS = np.array([[0.9, 0.1, 0.8, 0.2], [0.1, 0.2, 0.3, 0.1], [0.0, 0.0, 1.0, 1.0]])
 
 
-def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> Pattern:
+def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
     spec = {"stream": "s", "stream_id": 1, "text": "", "kind": "range", "region": region, "condition": None}
     spec |= {"join": None, "areas": [], "select": [], "name": ""}
     words = ("SELECT ", *[", "] * max(0, len(holes) - 1), ")" if holes else "")
-    return Pattern(spec, holes, words[: len(holes) + 1], " AS ")
+    return QueryTemplate(spec, holes, words[: len(holes) + 1], " AS ")
 
 
 @pytest.fixture
@@ -77,17 +77,17 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(
     registered(db, region, numbers)
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]
-    assert isinstance(alike, Alike)
-    routes, stream = Routes(db.path.parent, 2), {"id": 1, "planar": True}
+    assert isinstance(alike, QueryGroup)
+    routes, stream = EventRouting(db.path.parent, 2), {"id": 1, "planar": True}
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
-    monkeypatch.setattr(Routes, "routing", lambda self, stream_id: cells)
+    monkeypatch.setattr(EventRouting, "routing", lambda self, stream_id: cells)
     concerned = concerned_slots(routes, stream, [alike, drop])
     specs = [{"region": spec["region"]} for spec in unpack_alike(next(packed_commands([alike]))[1])]
     assert (concerned[0] == routes.slots_of_queries(stream, specs)).all()
     for slot in range(2):
         mine = for_slot([alike, drop], concerned, slot)
         assert mine[-1] == {"op": "drop", "id": 99}
-        ids = [some.ids.tolist() for some in mine if isinstance(some, Alike)]
+        ids = [some.ids.tolist() for some in mine if isinstance(some, QueryGroup)]
         assert [id_ for some in ids for id_ in some] == alike.ids[concerned[0][:, slot]].tolist()
 
 

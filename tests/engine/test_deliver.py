@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stqsh.engine.delivery.deliver import Deliver, by_slot, parted, time_split
+from stqsh.engine.delivery.deliver import Delivery, by_slot, parted, time_split
 from stqsh.spec.chunk import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
@@ -59,7 +59,7 @@ def home(tmp_path: Path) -> SessionHome:
 def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
     control = ControlDb(home.path)
     stats = chunk("stats", pack_json({"slot": 0, "records": 5, "updates": 2, "stale": 1}))
-    Deliver(home, control)(FakeFrame(batch(stats)), 11)  # type: ignore[arg-type]
+    Delivery(home, control)(FakeFrame(batch(stats)), 11)  # type: ignore[arg-type]
     progress = read_progress(control)
     assert (progress.batch, progress.step, progress.seq, progress.base_tick) == (11, 6, 8, 100)
     assert progress.stats["records"] == 5
@@ -73,7 +73,7 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
     chunks = batch(
         chunk("rows", pack(ROWS)), chunk("updates", pack(updates)), chunk("found", pack(ROWS)), asked=5
     )
-    deliver = Deliver(home, control)
+    deliver = Delivery(home, control)
     deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
     (file,) = home.updates.iterdir()
     first = file.read_bytes()

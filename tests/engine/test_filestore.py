@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stqsh.engine.state.file_store import FileStore, rows_named
-from stqsh.engine.state.slot_store import Meta
+from stqsh.engine.state.slot_store import SlotMeta
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.payload_refs import Reference
 
@@ -18,7 +18,7 @@ def named(stream: int, start: int) -> Chunk:
 
 def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> None:
     store = FileStore(folder, number)
-    meta = Meta(version=store.read_meta().version + 1)
+    meta = SlotMeta(version=store.read_meta().version + 1)
     if snapshot:
         store.replace(meta.version, [b"arrays"])
     else:

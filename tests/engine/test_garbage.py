@@ -45,7 +45,8 @@ def test_a_worker_settles_ever_more_rarely():
 
 def test_the_daemons_workers_begin_settled():
     code = (
-        "import gc, sys, types; from stqsh.engine.spark import worker_daemon as daemon; sys.argv[1:] = ['pyspark.worker'];"
+        "import gc, sys, types; from stqsh.engine.spark import worker_daemon as daemon;"
+        " sys.argv[1:] = ['pyspark.worker'];"
         "sys.modules['pyspark.daemon'] = types.SimpleNamespace("
         "manager=lambda: print(gc.get_freeze_count() > 10 * len(gc.get_objects())));"
         "daemon.main()"

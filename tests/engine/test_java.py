@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.engine.spark import java
-from stqsh.engine.spark.java import JavaMissing, find_java
+from stqsh.engine.spark.java import JavaMissingError, find_java
 
 
 def runtime(home: Path, version: str | None, *, release: bool = True) -> Path:
@@ -58,7 +58,7 @@ def test_no_java_at_all_is_one_line_that_says_what_was_looked_at(
 ) -> None:
     monkeypatch.setattr(java, "_packaged_home", lambda: None)
     old = runtime(tmp_path / "old", "11.0.2")
-    with pytest.raises(JavaMissing) as caught:
+    with pytest.raises(JavaMissingError) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": ""})
     assert "17 or newer" in str(caught.value)
     assert "is Java 11" in str(caught.value)
@@ -66,5 +66,5 @@ def test_no_java_at_all_is_one_line_that_says_what_was_looked_at(
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file, not a folder")
-    with pytest.raises(JavaMissing, match="cannot write"):
+    with pytest.raises(JavaMissingError, match="cannot write"):
         find_java({"PATH": ""}, cache=tmp_path / "cache")

@@ -18,8 +18,8 @@ from support.toy_engine import Adding, Counting, ToySource, batch_chunks
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import collected
-from stqsh.engine.operators.local_operators import Operators
-from stqsh.engine.operators.operator_context import Place
+from stqsh.engine.operators.local_operators import LocalOperators
+from stqsh.engine.operators.operator_context import OperatorContext
 from stqsh.engine.operators.slot_task import addressed
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
@@ -51,9 +51,9 @@ class Pipeline:
     def __init__(self, spark: SparkSession, folder: Path, state: str) -> None:
         self.spark, self.folder = spark, folder
         self.run: Callable[[DataFrame, int], pa.Table] = collected
-        self.place = Place(SLOTS, (folder / "arena",), folder)
+        self.place = OperatorContext(SLOTS, (folder / "arena",), folder)
         if state == "files":
-            self.run = Operators(Adding(), Counting(), self.place).run
+            self.run = LocalOperators(Adding(), Counting(), self.place).run
         self.delivered: dict[int, list[Chunk]] = {}
         self.query: StreamingQuery | None = None
         self.allow(0)

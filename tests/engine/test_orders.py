@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from stqsh.engine.delivery.deliver import Deliver
+from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.planning.planner import Planner
 from stqsh.spec.chunk import Chunk, pack_json, unpack_json
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb, append, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.shedding_orders import Order, append_order
+from stqsh.storage.shedding_orders import SheddingOrder, append_order
 from tests.engine.test_deliver import FakeFrame, batch, chunk
 from tests.engine.test_plan import COLUMNS, SECOND, World, of_kind
 
@@ -33,7 +33,7 @@ class Engine:
         self.home, self.control = SessionHome(folder), ControlDb(folder)
         self.stream = catalogue_writer.create_stream(self.control, "", SIGNIFICANT).id
         self.set(**settings)
-        self.deliver = Deliver(self.home, self.control)
+        self.deliver = Delivery(self.home, self.control)
         self.number = 0
 
     def set(self, **settings: Any) -> None:
@@ -60,8 +60,8 @@ class Engine:
     def last_seq(self) -> int:
         return read_log(self.control)[-1].seq
 
-    def orders(self) -> list[Order]:
-        return [Order(**row.spec) for row in read_log(self.control) if row.kind == "memory"]
+    def orders(self) -> list[SheddingOrder]:
+        return [SheddingOrder(**row.spec) for row in read_log(self.control) if row.kind == "memory"]
 
 
 OBJECT = {"shedding": "object", "shedding_budget": 100, "shedding_keep": 0.5}
@@ -73,9 +73,9 @@ def test_an_order_is_given_once_and_again_only_when_it_changes(tmp_path: Path) -
     assert engine.orders() == []
     engine.batch(120)
     engine.batch(110)
-    assert engine.orders() == [Order(k=2, part=0.5834, step=6)]
+    assert engine.orders() == [SheddingOrder(k=2, part=0.5834, step=6)]
     engine.batch(50, step=9)
-    assert engine.orders() == [Order(k=2, part=0.5834, step=6), Order(k=1, step=9)]
+    assert engine.orders() == [SheddingOrder(k=2, part=0.5834, step=6), SheddingOrder(k=1, step=9)]
 
 
 def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
@@ -83,19 +83,19 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
     seq = engine.last_seq()
     engine.batch(120, seq=seq)
     engine.batch(120, seq=seq, again=True)
-    engine.deliver = Deliver(engine.home, engine.control)  # as after kill -9
+    engine.deliver = Delivery(engine.home, engine.control)  # as after kill -9
     engine.batch(120, seq=seq, again=True)
-    assert engine.orders() == [Order(k=2, part=0.5834, step=6)]
+    assert engine.orders() == [SheddingOrder(k=2, part=0.5834, step=6)]
 
 
 def test_a_restart_knows_what_stands(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.batch(120)
-    engine.deliver = Deliver(engine.home, engine.control)
+    engine.deliver = Delivery(engine.home, engine.control)
     engine.batch(80)
     assert len(engine.orders()) == 1
     engine.batch(50, step=9)
-    assert engine.orders()[-1] == Order(k=1, step=9)
+    assert engine.orders()[-1] == SheddingOrder(k=1, step=9)
 
 
 def test_no_order_follows_from_a_load_before_the_last_order_took_effect(tmp_path: Path) -> None:
@@ -103,9 +103,9 @@ def test_no_order_follows_from_a_load_before_the_last_order_took_effect(tmp_path
     seq = engine.last_seq()
     engine.batch(120, seq=seq)
     engine.batch(120, seq=seq)
-    assert engine.orders() == [Order(cache=0.75, step=6)]
+    assert engine.orders() == [SheddingOrder(cache=0.75, step=6)]
     engine.batch(120, step=9)
-    assert engine.orders()[1:] == [Order(cache=0.5, step=9)]
+    assert engine.orders()[1:] == [SheddingOrder(cache=0.5, step=9)]
 
 
 def test_the_progress_tells_what_was_in_force(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def step(world: World) -> list[Chunk] | None:
 
 def test_the_last_order_reaches_significant_streams_only_and_before_their_new_queries(world: World) -> None:
     first, other = create(world), create(world, name="t", retain="all")
-    for order in (Order(k=2), Order(0.5, 3, step=4, part=0.25)):
+    for order in (SheddingOrder(k=2), SheddingOrder(0.5, 3, step=4, part=0.25)):
         append_order(world.db, order)
     world.query(first)
     world.query(other)
@@ -165,7 +165,7 @@ def test_the_last_order_reaches_significant_streams_only_and_before_their_new_qu
 
 def test_a_stream_that_comes_later_gets_the_order_that_stands(world: World) -> None:
     create(world)
-    append_order(world.db, Order(k=2))
+    append_order(world.db, SheddingOrder(k=2))
     step(world)
     world.planner = Planner(world.home, 1, 100)  # as after a restart
     later = create(world, name="t")
@@ -176,7 +176,7 @@ def test_an_order_makes_no_step_of_its_own(world: World) -> None:
     create(world)
     world.log("run", mode="end")
     assert len(world.all_batches()) == 1
-    append_order(world.db, Order(k=2))
+    append_order(world.db, SheddingOrder(k=2))
     run = world.log("run", mode="end")
     assert all(told(chunks, 1) == [] for chunks in world.all_batches())
     assert world.at["run_done"] == run
@@ -184,6 +184,6 @@ def test_an_order_makes_no_step_of_its_own(world: World) -> None:
 
 
 def test_an_order_is_kept_in_the_log_as_its_fields(world: World) -> None:
-    append_order(world.db, Order(0.5, 2, 0.25, 0.75, 9))
-    assert read_log(world.db)[-1].spec == asdict(Order(0.5, 2, 0.25, 0.75, 9))
+    append_order(world.db, SheddingOrder(0.5, 2, 0.25, 0.75, 9))
+    assert read_log(world.db)[-1].spec == asdict(SheddingOrder(0.5, 2, 0.25, 0.75, 9))
     assert append(world.db, "memory", "", {}).seq == 2

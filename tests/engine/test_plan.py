@@ -15,10 +15,10 @@ from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import chunks
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
-from stqsh.storage.bulk_register import Alike, drop_alike, register_alike
+from stqsh.storage.bulk_register import QueryGroup, drop_alike, register_alike
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import record_progress
-from stqsh.storage.query_templates import Pattern
+from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import Progress
 
 SECOND = 1_000_000
@@ -226,8 +226,8 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
     spec = {"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region}
     holes = ("focal",) if own else ("xdist",)
-    pattern = Pattern({**spec, "areas": [], "name": ""}, holes, ("", ""), "")
-    queries = Alike(pattern, ["q1", "q2", "q3"], np.ones((3, 0 if own else 1)), own)
+    pattern = QueryTemplate({**spec, "areas": [], "name": ""}, holes, ("", ""), "")
+    queries = QueryGroup(pattern, ["q1", "q2", "q3"], np.ones((3, 0 if own else 1)), own)
     assert register_alike(world.db, queries)
     world.log("run", mode="steps", n=2)
     asked = world.batch()

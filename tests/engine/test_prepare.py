@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stqsh.engine.ingest.stream_preparer import Preparer, wanted_tick
+from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -41,7 +41,7 @@ def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_
             raise ZeroDivisionError("oh")
         return MANIFEST
 
-    preparer = Preparer(SessionHome(tmp_path), control, None, prepare)
+    preparer = StreamPreparer(SessionHome(tmp_path), control, None, prepare)
     preparer.prepare_new()
     preparer.prepare_new()
     statuses = stream_statuses(control)
@@ -96,7 +96,7 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.is_full", is_full)
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer._POLL_S", 0.001)
     first = MANIFEST | {"complete": False}
-    preparer = Preparer(SessionHome(tmp_path), control, None, lambda *given, **more: first)
+    preparer = StreamPreparer(SessionHome(tmp_path), control, None, lambda *given, **more: first)
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from stqsh.engine.delivery.warmup import MOST, Batch, Settling, grows
-from stqsh.storage.shedding_orders import Order
+from stqsh.engine.delivery.warmup import MOST, Warmup, WarmupBatch, grows
+from stqsh.storage.shedding_orders import SheddingOrder
 
 
-def batch(first: int, last: int, before: int, seq: int, *, grown: bool = False) -> Batch:
-    return Batch(first, last, before, seq, report_steps=5, grows=grown)
+def batch(first: int, last: int, before: int, seq: int, *, grown: bool = False) -> WarmupBatch:
+    return WarmupBatch(first, last, before, seq, report_steps=5, grows=grown)
 
 
 def test_what_came_with_a_batch_is_settled_once_everything_has_reported() -> None:
-    after = Settling().after(batch(1, 2, 0, 7))
+    after = Warmup().after(batch(1, 2, 0, 7))
     assert after.recent == ((0, 6),)
     assert after.after(batch(3, 5, 7, 7)).recent == ((0, 6),)
     assert after.after(batch(3, 6, 7, 7)).recent == ()
 
 
 def test_a_batch_that_took_nothing_in_or_is_long_leaves_nothing() -> None:
-    assert Settling().after(batch(1, 2, 7, 7)) == Settling()
-    assert Settling().after(batch(1, 6, 0, 7)) == Settling()
+    assert Warmup().after(batch(1, 2, 7, 7)) == Warmup()
+    assert Warmup().after(batch(1, 6, 0, 7)) == Warmup()
 
 
 def test_regions_that_grow_back_concern_all_queries() -> None:
-    after = Settling().after(batch(11, 12, 7, 8, grown=True))
+    after = Warmup().after(batch(11, 12, 7, 8, grown=True))
     assert after.all_until == 16
     assert after.after(batch(13, 13, 8, 8)).all_until == 16
 
 
 def test_very_many_batches_share_the_oldest_entry() -> None:
-    settling = Settling()
+    settling = Warmup()
     for number in range(200):
-        one = Batch(number + 1, number + 1, number, number + 1, report_steps=1000)
+        one = WarmupBatch(number + 1, number + 1, number, number + 1, report_steps=1000)
         settling = settling.after(one)
     assert len(settling.recent) == MOST
     assert settling.recent[0][0] == 0  # nobody is called settled too early
     assert settling.recent[-1] == (199, 1200)
-    assert Settling.from_json(settling.to_json()) == settling
+    assert Warmup.from_json(settling.to_json()) == settling
 
 
 def test_less_is_no_growth_and_neither_is_another_k() -> None:
-    assert grows([Order(), Order(0.5), Order(0.5, cache=0.5), Order(0.25, k=3)]) is False
-    assert grows([Order(area=0.5), Order(area=0.6)])
-    assert grows([Order(), Order(area=0.5), Order()])
-    assert grows([Order(0.5, cache=0.5), Order(0.5)])
-    assert not grows([Order()])
-    assert Settling.from_json(None) == Settling()
+    assert (
+        grows([SheddingOrder(), SheddingOrder(0.5), SheddingOrder(0.5, cache=0.5), SheddingOrder(0.25, k=3)])
+        is False
+    )
+    assert grows([SheddingOrder(area=0.5), SheddingOrder(area=0.6)])
+    assert grows([SheddingOrder(), SheddingOrder(area=0.5), SheddingOrder()])
+    assert grows([SheddingOrder(0.5, cache=0.5), SheddingOrder(0.5)])
+    assert not grows([SheddingOrder()])
+    assert Warmup.from_json(None) == Warmup()

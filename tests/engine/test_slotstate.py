@@ -17,8 +17,8 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state import slot_runner, slot_store, spark_store
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.file_store import FileStore
-from stqsh.engine.state.slot_runner import Costs, SlotKeeper
-from stqsh.engine.state.slot_store import Meta, SlotStore
+from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
+from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.engine.state.spark_store import SparkStore
 from stqsh.spec.chunk import Chunk
 
@@ -104,12 +104,12 @@ class Slot:
         self.folder, self.kept = folder, kept(folder)
         self.number = 0
 
-    def _advance(self) -> tuple[list[Chunk], Costs]:
+    def _advance(self) -> tuple[list[Chunk], SlotTiming]:
         arena = Arena((self.folder,), "evaluate-0")
-        keeper = SlotKeeper(Adding(), 0, self.kept.store(self.number), arena, lambda logged: logged)
+        keeper = SlotRunner(Adding(), 0, self.kept.store(self.number), arena, lambda logged: logged)
         return keeper.advance(batch_chunks(self.number, 1))
 
-    def batch(self) -> tuple[list[Chunk], Costs]:
+    def batch(self) -> tuple[list[Chunk], SlotTiming]:
         self.number += 1
         return self._advance()
 
@@ -130,7 +130,7 @@ class Slot:
         Arena((self.folder,), "evaluate-0").begin()
 
     @property
-    def meta(self) -> Meta:
+    def meta(self) -> SlotMeta:
         return self.kept.store(self.number + 1).read_meta()
 
 
@@ -176,9 +176,9 @@ def test_a_snapshot_takes_the_place_of_a_log_that_has_outgrown_it(
 
 
 def test_a_log_that_is_slow_to_apply_is_replaced_too() -> None:
-    slow = Meta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=1000)
+    slow = SlotMeta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=1000)
     assert slow.wants_snapshot()
-    assert not Meta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=2_000_000).wants_snapshot()
+    assert not SlotMeta(version=9, log_bytes=10, replay_us=11_000_000, snapshot_us=2_000_000).wants_snapshot()
 
 
 @pytest.mark.parametrize("kept", [InSpark, InFiles])

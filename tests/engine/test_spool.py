@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.engine.ingest.record_replay import CannotRemake, again_of, for_log, remade
+from stqsh.engine.ingest.record_replay import RecordReplayError, again_of, for_log, remade
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import Task, chunks
+from stqsh.engine.planning.tasks import SourceTask, chunks
 from stqsh.engine.state import payload_files as spooling
-from stqsh.engine.state.payload_files import Spool, opened, writing
+from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, from_table, pack, to_table
 from stqsh.storage.payload_refs import reference_in
@@ -29,8 +29,8 @@ KINDS = st.sampled_from(["records", "partial/nearest", "rows", "updates"])
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    made = Spool(tmp_path, tmp_path / "shared", LEAST)
+def spool(tmp_path: Path) -> PayloadFolders:
+    made = PayloadFolders(tmp_path, tmp_path / "shared", LEAST)
     made.log.mkdir()
     made.prepare()
     return made
@@ -40,7 +40,7 @@ def chunk(kind: str, payload: bytes, number: int = 0) -> Chunk:
     return Chunk(0, 1, kind, number, 1, 2, 3, payload)
 
 
-def sent(spool: Spool | None, chunks: list[Chunk]) -> list[Chunk]:
+def sent(spool: PayloadFolders | None, chunks: list[Chunk]) -> list[Chunk]:
     """Chunks as they travel."""
     with writing(spool, "evaluate-0") as outgoing:
         return [outgoing.put(chunk) for chunk in chunks]
@@ -55,7 +55,7 @@ def content(chunks: list[Chunk]) -> list[Chunk]:
 )
 def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: list[tuple[str, bytes]]) -> None:
     home = tmp_path_factory.mktemp("home")
-    spool = Spool(home, home / "shared", LEAST)
+    spool = PayloadFolders(home, home / "shared", LEAST)
     spool.log.mkdir()
     spool.prepare()
     chunks = [chunk(kind, payload, number) for number, (kind, payload) in enumerate(told)]
@@ -65,19 +65,19 @@ def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: lis
     assert by_name == [len(payload) >= LEAST for _, payload in told]
 
 
-def test_columns_that_come_by_name_are_aligned(spool: Spool) -> None:
+def test_columns_that_come_by_name_are_aligned(spool: PayloadFolders) -> None:
     batches = [pa.record_batch({"a": pa.nulls(n, pa.int8())}) for n in (401, 777, 500)]
     for one in opened(sent(spool, [chunk("records", pack(batch)) for batch in batches]), spool):
         assert pa.py_buffer(one.payload).address % 64 == 0
 
 
-def test_two_attempts_at_a_task_write_two_files(spool: Spool) -> None:
+def test_two_attempts_at_a_task_write_two_files(spool: PayloadFolders) -> None:
     first, second = (sent(spool, [chunk("records", byte * LEAST)])[0] for byte in (b"a", b"b"))
     assert bytes(opened([first], spool)[0].payload) == b"a" * LEAST
     assert bytes(opened([second], spool)[0].payload) == b"b" * LEAST
 
 
-def test_what_was_opened_outlives_its_file(spool: Spool) -> None:
+def test_what_was_opened_outlives_its_file(spool: PayloadFolders) -> None:
     (one,) = opened(sent(spool, [chunk("records", b"x" * LEAST)]), spool)
     spool.clear()
     assert list(spool.transit.iterdir()) == []
@@ -89,18 +89,18 @@ def test_without_a_spool_everything_travels_in_its_chunk() -> None:
     assert sent(None, chunks) == chunks == opened(chunks, None)
 
 
-def test_a_clock_is_never_parted_from_its_chunk(spool: Spool) -> None:
+def test_a_clock_is_never_parted_from_its_chunk(spool: PayloadFolders) -> None:
     chunks = [chunk("clock", b"x" * 2 * LEAST)]
     assert sent(spool, chunks) == chunks
 
 
-def test_a_reference_without_a_spool_is_told(spool: Spool) -> None:
+def test_a_reference_without_a_spool_is_told(spool: PayloadFolders) -> None:
     with pytest.raises(ValueError, match="there is no spool"):
         opened(sent(spool, [chunk("records", b"x" * LEAST)]), None)
 
 
 def test_where_there_is_no_room_left_payloads_stay_in_their_chunks(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
+    spool: PayloadFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spooling, "_ROOM_LEFT", 1 << 62)
     chunks = [chunk("records", b"x" * LEAST), chunk("updates", b"y" * LEAST)]
@@ -110,7 +110,7 @@ def test_where_there_is_no_room_left_payloads_stay_in_their_chunks(
 
 
 def test_a_file_that_cannot_take_a_payload_keeps_those_before(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch
+    spool: PayloadFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = spooling._write_all
 
@@ -126,13 +126,13 @@ def test_a_file_that_cannot_take_a_payload_keeps_those_before(
     assert travelling[1:] == chunks[1:]
 
 
-def test_a_folder_that_is_gone_costs_nothing_but_time(spool: Spool) -> None:
+def test_a_folder_that_is_gone_costs_nothing_but_time(spool: PayloadFolders) -> None:
     spool.transit.rmdir()
     chunks = [chunk("records", b"x" * LEAST)]
     assert sent(spool, chunks) == chunks
 
 
-def test_a_start_clears_what_another_engine_left(spool: Spool) -> None:
+def test_a_start_clears_what_another_engine_left(spool: PayloadFolders) -> None:
     sent(spool, [chunk("records", b"x" * LEAST), chunk("updates", b"x" * LEAST)])
     placed = spool.log / "000000000007.evaluate-0.bulk"
     placed.write_bytes(b"in place")
@@ -140,7 +140,9 @@ def test_a_start_clears_what_another_engine_left(spool: Spool) -> None:
     assert [*spool.transit.iterdir(), *spool.log.iterdir()] == [placed]
 
 
-def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(spool: Spool, tmp_path: Path) -> None:
+def test_the_update_log_reads_bulk_as_it_reads_what_lies_within(
+    spool: PayloadFolders, tmp_path: Path
+) -> None:
     updates = [(1 + n // 50, n % 7, 1, 0, (f"k{n}", n / 2)) for n in range(100)]
     table = batch_table(1, 2, part(updates))
     within, beside = tmp_path / "within", spool.log
@@ -168,7 +170,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, slots=2, max_records=1000)
 
 
-def tasks_of(world: World) -> list[Task]:
+def tasks_of(world: World) -> list[SourceTask]:
     """The tasks of a batch with records, of which some go to every slot."""
     world.query(world.stream([(5 + n // 100, f"k{n % 90}") for n in range(600)]), focal="k7")
     world.log("run", mode="steps", n=4)
@@ -176,7 +178,7 @@ def tasks_of(world: World) -> list[Task]:
     return Planner(world.home, 2, 1000).plan(start, end)
 
 
-def kept_of(tasks: list[Task], spool: Spool) -> tuple[list[Chunk], list[Chunk]]:
+def kept_of(tasks: list[SourceTask], spool: PayloadFolders) -> tuple[list[Chunk], list[Chunk]]:
     """All chunks of tasks, and what a log keeps of them."""
     whole = [(task, chunk) for task in tasks for chunk in chunks(task)]
     with writing(spool, "source") as outgoing:
@@ -186,7 +188,7 @@ def kept_of(tasks: list[Task], spool: Spool) -> tuple[list[Chunk], list[Chunk]]:
     return told, unpack_chunks(pack_chunks(logged).to_pybytes())
 
 
-def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spool: Spool) -> None:
+def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spool: PayloadFolders) -> None:
     told, kept = kept_of(tasks_of(world), spool)
     by_name = {chunk.kind for chunk in kept if reference_in(chunk.payload) is not None}
     assert by_name == {"records", "focal"}
@@ -194,9 +196,9 @@ def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spoo
     assert remade(world.home, kept) == told
 
 
-def test_a_store_that_was_changed_is_told(world: World, spool: Spool) -> None:
+def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -> None:
     _, kept = kept_of(tasks_of(world), spool)
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
-    with pytest.raises(CannotRemake, match="put it back"):
+    with pytest.raises(RecordReplayError, match="put it back"):
         remade(world.home, only)

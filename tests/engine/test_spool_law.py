@@ -13,8 +13,8 @@ from support.running import Together, run_script
 from support.strategies import EVERY, sampled, script_cases
 
 from stqsh.engine.ingest.record_replay import again_of, for_log, remade
-from stqsh.engine.planning.tasks import Task, chunks
-from stqsh.engine.state.payload_files import Spool, opened, writing
+from stqsh.engine.planning.tasks import SourceTask, chunks
+from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.payload_refs import reference_in
 
@@ -26,12 +26,12 @@ class ByName:
     """What stands in for Spark between source, operators and Deliver."""
 
     def __init__(self, home: Path) -> None:
-        self.spool = Spool(home, home / "shared", 1)
+        self.spool = PayloadFolders(home, home / "shared", 1)
         self.spool.prepare()
         self.named: set[str] = set()
         self.calls = 0
 
-    def from_source(self, task: Task) -> Iterator[Chunk]:
+    def from_source(self, task: SourceTask) -> Iterator[Chunk]:
         """A task's chunks as Evaluate gets them: opened, or out of the log."""
         made = list(chunks(task))
         with writing(self.spool, "source") as outgoing:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.launch.supervisor import ATTEMPTS, JvmDied, QueryFailed, Supervisor
+from stqsh.engine.launch.supervisor import ATTEMPTS, JvmDiedError, QueryFailedError, Supervisor
 
 
 class FakeQuery:
@@ -54,7 +54,7 @@ def test_a_failure_in_passing_starts_the_query_again(tmp_path: Path) -> None:
 
 def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("broken for good")) for _ in range(ATTEMPTS)]
-    with pytest.raises(QueryFailed, match="broken for good"):
+    with pytest.raises(QueryFailedError, match="broken for good"):
         supervised(tmp_path, failing, batches=[3]).run()
 
 
@@ -67,5 +67,5 @@ def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
 
 
 def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(JvmDied):
+    with pytest.raises(JvmDiedError):
         supervised(tmp_path, [FakeQuery()], batches=[0], jvm=False).run()

@@ -8,7 +8,7 @@ import pytest
 
 from stqsh.errors import NotSupported
 from stqsh.lang.binder.bind import Catalogue, bind
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.syntax.parse import parse
 
 MINUTE = 60_000_000
@@ -151,7 +151,7 @@ def test_a_condition_binds(text: str, expected: Any, taxis: Catalogue) -> None:
 @pytest.mark.parametrize(("text", "message", "close"), WRONG)
 def test_a_wrong_condition_is_told(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
     [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bind(statement, taxis)
     assert (caught.value.message, caught.value.near) == (message, close)
     assert caught.value.place is not None
@@ -172,7 +172,7 @@ def test_whole_keys_take_numbers_in_quotes_and_nothing_else(taxis: Catalogue) ->
     )
     assert bind(good, taxis).spec["condition"] == ["cmp", "=", col("id"), lit(7, "INT")]
     for statement in (bad, big):
-        with pytest.raises(BindFault, match="the key is an INT"):
+        with pytest.raises(BindError, match="the key is an INT"):
             bind(statement, taxis)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from stqsh.errors import StqshError
 from stqsh.lang.binder.bind import Catalogue, bind, guess_roles, needs_inference
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.syntax.parse import parse
 
 from .binding import bound
@@ -100,20 +100,20 @@ def test_options_of_a_generator_are_plain_values() -> None:
     ],
 )
 def test_wrong_clauses(clauses: str, message: str) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         created(clauses)
     assert caught.value.message == message
 
 
 def test_an_error_about_retention_points_at_the_word() -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         created("RETAIN significant")
     [text] = [line for line in caught.value.text().splitlines() if "^" in line]
     assert text.count("^") == len("significant")
 
 
 def test_two_columns_of_one_name() -> None:
-    with pytest.raises(BindFault, match="two columns are called 'a'"):
+    with pytest.raises(BindError, match="two columns are called 'a'"):
         bound("CREATE MOVING STREAM t (a INT, a INT) FROM FILE 'f'", Catalogue())
 
 
@@ -163,7 +163,7 @@ def test_roles_are_guessed_from_usual_names(names: str, roles: tuple[str | None,
 
 
 def test_a_role_that_no_name_suggests() -> None:
-    with pytest.raises(BindFault, match="t has no column that looks like its key"):
+    with pytest.raises(BindError, match="t has no column that looks like its key"):
         bound("CREATE MOVING STREAM t (a STRING) FROM FILE 'f'", Catalogue())
 
 
@@ -180,7 +180,7 @@ def test_a_name_in_use_is_an_error(name: str, taxis: Catalogue) -> None:
         f"CREATE TABLE {name} (oid INT) FROM FILE 'f'",
         f"CREATE REGION {name} AS (1, 2, 3, 4)",
     ):
-        with pytest.raises(BindFault, match=f"the name '{name}' is in use by a"):
+        with pytest.raises(BindError, match=f"the name '{name}' is in use by a"):
             bound(text, taxis)
 
 
@@ -193,7 +193,7 @@ def event_stream(clauses: str) -> dict[str, Any]:
 
 
 def test_events_are_kept_by_time_and_not_by_significance() -> None:
-    with pytest.raises(BindFault, match="RETAIN SIGNIFICANT is for MOVING streams: KEEP says"):
+    with pytest.raises(BindError, match="RETAIN SIGNIFICANT is for MOVING streams: KEEP says"):
         event_stream("RETAIN SIGNIFICANT")
 
 
@@ -205,7 +205,7 @@ def test_an_event_stream_is_kept_for_ever_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("clause", ["REPORT EVERY 30 s", "MAX SPEED 60 km/h"])
 def test_clauses_of_moving_objects_are_not_for_events(clause: str) -> None:
-    with pytest.raises(BindFault, match="is for MOVING streams"):
+    with pytest.raises(BindError, match="is for MOVING streams"):
         event_stream(clause)
 
 
@@ -249,7 +249,7 @@ def test_columns_of_a_table_may_be_found_in_its_file(taxis: Catalogue) -> None:
     ],
 )
 def test_wrong_tables(text: str, message: str) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(f"CREATE TABLE t {text}", Catalogue())
     assert caught.value.message == message
 
@@ -271,7 +271,7 @@ def test_a_region_gets_a_name(region: str, expected: dict[str, Any], taxis: Cata
 
 
 def test_a_region_with_a_name_stands_still(taxis: Catalogue) -> None:
-    with pytest.raises(BindFault, match="a region with a name stands still"):
+    with pytest.raises(BindError, match="a region with a name stands still"):
         bound("CREATE REGION r AS CIRCLE(1 km) AROUND '7'", taxis)
 
 

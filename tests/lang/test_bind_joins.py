@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 
 from .binding import bound
 
@@ -94,7 +94,7 @@ def test_a_joined_object_is_looked_up(taxis: Catalogue) -> None:
     ],
 )  # fmt: skip
 def test_wrong_joins(query: str, message: str, hint: str | None, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(f"SUBSCRIBE SELECT 1 AS one {query}", taxis)
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert caught.value.span.end > 0

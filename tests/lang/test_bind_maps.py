@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from tests.lang.binding import bound
 
 
@@ -43,11 +43,11 @@ def test_the_only_stream_needs_no_name(taxis: Catalogue) -> None:
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_remedy(text: str, what: str, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(text, taxis)
     assert what in caught.value.text()
 
 
 def test_without_any_stream_the_way_to_make_one_is_told() -> None:
-    with pytest.raises(BindFault, match="no stream to draw"):
+    with pytest.raises(BindError, match="no stream to draw"):
         bound("MAP", Catalogue())

@@ -9,7 +9,7 @@ import pytest
 from stqsh.errors import NotSupported
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.binder.scope import NO_CENTRE
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 
@@ -131,7 +131,7 @@ def test_for(taxis: Catalogue) -> None:
     ],
 )  # fmt: skip
 def test_wrong_queries(query: str, message: str, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(f"REGISTER QUERY q AS {query}", taxis)
     assert caught.value.message == message
     assert caught.value.place is not None
@@ -224,7 +224,7 @@ def test_the_least_accuracy_of_a_query_is_a_share(given: str, share: float, taxi
     ],
 )
 def test_wrong_options(options: str, message: str, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(f"REGISTER QUERY q WITH ({options}) AS SELECT * FROM taxis", taxis)
     assert caught.value.message == message
 
@@ -283,7 +283,7 @@ def test_count_is_an_aggregate(item: str, name: str, taxis: Catalogue) -> None:
     ],
 )  # fmt: skip
 def test_wrong_snapshots(query: str, message: str, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(query, taxis)
     assert caught.value.message == message
 
@@ -329,7 +329,7 @@ def test_tail(taxis: Catalogue) -> None:
 
 
 def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
-    with pytest.raises(BindFault, match="the query does not select DISTANCE"):
+    with pytest.raises(BindError, match="the query does not select DISTANCE"):
         bound("TAIL free WHERE DISTANCE < 5", taxis)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from stqsh.errors import NotSupported
 from stqsh.lang.binder.bind import Catalogue
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 
 from .binding import bound
 
@@ -91,7 +91,7 @@ def test_commands(text: str, kind: str, spec: Any, taxis: Catalogue) -> None:
     ],
 )
 def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catalogue) -> None:
-    with pytest.raises(BindFault) as caught:
+    with pytest.raises(BindError) as caught:
         bound(text, taxis)
     assert (caught.value.message, caught.value.near) == (message, close)
 

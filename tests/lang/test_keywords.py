@@ -6,7 +6,7 @@ import pytest
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast_builder import RULES
-from stqsh.lang.reference import ALL, IN_ORDER, PARTS, STATEMENTS, Entry
+from stqsh.lang.reference import ALL, IN_ORDER, PARTS, STATEMENTS, ReferenceEntry
 from stqsh.lang.syntax.expected import expected
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.parse import parse
@@ -14,20 +14,20 @@ from stqsh.lang.syntax.parser import grammar
 
 
 @pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
-def test_each_has_a_sentence_a_cost_and_an_example_that_parses(entry: Entry) -> None:
+def test_each_has_a_sentence_a_cost_and_an_example_that_parses(entry: ReferenceEntry) -> None:
     assert entry.help.endswith(".")
     assert entry.cost.endswith(".")
     assert len(parse(entry.example)) == 1
 
 
 @pytest.mark.parametrize("entry", STATEMENTS, ids=[one.name for one in STATEMENTS])
-def test_syntax_and_example_begin_with_the_statements_words(entry: Entry) -> None:
+def test_syntax_and_example_begin_with_the_statements_words(entry: ReferenceEntry) -> None:
     assert entry.syntax.startswith(entry.name)
     assert " ".join(entry.example.upper().split()).startswith(entry.name)
 
 
 @pytest.mark.parametrize("entry", PARTS, ids=[one.name for one in PARTS])
-def test_the_example_of_a_part_has_that_part(entry: Entry) -> None:
+def test_the_example_of_a_part_has_that_part(entry: ReferenceEntry) -> None:
     assert entry.name in entry.syntax or entry.name == "JOIN"
     assert entry.name in entry.example or entry.name == "JOIN"
 

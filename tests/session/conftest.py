@@ -1,6 +1,6 @@
 import pytest
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb
@@ -46,7 +46,7 @@ class Deliver:
 def link(tmp_path):
     home = open_home("s", root=tmp_path)
     db = ControlDb(home.path)
-    yield Link(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
+    yield Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
     db.close()
 
 

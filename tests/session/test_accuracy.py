@@ -18,7 +18,7 @@ from stqsh.client.read.accuracy import (
 )
 from stqsh.client.read.query_tallies import summed
 from stqsh.client.show.load import histogram_text
-from stqsh.core.retention.stream_stats import Tallies
+from stqsh.core.retention.stream_stats import QueryTallies
 
 MILE = 1609.344
 CITY = {"max_speed": 30 * MILE / 3600, "report_every_us": 30_000_000}
@@ -43,9 +43,11 @@ class State:
         self.header = {"streams": {str(stream): {} for stream in streams}}
 
 
-def tallies(ids: list[int], held: list[int], shed: list[int], area: float, accuracy: list[float]) -> Tallies:
+def tallies(
+    ids: list[int], held: list[int], shed: list[int], area: float, accuracy: list[float]
+) -> QueryTallies:
     counts, areas = np.array(held), np.full(len(ids), area)
-    return Tallies(
+    return QueryTallies(
         np.array(ids), counts, np.ones_like(counts), np.array(shed), areas, areas, np.zeros(len(ids)),
         np.array(accuracy), np.array(shed) > 0,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
@@ -52,7 +52,7 @@ def opened(folder, monkeypatch, *, quick):
         )
     folder.mkdir(exist_ok=True)
     home = open_home("s", root=folder)
-    link = Link(home, ControlDb(home.path, clock=lambda: 7), lambda home: EngineInfo(0, 0, 0, "ready"))
+    link = Connection(home, ControlDb(home.path, clock=lambda: 7), lambda home: EngineInfo(0, 0, 0, "ready"))
     session = Session(home, load_profile(None), autoplay=False, link=link)
     folder.joinpath("taxis.csv").write_text("oid,lon,lat,ts\na,1,2,2008-02-02 15:00:00\n")
     buses = CREATE.replace("taxis (oid STRING", "buses (oid INT")

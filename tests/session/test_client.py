@@ -8,13 +8,13 @@ import pytest
 
 import stqsh
 from stqsh.client.api import Session
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
-from stqsh.client.read.subscription import Following
+from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.errors import NotSupported, StqshError
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import open_home
@@ -34,7 +34,7 @@ class Engine:
 
     def __init__(self, home):
         self.db, self.stopped = ControlDb(home.path), threading.Event()
-        self.deliver = Deliver(Link(home, self.db))
+        self.deliver = Deliver(Connection(home, self.db))
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -75,7 +75,7 @@ def opened(tmp_path):
         return EngineInfo(0, 0, 0, "ready")
 
     def connect(autoplay=False, **environ):
-        link = Link(home, ControlDb(home.path), start)
+        link = Connection(home, ControlDb(home.path), start)
         link._check_engine = lambda: None
         sessions.append(Session(home, load_profile(None, environ), autoplay=autoplay, link=link))
         return sessions[-1]
@@ -106,7 +106,7 @@ def test_a_stream_a_query_and_a_run(session, glob):
     outcomes = run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + "RUN;")
     assert messages(outcomes)[-1] == "query q registered"
     running = outcomes[-1]
-    assert isinstance(running, Running) and running.finished
+    assert isinstance(running, RunHandle) and running.finished
     (updates,) = session.updates(until=running)
     assert updates.table.select(["step", "op", "key"]).to_pylist() == [{"step": 1, "op": 1, "key": "a"}]
     assert updates.queries[updates.table["query"][0].as_py()].name == "q"
@@ -138,7 +138,7 @@ def test_many_registrations_are_numbered_and_done_together(session, glob):
 
 
 def test_a_missing_file_names_the_glob(session, opened, tmp_path):
-    with pytest.raises(BindFault, match=r"no file matches '.*nothing\*'") as caught:
+    with pytest.raises(BindError, match=r"no file matches '.*nothing\*'") as caught:
         run(session, TAXIS.format(glob=tmp_path / "nothing*"))
     assert opened.engines == [] and caught.value.place is not None
 
@@ -159,7 +159,7 @@ def test_a_missing_file_names_the_glob(session, opened, tmp_path):
 def test_options_of_a_source_are_checked_when_the_stream_is_made(
     session, opened, glob, source, message, pointed, hint
 ):
-    with pytest.raises(BindFault, match=message) as caught:
+    with pytest.raises(BindError, match=message) as caught:
         run(session, f"CREATE MOVING STREAM s FROM {source.format(glob=glob)};")
     fault = caught.value
     assert fault.piece.text[fault.span.start : fault.span.end] == pointed
@@ -168,7 +168,7 @@ def test_options_of_a_source_are_checked_when_the_stream_is_made(
 
 
 def test_columns_that_a_file_lacks_are_found_when_the_stream_is_made(session, glob):
-    with pytest.raises(BindFault, match="no column lonn"):
+    with pytest.raises(BindError, match="no column lonn"):
         run(session, TAXIS.format(glob=glob).replace("lon DOUBLE", "lonn DOUBLE").replace("(lon,", "(lonn,"))
     assert session.streams() == []
 
@@ -270,7 +270,7 @@ def test_the_end_of_a_script_delivers_what_a_drop_owes(session, glob):
 def test_a_subscription_has_a_name_and_is_dropped_when_left(session, glob):
     run(session, TAXIS.format(glob=glob))
     (following,) = run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
-    assert isinstance(following, Following) and following.query.name == "sub_1"
+    assert isinstance(following, Subscription) and following.query.name == "sub_1"
     following.close()
     (following,) = run(session, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
     assert following.query.name == "sub_2"
@@ -302,7 +302,7 @@ def test_a_dump_runs_again(session, opened, glob, tmp_path):
     (script,) = run(session, "DUMP;")
     assert isinstance(script, Script)
     home = open_home("copy", root=tmp_path / "sessions")
-    link = Link(home, ControlDb(home.path), session.link.start)
+    link = Connection(home, ControlDb(home.path), session.link.start)
     copy = Session(home, load_profile(None, {}), autoplay=False, link=link)
     run(copy, script.text)
     assert run(copy, "DUMP;") == [script]

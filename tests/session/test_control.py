@@ -12,7 +12,7 @@ from stqsh.storage.catalogue import live_areas, live_tables
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
 from stqsh.storage.progress import (
     BatchEffects,
-    Found,
+    FoundRecords,
     read_progress,
     record_batch,
     set_stream_status,
@@ -53,7 +53,7 @@ def test_progress_is_zero_before_the_first_batch(db):
 
 def test_a_batch_that_is_repeated_changes_nothing(db):
     progress = Progress(0, 5, 100, 1_000_000, 3, 3, True, 9, {"lag": 1.5})
-    found = BatchEffects(found=[Found(1, 3, b"payload")])
+    found = BatchEffects(found=[FoundRecords(1, 3, b"payload")])
     assert record_batch(db, progress, found) is True
     assert record_batch(db, progress, found) is False
     assert read_progress(db) == progress and progress.at_us() == 104_000_000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.show.query_costs import RECENT_S, update_rates, work_shares
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
@@ -20,7 +20,7 @@ from stqsh.storage.slot_files import slot_name
 ROW = ("1", 116.4)
 
 
-def test_updates_a_second_are_those_of_the_last_seconds(link: Link, deliver: Any) -> None:
+def test_updates_a_second_are_those_of_the_last_seconds(link: Connection, deliver: Any) -> None:
     deliver((1, 7, 1, 0, ROW), (1, 7, 1, 0, ROW), (1, 8, 1, 0, ROW))
     deliver()  # a batch without updates
     deliver((3, 7, 1, 0, ROW))
@@ -44,7 +44,7 @@ def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
 
 
 def test_the_share_of_work_is_that_of_all_candidates(
-    link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "arena"
     folder.mkdir()
@@ -55,6 +55,6 @@ def test_the_share_of_work_is_that_of_all_candidates(
     assert work_shares(link) == {7: 0.4, 8: 0.2, 9: 0.4}
 
 
-def test_nothing_is_told_where_no_engine_was(link: Link) -> None:
+def test_nothing_is_told_where_no_engine_was(link: Connection) -> None:
     assert work_shares(link) == {}
     assert update_rates(link) == {}

@@ -14,7 +14,7 @@ from support.running import parsed, run_script
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows, Script
 from stqsh.errors import SourceError, StqshError
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -146,13 +146,13 @@ def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
     """What a script prints up to its last RUN, without the one that its end implies."""
     import io
 
-    from stqsh.client.run import Running
+    from stqsh.client.run import RunHandle
     from stqsh.shell.writers.writer import Target, open_writer
 
     out = io.BytesIO()
     writer = open_writer("jsonl", Target(out))
     for outcome in session.execute(text, file=str(file)):
-        if isinstance(outcome, Running):
+        if isinstance(outcome, RunHandle):
             for found in session.updates(until=outcome):
                 writer.updates(found)
     return out.getvalue()
@@ -195,7 +195,7 @@ def test_what_queries_need_is_not_dropped(session: Session, folder: Path) -> Non
         ("DROP REGION wide;", "region wide has 2 queries: words, teams"),
         ("DROP STREAM posts;", "stream posts has 3 queries: words, west, teams"),
     ):
-        with pytest.raises(BindFault, match=message) as caught:
+        with pytest.raises(BindError, match=message) as caught:
             do(session, folder, statement)
         name = statement.rstrip(";").rpartition(" ")[-1]
         assert str(caught.value).splitlines()[2].endswith("^" * len(name))
@@ -255,7 +255,7 @@ def test_a_table_that_cannot_be_read_is_one_clear_error(session: Session, folder
 
 def test_a_column_that_the_file_lacks_is_found_with_the_statement(session: Session, folder: Path) -> None:
     text = "CREATE TABLE people (who STRING, age BIGINT) KEY who FROM FILE 'people.csv';"
-    with pytest.raises(BindFault, match=r"1:\d+: no column age in"):
+    with pytest.raises(BindError, match=r"1:\d+: no column age in"):
         do(session, folder, text)
 
 

@@ -9,7 +9,7 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Message
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 
 
 def export(folder: Path, places: list[str], times: list[str]) -> str:
@@ -48,7 +48,7 @@ def test_a_place_that_most_records_have_is_a_number_and_the_others_are_set_aside
 def test_times_of_another_form_are_told_with_the_pattern_that_reads_them(tmp_path: Path) -> None:
     file = export(tmp_path, ["53.7"] * 40, [*GERMAN[:-1], "gestern"])
     with local_session(tmp_path) as session:
-        with pytest.raises(BindFault) as caught:
+        with pytest.raises(BindError) as caught:
             create(session, file)
         assert caught.value.message == "Zeitpunkt holds '03.07.2024 08:00:00', and cannot be TIME"
         assert "timestamp => '%d.%m.%Y %H:%M:%S'" in str(caught.value.hint)
@@ -58,7 +58,7 @@ def test_times_of_another_form_are_told_with_the_pattern_that_reads_them(tmp_pat
 
 
 def test_a_column_that_is_no_place_at_all_is_told_with_a_value(tmp_path: Path) -> None:
-    with local_session(tmp_path) as session, pytest.raises(BindFault) as caught:
+    with local_session(tmp_path) as session, pytest.raises(BindError) as caught:
         create(session, export(tmp_path, ["near"] * 40, SECONDS))
     assert caught.value.message == "Breite holds 'near', and cannot be LOCATION"
     assert (caught.value.expected, caught.value.hint) == (("numbers",), None)
@@ -67,7 +67,7 @@ def test_a_column_that_is_no_place_at_all_is_told_with_a_value(tmp_path: Path) -
 def test_decimal_commas_are_told_with_the_option_that_reads_them(tmp_path: Path) -> None:
     file = export(tmp_path, [*["53,75"] * 38, "53.75", "1.053,7"], SECONDS)
     with local_session(tmp_path) as session:
-        with pytest.raises(BindFault) as caught:
+        with pytest.raises(BindError) as caught:
             create(session, file)
         assert caught.value.hint == "add FORMAT CSV (decimal => ',')"
         assert "Breite: 2 of 40 values seen are no DOUBLE" in create(session, file, ", decimal => ','")
@@ -81,7 +81,7 @@ def test_separator_and_decimal_cannot_be_one(tmp_path: Path) -> None:
     file = export(tmp_path, ["53.7"] * 3, SECONDS[:3])
     with (
         local_session(tmp_path) as session,
-        pytest.raises(BindFault, match="cannot be separator and decimal"),
+        pytest.raises(BindError, match="cannot be separator and decimal"),
     ):
         create(session, file, ", decimal => ';'")
 
@@ -98,7 +98,7 @@ def test_a_usual_name_counts_though_a_record_is_bad(tmp_path: Path) -> None:
 
 def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     file = export(tmp_path, ["53.7"] * 40, SECONDS)
-    with local_session(tmp_path) as session, pytest.raises(BindFault) as caught:
+    with local_session(tmp_path) as session, pytest.raises(BindError) as caught:
         list(session.execute(f"CREATE MOVING STREAM b FROM FILE '{file}' FORMAT CSV (separator => ';');"))
     assert caught.value.message == "b has no column that looks like its key, location or time"
     assert caught.value.expected == ("KEY column LOCATION (x, y) TIME column",)

@@ -14,8 +14,8 @@ from support.budget import share
 from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.log import (
-    Base,
-    LogCutError,
+    CompactedBase,
+    LogCompactedError,
     UpdateLog,
     base_bytes,
     log_sizes,
@@ -111,7 +111,7 @@ def test_a_log_is_folded_to_what_stands_with_the_rows_that_these_need(tmp_path: 
     write_batch(tmp_path, 0, batch_table(1, 1, part(first)))
     write_batch(tmp_path, 3, batch_table(2, 4, part([(3, 7, -1, 1, ("a", 9.0)), (4, 8, 1, 0, ("c", 3.0))])))
     write_batch(tmp_path, 4, batch_table(5, 5, part([(5, 8, -1, 1, ("b", 4.0))])))
-    assert fold(tmp_path, 3) == Base(3, 4)
+    assert fold(tmp_path, 3) == CompactedBase(3, 4)
     (tables, _) = UpdateLog(tmp_path, key_of).read(-1, 4)
     assert tables[0].batch == 3
     rows = tables[0].table.select(["step", "query", "op", "key", "c.lon"]).to_pylist()
@@ -121,7 +121,7 @@ def test_a_log_is_folded_to_what_stands_with_the_rows_that_these_need(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "000000000004.arrow", "base", "base-000000000003.arrow", "base-000000000003.bulk"
     ]  # fmt: skip
-    assert base_bytes(tmp_path, Base(3, 4)) > 0
+    assert base_bytes(tmp_path, CompactedBase(3, 4)) > 0
 
 
 def test_distances_stay_and_are_null_where_a_batch_had_none(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_who_reads_on_behind_the_base_is_told_and_who_is_beyond_it_is_not(tmp_pa
         )
     fold(tmp_path, 2)
     log = UpdateLog(tmp_path, key_of)
-    with pytest.raises(LogCutError, match="no longer kept one by one"):
+    with pytest.raises(LogCompactedError, match="no longer kept one by one"):
         list(log.read(1, 3))
     assert [table.batch for (table,) in log.read(2, 3)] == [3]
 
@@ -155,7 +155,7 @@ def test_who_reads_while_the_log_is_folded_is_told(tmp_path: Path) -> None:
     reading = UpdateLog(tmp_path, key_of).read(-1, 2)
     next(reading)
     fold(tmp_path, 1)
-    with pytest.raises(LogCutError):
+    with pytest.raises(LogCompactedError):
         list(reading)
 
 
@@ -170,5 +170,5 @@ def test_nothing_goes_where_a_reader_came_meanwhile(tmp_path: Path) -> None:
     def never(_batch):
         yield False
 
-    assert fold_log(tmp_path, 1, key_of, never) == Base()
+    assert fold_log(tmp_path, 1, key_of, never) == CompactedBase()
     assert sorted(path.name for path in tmp_path.iterdir()) == names

@@ -4,9 +4,9 @@ import threading
 import pytest
 
 from stqsh.client.engine_process import ensure_engine, stop_engine
-from stqsh.client.read.subscription import Following, TailOptions, UpdateReader
+from stqsh.client.read.subscription import Subscription, TailOptions, UpdateReader
 from stqsh.client.results import SnapshotMark
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.errors import EngineDead, SourceError
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
@@ -16,7 +16,7 @@ from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.leases import all_read
-from stqsh.storage.update_log.log import LogCutError
+from stqsh.storage.update_log.log import LogCompactedError
 
 
 def shown(items):
@@ -33,7 +33,7 @@ def shown(items):
 def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
     deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)), steps=1)
     deliver((2, query.id, -1, 1, ("b", 0.0)), (2, 999, 1, 0, ("x", 0.0)), steps=2)
-    tail = iter(Following(query, TailOptions(), link))
+    tail = iter(Subscription(query, TailOptions(), link))
     assert shown([next(tail) for _ in range(3)]) == [("begin", 3), (3, "+", "a"), ("end", 3)]
     deliver((4, query.id, 1, 0, ("c", 0.0)))
     assert shown([next(tail)]) == [(4, "+", "c")]
@@ -47,7 +47,7 @@ def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)), effects=BatchEffects([query.id]))
     told = []
-    tail = Following(query, TailOptions(from_step=first), link, on_notice=told.append)
+    tail = Subscription(query, TailOptions(from_step=first), link, on_notice=told.append)
     assert shown(tail) == [(1, "+", "a"), (2, "-", "a")]
     assert told == []  # nothing is folded
 
@@ -55,7 +55,7 @@ def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
 def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, 1, 0, ("b", 0.0)), steps=2)
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
-    rows = shown(Following(query, TailOptions(from_step=2), link))
+    rows = shown(Subscription(query, TailOptions(from_step=2), link))
     assert rows == [("begin", 1), (1, "+", "a"), ("end", 1), (2, "+", "b"), (3, "+", "c")]
 
 
@@ -65,10 +65,10 @@ def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
     fold_log(link.home.updates, 1, link.book.key_of, lambda batch: all_read(link.home, batch))
     told = []
-    tail = Following(query, TailOptions(from_step=0), link, on_notice=told.append)
+    tail = Subscription(query, TailOptions(from_step=0), link, on_notice=told.append)
     assert shown(tail) == [("begin", 2), (2, "+", "b"), ("end", 2), (3, "+", "c")]
     assert told == ["q: updates up to step 2 are kept as the answer that they made, no longer one by one"]
-    assert shown(Following(query, TailOptions(from_step=3), link))[-1] == (3, "+", "c")
+    assert shown(Subscription(query, TailOptions(from_step=3), link))[-1] == (3, "+", "c")
 
 
 def test_the_log_is_not_folded_under_a_reader(link, deliver, query):
@@ -88,7 +88,7 @@ def test_the_log_is_not_folded_under_a_reader(link, deliver, query):
     assert fold() == 1
     assert [updates.table.num_rows for updates in UpdateReader(link, 1).poll(2)] == [1]
     late = UpdateReader(link, 0)
-    with pytest.raises(LogCutError, match="no longer kept"):
+    with pytest.raises(LogCompactedError, match="no longer kept"):
         list(late.poll(2))
     assert [updates.table["key"].to_pylist() for updates in late.poll(2)] == [["3"]]
 
@@ -97,7 +97,7 @@ def test_only_and_limit(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, -1, 1, ("a", 0.0)), steps=2)
     deliver((3, query.id, 1, 0, ("a", 0.0)), (4, query.id, -1, 1, ("a", 0.0)), steps=2)
     limited = TailOptions(from_step=0, only=-1, limit=1)
-    assert shown(Following(query, limited, link)) == [(2, "-", "a")]
+    assert shown(Subscription(query, limited, link)) == [(2, "-", "a")]
 
 
 def test_a_limit_that_is_reached_reads_no_further(link, deliver, query, monkeypatch):
@@ -112,18 +112,18 @@ def test_a_limit_that_is_reached_reads_no_further(link, deliver, query, monkeypa
 
     monkeypatch.setattr(UpdateReader, "poll", counted)
     limited = TailOptions(from_step=0, limit=2)
-    assert shown(Following(query, limited, link)) == [(1, "+", "a1"), (2, "+", "a2")]
+    assert shown(Subscription(query, limited, link)) == [(1, "+", "a1"), (2, "+", "a2")]
     assert sum(updates.table.num_rows for updates in read) < 4
 
 
 def test_in_a_script_a_tail_ends_when_no_step_is_coming(link, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
-    tail = Following(query, TailOptions(from_step=0), link, until_idle=True)
+    tail = Subscription(query, TailOptions(from_step=0), link, until_idle=True)
     assert shown(tail) == [(1, "+", "a")]
 
 
 def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query):
-    tail = iter(Following(query, TailOptions(from_step=0), link))
+    tail = iter(Subscription(query, TailOptions(from_step=0), link))
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert shown([next(tail)]) == [(1, "+", "a")]
     dropped = catalogue_writer.change_query(link.db, "drop", "DROP …", query)
@@ -141,7 +141,7 @@ def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, 
         shows.append(progress.step)
         deliver((2, query.id, 1, 0, ("a", 0.0)), seq=query.seq)
 
-    following = iter(Following(query, TailOptions(), link, temporary=True, on_idle=idle))
+    following = iter(Subscription(query, TailOptions(), link, temporary=True, on_idle=idle))
     assert shown([next(following) for _ in range(3)]) == [("begin", 2), (2, "+", "a"), ("end", 2)]
     assert shows == [1]
     deliver((3, query.id, 1, 0, ("b", 0.0)))
@@ -149,7 +149,7 @@ def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, 
 
 
 def test_closing_a_subscription_drops_its_query(link, query):
-    following = Following(query, TailOptions(), link, temporary=True)
+    following = Subscription(query, TailOptions(), link, temporary=True)
     following.close()
     following.close()
     assert find_query(link.db, "q").state == "dropped"
@@ -163,7 +163,7 @@ def test_a_silent_tail_tells_that_it_lives(link, deliver, query):
         told.append(progress)
         tail.close()
 
-    tail = Following(query, TailOptions(), link, on_idle=leave)
+    tail = Subscription(query, TailOptions(), link, on_idle=leave)
     assert shown(tail) == [("begin", 0), ("end", 0)] and told[0].step == 0
 
 
@@ -178,7 +178,7 @@ def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
 
 def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
     run = append(link.db, "run", "RUN;", {"mode": "end"})
-    running = Running(run.seq, run.spec, link)
+    running = RunHandle(run.seq, run.spec, link)
     assert not running.finished
     running.cancel()
     assert link.db.clock_rows_after(run.seq, {"stop_run"}) == [(run.seq + 1, "stop_run", {"run": run.seq})]
@@ -192,7 +192,7 @@ def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
     run = append(link.db, "run", "RUN;", {"mode": "end"})
     set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
     with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
-        Running(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.spec, link).wait()
 
 
 def test_a_condition_is_put_to_the_rows(link, deliver, query):
@@ -200,7 +200,7 @@ def test_a_condition_is_put_to_the_rows(link, deliver, query):
     rows = [("a", 1.0), ("b", 2.0), ("c", None)]
     deliver(*((1, query.id, 1, 0, row) for row in rows))
     where = ["cmp", ">", ["col", "lon"], ["lit", 1.5, "DOUBLE"]]
-    tail = Following(query, TailOptions(from_step=0, where=where), link, until_idle=True)
+    tail = Subscription(query, TailOptions(from_step=0, where=where), link, until_idle=True)
     assert shown(tail) == [(1, "+", "b")]
 
 
@@ -216,7 +216,7 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
     link.wake()
     run = append(link.db, "run", "RUN;", {"mode": "end"})
     with pytest.raises(EngineDead, match="ValueError: no memory"):
-        Running(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.spec, link).wait()
     link.wake()
     link.wake()
     assert len(starts) == 2

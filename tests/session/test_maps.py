@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.map.object_places import Wish, places
-from stqsh.client.map.query_members import Members
+from stqsh.client.map.object_places import PlacesRequest, places
+from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.map.region_outlines import circle
 from stqsh.client.map.scene import MapFeed, Scene
 from stqsh.core.kernels.geometry.distance import distances
@@ -144,9 +144,9 @@ def test_a_sample_keeps_the_same_objects_and_all_that_matter(tmp_path: Path) -> 
 def test_where_nothing_is_published_the_log_answers_without_slots(session: Session) -> None:
     run(session, "RUN 4 STEPS;")
     stream = session.streams()[0].spec
-    direct = places(session.snapshots, stream, Wish(100, None, True), 4)
+    direct = places(session.snapshots, stream, PlacesRequest(100, None, True), 4)
     session.snapshots.direct = False
-    asked = places(session.snapshots, stream, Wish(100, None, True), 4)
+    asked = places(session.snapshots, stream, PlacesRequest(100, None, True), 4)
     order = np.argsort(direct.keys.to_pylist())
     assert asked.keys.to_pylist() == direct.keys.take(order).to_pylist()
     assert asked.x.tolist() == direct.x[order].tolist()
@@ -157,12 +157,12 @@ def test_where_nothing_is_published_the_log_answers_without_slots(session: Sessi
 
 def test_a_long_log_folds_as_a_short_one_does(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = session.streams()[0]
-    step_by_step = Members(session.link, stream.id)
+    step_by_step = QueryMembers(session.link, stream.id)
     for _ in range(6):
         run(session, "RUN 1 STEPS;")
         step_by_step.advance(session.progress().batch)
     monkeypatch.setattr("stqsh.client.map.query_members._FOLD_AT", 3)
-    at_once = Members(session.link, stream.id)
+    at_once = QueryMembers(session.link, stream.id)
     at_once.advance(session.progress().batch)
     for query in session.queries():
         found = [members.keys(query.id) for members in (step_by_step, at_once)]

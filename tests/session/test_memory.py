@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.results import Message
 from stqsh.profile import load_profile
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import read_log
-from stqsh.storage.shedding_orders import MemorySettings, Order, append_order, memory_settings, standing_order
+from stqsh.storage.shedding_orders import (
+    MemorySettings,
+    SheddingOrder,
+    append_order,
+    memory_settings,
+    standing_order,
+)
 from tests.session.conftest import STREAM
 
 SIGNIFICANT = {**STREAM, "retain": "significant"}
 
 
 @pytest.fixture
-def say(link: Link) -> Callable[[str], list[str]]:
+def say(link: Connection) -> Callable[[str], list[str]]:
     session = Session(link.home, load_profile(None, {}), autoplay=False, link=link)
 
     def said(text: str) -> list[str]:
@@ -29,42 +35,42 @@ def say(link: Link) -> Callable[[str], list[str]]:
     return said
 
 
-def orders(link: Link) -> list[Order]:
-    return [Order(**row.spec) for row in read_log(link.db) if row.kind == "memory"]
+def orders(link: Connection) -> list[SheddingOrder]:
+    return [SheddingOrder(**row.spec) for row in read_log(link.db) if row.kind == "memory"]
 
 
-def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Link, say: Any) -> None:
+def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Connection, say: Any) -> None:
     catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET cache.factor = 0.25; SET cache.factor = 0.25; SET shell.scheme = light;")
-    assert orders(link) == [Order(factor=0.25)]
+    assert orders(link) == [SheddingOrder(factor=0.25)]
     assert [row.kind for row in read_log(link.db)] == ["create_stream", "set", "memory", "set", "set"]
 
 
-def test_shedding_that_is_switched_off_ends_at_once(link: Link, say: Any) -> None:
+def test_shedding_that_is_switched_off_ends_at_once(link: Connection, say: Any) -> None:
     catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = object;")
-    append_order(link.db, Order(k=4))
+    append_order(link.db, SheddingOrder(k=4))
     say("SET shedding.keep = 0.5")
-    assert standing_order(link.db) == Order(k=4)
+    assert standing_order(link.db) == SheddingOrder(k=4)
     say("SET shedding = off")
-    assert standing_order(link.db) == Order()
+    assert standing_order(link.db) == SheddingOrder()
 
 
-def test_another_mode_ends_what_the_first_one_shed(link: Link, say: Any) -> None:
+def test_another_mode_ends_what_the_first_one_shed(link: Connection, say: Any) -> None:
     catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = query;")
-    append_order(link.db, Order(cache=0.0, area=0.5))
+    append_order(link.db, SheddingOrder(cache=0.0, area=0.5))
     say("SET shedding = object")
-    assert standing_order(link.db) == Order()
+    assert standing_order(link.db) == SheddingOrder()
 
 
-def test_nothing_is_said_where_no_stream_is_significant(link: Link, stream: Any, say: Any) -> None:
+def test_nothing_is_said_where_no_stream_is_significant(link: Connection, stream: Any, say: Any) -> None:
     say("SET cache.factor = 0.25")
     assert orders(link) == []
 
 
 def test_the_first_significant_stream_is_told_what_was_set_before(
-    link: Link, say: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    link: Connection, say: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from stqsh.lang.binder import streams
 
@@ -77,12 +83,12 @@ def test_the_first_significant_stream_is_told_what_was_set_before(
     say("SET cache.factor = 0.5; SET shedding = object; SET shedding.budget = '1 MB';")
     say(create.format("a"))
     assert [row.kind for row in read_log(link.db)][-2:] == ["create_stream", "memory"]
-    assert orders(link) == [Order(factor=0.5)]
-    append_order(link.db, Order(0.5, 7))
+    assert orders(link) == [SheddingOrder(factor=0.5)]
+    append_order(link.db, SheddingOrder(0.5, 7))
     say(create.format("b"))
-    assert standing_order(link.db) == Order(0.5, 7)
+    assert standing_order(link.db) == SheddingOrder(0.5, 7)
     say("DROP STREAM a; DROP STREAM b;" + create.format("c"))
-    assert standing_order(link.db) == Order(0.5)
+    assert standing_order(link.db) == SheddingOrder(0.5)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from stqsh.client.read.projection import Lookups, project, satisfying
+from stqsh.client.read.projection import TableLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
@@ -104,7 +104,7 @@ def test_columns_of_a_joined_table(link, table):
 
 
 def test_a_table_is_read_once(link, table, monkeypatch):
-    lookups = Lookups(link.home, link.db)
+    lookups = TableLookups(link.home, link.db)
     shown = updates(lookups=lookups)
     select = [["name", ["join", table.id, "oid", "name"]]]
     project(shown, select)

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from stqsh.engine.delivery import log_retention
-from stqsh.engine.delivery.log_retention import Retention
+from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.storage.update_log.leases import Lease
-from stqsh.storage.update_log.log import Base, UpdateLog, log_sizes, read_base, write_batch
+from stqsh.storage.update_log.log import CompactedBase, UpdateLog, log_sizes, read_base, write_batch
 from tests.session.logs import batch_table, part
 
 
@@ -15,7 +15,7 @@ from tests.session.logs import batch_table, part
 def kept(link):
     """A retention of 20 batches' bytes; a call delivers the next batch, in which an object comes or goes."""
     size = _deliver(link, 0)
-    keeper = Retention(link.home, lambda: 20 * size)
+    keeper = LogRetention(link.home, lambda: 20 * size)
     numbers = iter(range(1, 10_000))
 
     def deliver(times=1):
@@ -47,7 +47,7 @@ def folded(link, wanted=0):
 
 def test_all_but_half_of_what_is_kept_is_folded(link, stream, kept):
     kept(times=18)
-    assert read_base(link.home.updates) == Base()
+    assert read_base(link.home.updates) == CompactedBase()
     last = kept(times=5)
     base = folded(link)
     assert 8 <= last - base.batch <= 13
@@ -64,7 +64,7 @@ def test_it_goes_on_as_the_log_grows_and_after_a_restart(link, stream, kept):
     kept(times=24)
     second = folded(link, first).batch
     kept.keeper.stop()
-    keeper = Retention(link.home, lambda: 1)
+    keeper = LogRetention(link.home, lambda: 1)
     keeper.look()
     assert folded(link, second).batch > second
     keeper.stop()
@@ -90,7 +90,7 @@ def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch)
 
 def test_where_the_disk_is_full_half_of_it_goes_though_it_is_small(link, stream, kept, monkeypatch):
     kept(times=10)
-    assert read_base(link.home.updates) == Base()
+    assert read_base(link.home.updates) == CompactedBase()
     monkeypatch.setattr(log_retention, "is_full", lambda home: True)
     kept.keeper.look()
     assert 2 <= folded(link).batch <= 8

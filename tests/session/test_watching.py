@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.client.map.query_members import Members
-from stqsh.client.read.watch import Watching, folded
+from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.read.watch import WatchFeed, folded
 from stqsh.errors import EngineDead
 from stqsh.storage import catalogue_writer
 from stqsh.storage.update_log.compaction import fold_log
@@ -27,7 +27,7 @@ def latest(watching, step):
 
 
 def test_answers_stand_as_they_are_after_the_last_batch(link, deliver, query):
-    watching = Watching((query,), link)
+    watching = WatchFeed((query,), link)
     looks = watching.standings()
     _, (standing,) = next(looks)
     assert (standing.size, standing.total, standing.accuracy) == (0, 0, "")
@@ -45,12 +45,12 @@ def test_answers_stand_as_they_are_after_the_last_batch(link, deliver, query):
 def test_a_long_log_is_read_from_its_beginning(link, deliver, query):
     for step in range(1, 80):
         deliver((step, query.id, 1, 0, (f"k{step:02}", 0.0)))
-    (standing,) = latest(Watching((query,), link), 79)
+    (standing,) = latest(WatchFeed((query,), link), 79)
     assert keys(standing) == [f"k{step:02}" for step in range(1, 80)]
 
 
 def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(link, deliver, query):
-    watching, members = Watching((query,), link), Members(link, query.stream_id)
+    watching, members = WatchFeed((query,), link), QueryMembers(link, query.stream_id)
     looks = watching.standings()
     deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
     assert keys(next(looks)[1][0]) == ["a", "b"]
@@ -61,11 +61,11 @@ def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(lin
     assert keys(next(looks)[1][0]) == ["b", "c"]
     members.advance(2)
     assert sorted(members.keys(query.id).to_pylist()) == ["b", "c"]
-    assert keys(latest(Watching((query,), link), 3)[0]) == ["b", "c"]
+    assert keys(latest(WatchFeed((query,), link), 3)[0]) == ["b", "c"]
 
 
 def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):
-    looks = Watching((query,), link).standings()
+    looks = WatchFeed((query,), link).standings()
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert next(looks)[1][0].query.state == "active"
     catalogue_writer.change_query(link.db, "drop", "DROP QUERY q;", query)
@@ -81,7 +81,7 @@ def test_a_dead_engine_ends_it(link, deliver, query, monkeypatch):
     link.wake()
     monkeypatch.setattr("stqsh.client.connection.check_alive", check)
     with pytest.raises(EngineDead, match="not there"):
-        next(Watching((query,), link).standings())
+        next(WatchFeed((query,), link).standings())
 
 
 STEPS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6), max_size=8)

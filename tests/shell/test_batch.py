@@ -14,8 +14,8 @@ from support.local import local_session
 from stqsh.client.api import Session
 from stqsh.errors import StqshError
 from stqsh.shell.scripting.console import Console
-from stqsh.shell.scripting.output_choice import Place
-from stqsh.shell.scripting.script_runner import Batch
+from stqsh.shell.scripting.output_choice import OutputChoice
+from stqsh.shell.scripting.script_runner import ScriptRunner
 from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.writers.writer import FORMATS
 
@@ -41,7 +41,7 @@ def run(
     console.variables.update(variables)
     steps = read_scripts([(text, file)], console.variables)
     with local_session(folder) as session:
-        Batch(session, steps, Place(out, console)).run()
+        ScriptRunner(session, steps, OutputChoice(out, console)).run()
     console.close()
     return out.getvalue().decode()
 
@@ -154,7 +154,9 @@ def test_a_script_that_only_looks_does_not_bring_a_session_to_its_end(tmp_path: 
       REGISTER QUERY q AS SELECT oid FROM s INSIDE (0, 0, 1, 1); RUN 1 STEPS;"""
 
     def step_after(session: Session, text: str) -> int:
-        Batch(session, read_scripts([(text, "x")], {}), Place(io.BytesIO(), Console(print, "jsonl"))).run()
+        ScriptRunner(
+            session, read_scripts([(text, "x")], {}), OutputChoice(io.BytesIO(), Console(print, "jsonl"))
+        ).run()
         return session.link.progress().step
 
     with local_session(tmp_path) as session:

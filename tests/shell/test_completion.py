@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from stqsh.lang.reference import OPTIONS
 from stqsh.shell.repl.completion.completer import StqlCompleter
-from stqsh.shell.repl.session_thread import Glance
+from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.sources.formats import csv_file, time_formats
 from stqsh.sources.generator import network
 from stqsh.storage.rows import Progress
@@ -23,7 +23,7 @@ TAXIS = (
     ("ts", "TIMESTAMP"),
     ("status", "STRING"),
 )
-GLANCE = Glance(
+GLANCE = SessionSummary(
     "mine",
     progress=Progress(3, 12, 1_201_964_401, 1_000_000),
     streams=("taxis", "posts"),
@@ -169,7 +169,7 @@ def test_the_condition_of_a_tail_is_about_what_its_query_selects_and_is_over() -
 
 
 def test_a_name_that_needs_quotes_gets_them_however_it_is_typed() -> None:
-    ferries = Glance(
+    ferries = SessionSummary(
         "mine",
         streams=("ferries",),
         columns=(("ferries", (("Fahrt kn", "DOUBLE"), ("Schiff", "STRING"), ("order", "STRING"))),),

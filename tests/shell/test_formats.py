@@ -10,7 +10,7 @@ import pytest
 from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
 from stqsh.shell.terminal.charset import charset, drawn_bytes
-from stqsh.shell.writers.arrow_files import PIECE, ColumnarFiles
+from stqsh.shell.writers.arrow_files import PIECE, ArrowFileWriter
 from tests.shell.samples import START_US, STREAM, Paper, query, updates
 
 Q1 = query(7, "q1")
@@ -105,7 +105,7 @@ def test_vertical_snapshots_end_with_their_count() -> None:
 @pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
 def test_columnar_files_hold_a_table_each(suffix, tmp_path) -> None:
     path = tmp_path / f"out{suffix}"
-    writer = ColumnarFiles(path)
+    writer = ArrowFileWriter(path)
     writer.updates(updates([Q1, STATE], [ENTERS, OTHER, VANISHES]))
     writer.answer(1, ANSWER)
     writer.rows(2, SHOWN)
@@ -128,7 +128,7 @@ def test_a_columnar_file_does_not_depend_on_how_its_rows_came(suffix, tmp_path) 
     whole = updates([Q1], rows)
     written = []
     for cuts in ((len(rows),), (1, PIECE, len(rows)), (PIECE + 50, len(rows))):
-        path, writer, start = tmp_path / f"out{suffix}", ColumnarFiles(tmp_path / f"out{suffix}"), 0
+        path, writer, start = tmp_path / f"out{suffix}", ArrowFileWriter(tmp_path / f"out{suffix}"), 0
         for cut in cuts:
             writer.updates(replace(whole, table=whole.table.slice(start, cut - start)))
             start = cut
@@ -140,13 +140,13 @@ def test_a_columnar_file_does_not_depend_on_how_its_rows_came(suffix, tmp_path) 
 
 def test_columnar_files_say_what_they_cannot_take(tmp_path) -> None:
     with pytest.raises(StqshError, match="a script is no table"):
-        ColumnarFiles(tmp_path / "out.arrow").script("DUMP;")
+        ArrowFileWriter(tmp_path / "out.arrow").script("DUMP;")
     with pytest.raises(StqshError, match=r"cannot write .*none/out\.arrow: no such file"):
-        ColumnarFiles(tmp_path / "none" / "out.arrow").answer(1, ANSWER)
+        ArrowFileWriter(tmp_path / "none" / "out.arrow").answer(1, ANSWER)
 
 
 def test_cells_of_different_kinds_become_text(tmp_path) -> None:
-    writer = ColumnarFiles(tmp_path / "out.arrow")
+    writer = ArrowFileWriter(tmp_path / "out.arrow")
     writer.rows(1, Rows("x", ("value", "value"), ((1, 1), ("auto", 2.5), (None, None))))
     assert read(tmp_path / "out.arrow").to_pydict() == {
         "value": ["1", "auto", None], "value_2": [1.0, 2.5, None],

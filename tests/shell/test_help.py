@@ -8,9 +8,9 @@ import pytest
 from support.local import local_session
 
 import stqsh
-from stqsh.client.read.subscription import Following
+from stqsh.client.read.subscription import Subscription
 from stqsh.client.statements import help
-from stqsh.client.statements.dispatch import ACTIONS
+from stqsh.client.statements.dispatch import HANDLERS
 from stqsh.client.statements.help import is_built
 from stqsh.errors import StqshError
 from stqsh.lang.reference import ALL, IN_ORDER
@@ -53,7 +53,7 @@ def test_a_word_of_the_syntax_finds_where_it_is_written() -> None:
 
 
 def test_what_is_carried_out_has_a_page() -> None:
-    assert {*ACTIONS} <= {type(parse(entry.example)[0]) for entry in ALL}
+    assert {*HANDLERS} <= {type(parse(entry.example)[0]) for entry in ALL}
 
 
 def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytes
             outcomes = list(session.execute(f"{entry.example};"))
             assert outcomes, entry.name
             for outcome in outcomes:
-                if isinstance(outcome, Following):
+                if isinstance(outcome, Subscription):
                     assert list(outcome), entry.name
                     outcome.close()
         assert {query.name for query in session.queries()} == {"next", "steady"}

@@ -17,7 +17,7 @@ import pexpect
 import pytest
 
 from stqsh.lang.syntax.parse import parse
-from stqsh.shell.terminal.interrupts import Interrupted, forcible, undisturbed
+from stqsh.shell.terminal.interrupts import InterruptNotice, forcible, undisturbed
 from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
@@ -31,10 +31,10 @@ with forcible("left by force; the session goes on"):
 """Waits in a library's code for a lock that somebody else holds: Python hears no signal there."""
 
 
-def interrupted(tmp_path: Path, text: str, begun: int) -> tuple[Interrupted, ControlDb]:
+def interrupted(tmp_path: Path, text: str, begun: int) -> tuple[InterruptNotice, ControlDb]:
     db = ControlDb(tmp_path)
     session: Any = SimpleNamespace(link=SimpleNamespace(db=db))
-    told = Interrupted(session)
+    told = InterruptNotice(session)
     told.begin(list(parse(text)), begun)
     return told, db
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stqsh.shell.repl import waiting as patience
-from stqsh.shell.repl.waiting import Patience
+from stqsh.shell.repl.waiting import WaitIndicator
 from stqsh.shell.terminal.screen import Screen
 
 
@@ -26,7 +26,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_long_silence_is_explained_and_the_line_goes_with_the_answer(paper: io.BytesIO) -> None:
-    with Patience(lambda: Screen(paper), lambda: "step 12") as waiting:
+    with WaitIndicator(lambda: Screen(paper), lambda: "step 12") as waiting:
         waiting.begin("SELECT oid FROM taxis INSIDE (0, 0, 1, 1)")
         until(lambda: b"SELECT oid FROM taxis \xe2\x80\xa6  0 s  Ctrl-C leaves  step 12" in paper.getvalue())
         waiting.heard()
@@ -37,6 +37,6 @@ def test_a_long_silence_is_explained_and_the_line_goes_with_the_answer(paper: io
 
 
 def test_nothing_is_drawn_where_nothing_was_asked(paper: io.BytesIO) -> None:
-    with Patience(lambda: Screen(paper), lambda: ""):
+    with WaitIndicator(lambda: Screen(paper), lambda: ""):
         time.sleep(0.1)
     assert paper.getvalue() == b""

@@ -9,7 +9,7 @@ from prompt_toolkit.history import InMemoryHistory
 from stqsh.settings import KEYS, SCHEMES, Key
 from stqsh.shell.repl.history_suggest import StatementSuggest
 from stqsh.shell.repl.prompt import toolbar
-from stqsh.shell.repl.session_thread import Glance
+from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.terminal.colours import STYLES, scheme_name
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_suggested_for_nothing_or_for_what_is_whole_already() -> None
 
 
 def test_a_dead_engine_stands_out_in_the_toolbar() -> None:
-    [(style, text)] = toolbar(Glance("mine", "engine stopped", failed=True))
+    [(style, text)] = toolbar(SessionSummary("mine", "engine stopped", failed=True))
     assert style == "class:bottom-toolbar.failed"
     assert "engine stopped" in text
 

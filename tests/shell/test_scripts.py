@@ -11,19 +11,19 @@ import pytest
 
 from stqsh.errors import StqshError
 from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.scripting.scripts import Block, Call, ends_vertical, is_command, read_scripts
+from stqsh.shell.scripting.scripts import CommandCall, StatementBlock, ends_vertical, is_command, read_scripts
 from stqsh.shell.scripting.variables import given_variables, replaced
 
 
-def read(text: str, file: str | None = "a.stq", **variables: str) -> list[Block | Call]:
+def read(text: str, file: str | None = "a.stq", **variables: str) -> list[StatementBlock | CommandCall]:
     return read_scripts([(text, file)], variables)
 
 
-def told(steps: list[Block | Call]) -> list[str]:
+def told(steps: list[StatementBlock | CommandCall]) -> list[str]:
     """What the steps are, in short."""
     lines = []
     for step in steps:
-        if isinstance(step, Call):
+        if isinstance(step, CommandCall):
             lines.append(f"\\{step.command.names[0]} {step.argument}".rstrip())
         else:
             numbered = enumerate(step.statements, step.number)
@@ -119,7 +119,7 @@ def test_scripts_are_included_by_their_own_folder(tmp_path: Path) -> None:
     (tmp_path / "in" / "c.stq").write_text("\\set what SLOTS\nSHOW LOAD;")
     steps = read("\\i in/b.stq\nSHOW :what;", main, what="STATUS")
     assert told(steps) == ["1 SHOW STATUS", "2 SHOW LOAD", "3 SHOW SLOTS"]
-    assert [step.file for step in steps if isinstance(step, Block)] == [
+    assert [step.file for step in steps if isinstance(step, StatementBlock)] == [
         f"{tmp_path}/in/b.stq", f"{tmp_path}/in/c.stq", main,
     ]  # fmt: skip
 

@@ -14,15 +14,15 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from stqsh.client.results import Message, Rows, Script, Waiting
+from stqsh.client.results import Message, Rows, Script, WaitNotice
 from stqsh.errors import HomeError, StqshError
 from stqsh.lang.ast.statements import Statement
 from stqsh.profile import load_profile
 from stqsh.shell.repl.app import Shell
 from stqsh.shell.repl.completion.completer import StqlCompleter
-from stqsh.shell.repl.highlighter import StqlLexer
-from stqsh.shell.repl.prompt import Terminal, may_run, toolbar_text
-from stqsh.shell.repl.session_thread import Glance
+from stqsh.shell.repl.highlighter import StqlHighlighter
+from stqsh.shell.repl.prompt import PromptTerminal, may_run, toolbar_text
+from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
@@ -89,7 +89,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
         with create_pipe_input() as pipe:
             pipe.send_text(keys)
-            assert Shell("mine", opened, "table", Terminal(pipe, DummyOutput())).run() == 0
+            assert Shell("mine", opened, "table", PromptTerminal(pipe, DummyOutput())).run() == 0
         return capsys.readouterr().out
 
     return type_keys
@@ -162,7 +162,7 @@ def test_while_a_stream_is_waited_for_the_session_shows_that_it_lives(
         told.append(Progress())
         tell(told[-1])
 
-    waiting = Waiting("waiting for taxis", wait)
+    waiting = WaitNotice("waiting for taxis", wait)
     session = Session(tmp_path, {"SELECT COUNT(*) FROM taxis": waiting})
     shown = typed("SELECT COUNT(*) FROM taxis;\r\\q\r", session)
     assert told
@@ -195,21 +195,21 @@ def test_enter_runs_what_is_complete(text: str, runs: bool) -> None:
 
 def test_the_toolbar_has_session_engine_step_clock_and_lag() -> None:
     progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats={"playing": True, "lag_s": 0.25})
-    assert toolbar_text(Glance("mine", "engine ready", progress, ready=True)) == (
+    assert toolbar_text(SessionSummary("mine", "engine ready", progress, ready=True)) == (
         " mine  |  engine ready  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
     )
 
 
 def test_a_narrow_toolbar_keeps_what_matters_most() -> None:
     progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats={"playing": True, "lag_s": 0.25})
-    glance = Glance("mine", "engine ready", progress, ready=True)
+    glance = SessionSummary("mine", "engine ready", progress, ready=True)
     assert toolbar_text(glance, 60) == " mine  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
     assert toolbar_text(glance, 40) == " mine  |  step 12  lag 0.2 s"
     assert toolbar_text(glance, 5) == " mine"
 
 
 def completions(text: str) -> list[str]:
-    glance = Glance(
+    glance = SessionSummary(
         "mine",
         streams=("taxis",),
         tables=("cars",),
@@ -246,7 +246,7 @@ def test_completion_of_files(tmp_path: Path) -> None:
 
 def test_the_lexer_colours_words_strings_numbers_and_comments() -> None:
     line = "SELECT 'it''s' FROM taxis -- 5 km"
-    fragments = StqlLexer(lambda: frozenset({"SELECT", "FROM"})).lex_document(Document(line))(0)
+    fragments = StqlHighlighter(lambda: frozenset({"SELECT", "FROM"})).lex_document(Document(line))(0)
     coloured = [(style.rpartition(".")[2], text) for style, text, *_ in fragments if style]
     assert coloured == [
         ("keyword", "SELECT"),

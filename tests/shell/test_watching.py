@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.client.read.watch import Standing
+from stqsh.client.read.watch import AnswerState
 from stqsh.client.results import SnapshotMark
 from stqsh.shell.live import prefetch as feeding
-from stqsh.shell.live.prefetch import Feed
-from stqsh.shell.live.scrollback import Kept
-from stqsh.shell.live.update_filter import Wanted, wanted
+from stqsh.shell.live.prefetch import Prefetch
+from stqsh.shell.live.scrollback import ScrollBuffer
+from stqsh.shell.live.update_filter import UpdateFilter, wanted
 from stqsh.shell.terminal.fullscreen import cut, joined
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line, sparkline, steps_line
-from stqsh.shell.watch.dashboard import Board, left_text, shared
+from stqsh.shell.watch.dashboard import Dashboard, left_text, shared
 from stqsh.storage.rows import Progress
 from tests.shell.samples import START_US, query, updates
 
@@ -37,7 +37,7 @@ def plain(line: Any) -> str:
 # ---- reading ahead
 
 
-def take_all(feed: Feed) -> list[Any]:
+def take_all(feed: Prefetch) -> list[Any]:
     found: list[Any] = []
     while not feed.is_over:
         found += feed.take()
@@ -56,7 +56,7 @@ def test_a_feed_gives_all_in_order_and_then_what_ended_it() -> None:
         SnapshotMark(Q1, 1, None, "end"),
         updates([Q1], [enters(2, "b")]),
     ]
-    feed = Feed(source)
+    feed = Prefetch(source)
     assert take_all(feed) == items
     assert feed.progress == Progress(3)
     with pytest.raises(ValueError, match="the end"):
@@ -76,7 +76,7 @@ def test_a_feed_reads_so_far_ahead_and_no_farther(monkeypatch: pytest.MonkeyPatc
                 full.set()
             yield updates([Q1], [enters(step, "a")])
 
-    feed = Feed(source)
+    feed = Prefetch(source)
     assert full.wait(30)
     assert feed.is_full and feed.waiting == 3 and given_ == [1, 2, 3, 4]
     assert sum(item.table.num_rows for item in take_all(feed)) == 8
@@ -94,7 +94,7 @@ def test_a_feed_that_is_closed_leaves_its_source() -> None:
         finally:
             left.set()
 
-    Feed(source).close()
+    Prefetch(source).close()
     assert left.wait(30)
 
 
@@ -125,7 +125,7 @@ def test_a_filter_finds_texts_ops_reasons_times_and_names(typed: str, found: lis
 
 def test_a_filter_is_shown_as_it_is_typed() -> None:
     assert [wanted(typed).words for typed in (" + ", "- taxi", "-5", "a b")] == ["+", "- taxi", "-5", "a b"]
-    assert wanted("-5") == Wanted(0, "-5")
+    assert wanted("-5") == UpdateFilter(0, "-5")
 
 
 # ---- scrolling back
@@ -137,8 +137,8 @@ def test_a_filter_is_shown_as_it_is_typed() -> None:
 def test_a_window_on_what_is_kept_is_a_slice_of_it(
     sizes: list[int], offset: int, count: int, odd: bool
 ) -> None:
-    kept, every, number = Kept(), [], 0
-    only = wanted("odd") if odd else Wanted()
+    kept, every, number = ScrollBuffer(), [], 0
+    only = wanted("odd") if odd else UpdateFilter()
     for size in sizes:
         keys = [f"{number + place}{'odd' if (number + place) % 2 else ''}" for place in range(size)]
         number += size
@@ -153,7 +153,7 @@ def test_a_window_on_what_is_kept_is_a_slice_of_it(
 
 def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stqsh.shell.live.scrollback.KEPT", 10)
-    kept = Kept()
+    kept = ScrollBuffer()
     for step in range(100):
         kept.add(updates([Q1], [enters(step, "a"), enters(step, "b"), enters(step, "c")]))
     assert 10 <= kept.rows <= 12
@@ -214,14 +214,14 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Any:
         "stqsh.shell.watch.dashboard.alive_text", lambda home, progress: f"step {progress.step}"
     )
     now, there = [0.0], [None]
-    made = Board(SimpleNamespace(name="mine"), lambda: there[0], lambda: now[0])  # type: ignore[arg-type]
+    made = Dashboard(SimpleNamespace(name="mine"), lambda: there[0], lambda: now[0])  # type: ignore[arg-type]
     return SimpleNamespace(view=made, now=now, there=there)
 
 
 def look(step: int, near: list[tuple[int, str]], total: int = 0, far: Any = Q2) -> Any:
     rows = [enters(came, key) for came, key in near]
-    standing = Standing(Q1, updates([Q1], rows) if rows else None, {step: len(rows)}, total or len(rows))
-    return Progress(step, step, stats={"slots": []}), (standing, Standing(far))
+    standing = AnswerState(Q1, updates([Q1], rows) if rows else None, {step: len(rows)}, total or len(rows))
+    return Progress(step, step, stats={"slots": []}), (standing, AnswerState(far))
 
 
 def text(board: Any, width: int = 60, height: int = 12) -> list[str]:

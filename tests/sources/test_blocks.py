@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.streams import COLUMNS, stream
 
 from stqsh.sources.formats import row_blocks
-from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import PLAIN, Quoting, count_lines, find_rows, line_ends
 from stqsh.sources.source_files import find_files, read_group
 
@@ -56,7 +56,7 @@ def records(path: Path, block_bytes: int) -> tuple[list, list]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
         spec = stream(path)
-        layout = Layout.of(spec)
+        layout = RecordSchema.of(spec)
         parts = list(read_group(find_files(spec["source"]), spec["source"], layout))
     rows = [tuple(map(str, row)) for part in parts for row in zip(*part.columns, strict=True)]
     return rows, [letter for part in parts for letter in part.dead]

@@ -14,7 +14,7 @@ from support.streams import prepared, stream
 
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store import replay_order
-from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.preparation import prepare
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
@@ -85,7 +85,7 @@ def test_a_record_whose_key_is_still_kept_is_left_out_and_counted(
 
 @given(st.lists(st.lists(st.sampled_from(["", "a", "b", "é"]), max_size=6), max_size=5), st.booleans())
 def test_keys_that_were_seen_before_are_told(batches, numbers) -> None:
-    known, seen = KnownKeys(), set()
+    known, seen = SeenKeys(), set()
     for batch in batches:
         keys = [len(key) + ord(key or "\0") for key in batch] if numbers else batch
         expected = []

@@ -12,7 +12,7 @@ from support.streams import stream
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats import json_file
-from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.source_files import find_files, read_group
 
 GOOD = {"oid": "a", "lon": 1.5, "lat": 2.5, "ts": "2020-01-01T00:00:00Z", "n": 7}
@@ -96,7 +96,7 @@ def test_arrow_and_line_by_line_give_the_same(tmp_path_factory, rows, ascii_only
     spec = stream(path)
 
     def read() -> tuple[list, list]:
-        parts = list(read_group(find_files(spec["source"]), spec["source"], Layout.of(spec)))
+        parts = list(read_group(find_files(spec["source"]), spec["source"], RecordSchema.of(spec)))
         values = [tuple(map(str, row)) for part in parts for row in zip(*part.columns, strict=True)]
         return values, [letter for part in parts for letter in part.dead]
 

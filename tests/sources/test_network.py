@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 from stqsh.errors import SourceError
-from stqsh.sources.generator.network import COLUMNS, Generator
-from stqsh.sources.generator.roads import CLASS_SPEEDS, Town, build_road
+from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
+from stqsh.sources.generator.roads import CLASS_SPEEDS, TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.replay_store.store import open_store
 
 SECOND = 1_000_000
-TOWN = Town((10.0, 50.0, 10.1, 50.1), 200, 1, True)
+TOWN = TownPlan((10.0, 50.0, 10.1, 50.1), 200, 1, True)
 
 
 def spec(columns: Any = COLUMNS, tick_us: int = SECOND, **options: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def silent(fraction: float | None, text: str) -> None:
     pass
 
 
-def table(generator: Generator, steps: int) -> pa.Table:
+def table(generator: NetworkGenerator, steps: int) -> pa.Table:
     return pa.Table.from_batches([generator.advance() for _ in range(steps)])
 
 
@@ -70,7 +70,7 @@ def test_a_town_has_roads_of_all_classes_within_its_bounds() -> None:
 
 
 def test_objects_report_in_turn_and_move_no_faster_than_their_class() -> None:
-    rows = table(Generator(spec(report_every=10 * SECOND)), 100)
+    rows = table(NetworkGenerator(spec(report_every=10 * SECOND)), 100)
     assert rows.num_rows == 50 * 10
     assert len(set(rows["oid"].to_pylist())) == 50
     gaps = {oid: [] for oid in set(rows["oid"].to_pylist())}
@@ -78,32 +78,32 @@ def test_objects_report_in_turn_and_move_no_faster_than_their_class() -> None:
         gaps[oid].append(ts.timestamp())
     assert all(set(np.diff(times)) == {10.0} for times in gaps.values())
     fastest = 1.2 * max(min(kind.top_speed, kind.factor * CLASS_SPEEDS[0]) for kind in KINDS)
-    every_second = metres(table(Generator(spec()), 60))
+    every_second = metres(table(NetworkGenerator(spec()), 60))
     assert 0 < every_second.max() <= fastest * 1.01
 
 
 def test_a_higher_speed_leads_farther() -> None:
-    slow, fast = (metres(table(Generator(spec(speed=factor)), 30)).sum() for factor in (0.5, 2.0))
+    slow, fast = (metres(table(NetworkGenerator(spec(speed=factor)), 30)).sum() for factor in (0.5, 2.0))
     assert fast > 2 * slow
 
 
 def test_the_same_options_give_the_same_records_and_another_seed_does_not() -> None:
-    assert table(Generator(spec()), 20).equals(table(Generator(spec()), 20))
-    assert not table(Generator(spec()), 20).equals(table(Generator(spec(seed=43)), 20))
+    assert table(NetworkGenerator(spec()), 20).equals(table(NetworkGenerator(spec()), 20))
+    assert not table(NetworkGenerator(spec()), 20).equals(table(NetworkGenerator(spec(seed=43)), 20))
 
 
 @pytest.mark.parametrize("options", [{}, {"new_per_tick": 3, "speed": 20.0, "report_every": 3 * SECOND}])
 def test_it_can_stop_and_go_on_anywhere(options) -> None:
-    whole = table(Generator(spec(**options)), 60)
-    generator, pieces = Generator(spec(**options)), []
+    whole = table(NetworkGenerator(spec(**options)), 60)
+    generator, pieces = NetworkGenerator(spec(**options)), []
     for steps in (1, 7, 22, 30):
-        generator = Generator(spec(**options)).restored(generator.state())
+        generator = NetworkGenerator(spec(**options)).restored(generator.state())
         pieces.append(table(generator, steps))
     assert pa.concat_tables(pieces).equals(whole)
 
 
 def test_new_objects_come_and_leave_at_the_end_of_their_trips() -> None:
-    rows = table(Generator(spec(objects=10, new_per_tick=2, speed=30.0)), 100)
+    rows = table(NetworkGenerator(spec(objects=10, new_per_tick=2, speed=30.0)), 100)
     lon, lat = rows["lon"], rows["lat"]
     gone = rows.filter(lon.is_null())["oid"].to_pylist()
     assert lon.null_count == lat.null_count == len(gone) > 50
@@ -115,7 +115,7 @@ def test_kinds_and_columns_as_asked() -> None:
     columns = [("oid", "STRING"), ("LAT", "DOUBLE"), ("lon", "FLOAT"), ("ts", "TIMESTAMP")]
     asked = spec(columns, kinds="bus:1, bike:3")
     asked["y"] = "LAT"
-    rows = table(Generator(asked), 2)
+    rows = table(NetworkGenerator(asked), 2)
     assert rows.column_names == ["oid", "LAT", "lon", "ts", "_tick"]
     kinds = [oid.split("-")[0] for oid in rows["oid"].to_pylist()]
     assert set(kinds) == {"bus", "bike"} and kinds.count("bike") > kinds.count("bus")
@@ -123,7 +123,7 @@ def test_kinds_and_columns_as_asked() -> None:
 
 def test_planar_towns() -> None:
     planar = spec() | {"planar": True, "bounds": [-100.0, 0.0, 100.0, 50.0]}
-    rows = table(Generator(planar), 3)
+    rows = table(NetworkGenerator(planar), 3)
     assert min(rows["lon"].to_pylist()) >= -100 and max(rows["lat"].to_pylist()) <= 50
 
 
@@ -141,12 +141,12 @@ WRONG = {
 def test_values_that_make_no_sense(option) -> None:
     value, wanted = WRONG[option]
     with pytest.raises(SourceError, match=f"{option} is {wanted}"):
-        Generator(spec(**{option: value}))
+        NetworkGenerator(spec(**{option: value}))
 
 
 def test_unknown_options_and_generators_name_near_ones(tmp_path) -> None:
     with pytest.raises(SourceError, match="GENERATOR 'network' has no option object") as caught:
-        Generator(spec(object=5))
+        NetworkGenerator(spec(object=5))
     assert caught.value.hint == "did you mean objects?"
     unknown = spec()
     unknown["source"]["name"] = "netwrok"
@@ -167,7 +167,7 @@ def test_a_store_without_end_grows_on_demand(tmp_path) -> None:
     extend(spec(), tmp_path, wanted)
     assert sorted(path.name for path in tmp_path.iterdir()) == before, "what is there is not made again"
     rows = pa.Table.from_batches([store.read(0, 50 * 900)])
-    assert rows.equals(table(Generator(spec()), 900).combine_chunks())
+    assert rows.equals(table(NetworkGenerator(spec()), 900).combine_chunks())
 
 
 def test_an_extension_that_was_cut_off_is_made_good(tmp_path, monkeypatch) -> None:

@@ -11,7 +11,7 @@ import shapely
 
 from stqsh.errors import SourceError
 from stqsh.sources.region_files import (
-    Regions,
+    RegionSet,
     read_regions,
     region_of_member,
     region_of_rectangle,
@@ -35,7 +35,7 @@ def source(path: Path, *features: dict[str, Any]) -> dict[str, Any]:
     return {"type": "file", "glob": str(path), "format": None, "options": {}}
 
 
-def shapes(regions: Regions) -> list[Any]:
+def shapes(regions: RegionSet) -> list[Any]:
     return list(shapely.from_wkb(regions.geometry.column("wkb").to_pylist()))
 
 

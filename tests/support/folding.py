@@ -7,14 +7,14 @@ from typing import Any
 import pandas as pd
 
 from stqsh.client.api import Session
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 
 
 def told(session: Session, script: str) -> pd.DataFrame:
     """All updates of a script in order: at_us, query (its name), op (+1 or -1), key."""
     tables = []
     for outcome in session.execute(script):
-        if isinstance(outcome, Running):
+        if isinstance(outcome, RunHandle):
             for updates in session.updates(until=outcome):
                 names = {query_id: query.name for query_id, query in updates.queries.items()}
                 table = updates.table.select(["at_us", "query", "op", "key"]).to_pandas()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.retention.dropped_objects import ShadowTable, shadow_size
+from stqsh.core.retention.dropped_objects import DroppedObjects, shadow_size
 from stqsh.core.retention.stream_stats import figures, tallies
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.operators.folds import EVALUATE
@@ -47,7 +47,7 @@ def _kept(state: SlotState, spec: Spec) -> Kept:
     refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
     shadow: set[int] = set()
     if shadow_size(state, spec["id"]):
-        shadow = set(ShadowTable(state, spec)["hash"].tolist())
+        shadow = set(DroppedObjects(state, spec)["hash"].tolist())
     told, s = tallies(state, spec), figures(state, spec)["histogram"]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
     return Kept(

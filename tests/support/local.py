@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.client.api import Session
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
-from stqsh.engine.delivery.deliver import Deliver
-from stqsh.engine.ingest.stream_preparer import Preparer
+from stqsh.engine.delivery.deliver import Delivery
+from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.planning.planner import Planner
 from stqsh.engine.planning.tasks import chunks
 from stqsh.engine.state.arena import Arena
@@ -55,8 +55,8 @@ class LocalEngine:
     def __init__(self, home: SessionHome, slots: int, max_records: int, mishaps: Container[int] = ()) -> None:
         self.home, self.slot_count, self.max_records, self.mishaps = home, slots, max_records, mishaps
         self.control = control = ControlDb(home.path)
-        self.preparer = Preparer(home, control)
-        self.deliver = Deliver(home, control)
+        self.preparer = StreamPreparer(home, control)
+        self.deliver = Delivery(home, control)
         self.slots = Slots(slots)
         self.planner = Planner(home.path, slots, max_records)
         self.arenas: list[Arena] = []
@@ -94,7 +94,7 @@ class LocalEngine:
 
 
 @dataclass
-class LocalLink(Link):
+class LocalLink(Connection):
     """A client's hold on a session that advances by being looked at."""
 
     engine: LocalEngine | None = None

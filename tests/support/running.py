@@ -12,7 +12,7 @@ from typing import Any
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.shell.writers.writer import Target, open_writer
 from support.cases import Area, Case, Clock, Table
 from support.scripts import Line, ScriptCase, printed, write_script
@@ -23,7 +23,7 @@ def run_script(session: Session, text: str, file: Path | None = None, form: str 
     out, number = io.BytesIO(), [1]
     writer = open_writer(form, Target(out))
 
-    def follow(run: Running | None) -> None:
+    def follow(run: RunHandle | None) -> None:
         for updates in session.updates(until=run) if run else ():
             writer.updates(updates)
 
@@ -33,12 +33,12 @@ def run_script(session: Session, text: str, file: Path | None = None, form: str 
     for outcome in session.execute(text, file=str(file) if file else None, on_statement=at):
         if isinstance(outcome, Answer):
             writer.answer(outcome.statement or number[0], outcome)
-        follow(outcome if isinstance(outcome, Running) else None)
+        follow(outcome if isinstance(outcome, RunHandle) else None)
     follow(session.finish_script())
     return out.getvalue()
 
 
-def log_so_far(session: Session, until: Running) -> bytes:
+def log_so_far(session: Session, until: RunHandle) -> bytes:
     """The whole update log up to the end of a RUN, as jsonl."""
     out = io.BytesIO()
     writer = open_writer("jsonl", Target(out))

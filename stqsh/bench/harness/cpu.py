@@ -22,14 +22,14 @@ PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ProcessorTime:
     """Processor seconds so far of Java's processes and of all others."""
 
     java: float
     python: float
 
 
-class Meter:
+class ProcessorMeter:
     """Measures the processor time that a session's engine spends from now on."""
 
     def __init__(self, session: Session) -> None:
@@ -37,7 +37,7 @@ class Meter:
         self._pid = None if engine is None else engine.pid
         self._before = self._now()
 
-    def spent(self) -> Spent | None:
+    def spent(self) -> ProcessorTime | None:
         """Processor seconds since the beginning; None: unknown."""
         before, now = self._before, self._now()
         return grown(before, now) if before and now else None
@@ -55,7 +55,7 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessTime:
     """A process: clock ticks that it has taken itself, and those of its children that have ended."""
 
     parent: int
@@ -64,16 +64,16 @@ class Process:
     of_children: int
 
 
-Tree: TypeAlias = dict[int, Process]
+Tree: TypeAlias = dict[int, ProcessTime]
 
 
-def spent(root: int, proc: Path = PROC) -> Spent | None:
+def spent(root: int, proc: Path = PROC) -> ProcessorTime | None:
     """Sum up what the process `root` and its descendants have taken; None where `proc` does not tell."""
     tree = tree_of(root, proc)
     return grown({}, tree) if tree else None
 
 
-def grown(before: Tree, now: Tree) -> Spent:
+def grown(before: Tree, now: Tree) -> ProcessorTime:
     """Give what a tree of processes has taken between two looks at it.
 
     What a process that has ended had taken is with the one that waited for it, and was counted before; with
@@ -90,7 +90,7 @@ def grown(before: Tree, now: Tree) -> Spent:
         java, python = (java + own, python) if process.is_java else (java, python + own)
         python += max(0, process.of_children - was.of_children - counted[pid])
     per_second = os.sysconf("SC_CLK_TCK")
-    return Spent(java / per_second, python / per_second)
+    return ProcessorTime(java / per_second, python / per_second)
 
 
 def _heir(pid: int, before: Tree, now: Tree) -> int | None:
@@ -127,7 +127,7 @@ def _descendants(root: int, processes: Tree) -> set[int]:
     return tree
 
 
-def _read(folder: Path) -> Process | None:
+def _read(folder: Path) -> ProcessTime | None:
     """Read a process's `stat`: the name stands in brackets and may hold blanks (proc(5))."""
     try:
         text = (folder / "stat").read_text()
@@ -137,4 +137,4 @@ def _read(folder: Path) -> Process | None:
     fields = rest.split()
     parent = int(fields[1])
     own, of_children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    return Process(parent, name == "java", own, of_children)
+    return ProcessTime(parent, name == "java", own, of_children)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.client.api import Session
-from stqsh.client.run import Running
+from stqsh.client.run import RunHandle
 from stqsh.storage.rows import Progress
 
 Say = Callable[[str], None]
@@ -39,7 +39,7 @@ def run(session: Session, steps: int) -> list[Progress]:
             batches[progress.batch] = progress
 
     for outcome in session.execute(f"RUN {steps} STEPS;"):
-        if isinstance(outcome, Running):
+        if isinstance(outcome, RunHandle):
             note(outcome.wait(note))
     return [batches[number] for number in sorted(batches)]
 
@@ -56,7 +56,7 @@ def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], 
 
 def measured(session: Session, ticks: int, per_tick: int, what: str = "record") -> dict[str, Any]:
     """Run so many ticks; what they cost, each of them with so many records, which are called `what`."""
-    meter = Meter(session)
+    meter = ProcessorMeter(session)
     batches, rates = paced(session, ticks, per_tick)
     count = ticks * per_tick
     updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)

@@ -40,7 +40,7 @@ MOVING: Spec = {
 
 
 @dataclass(frozen=True)
-class Cost:
+class BatchCost:
     """What a batch came to: records, updates, and µs of processor time a record: all, and the parts of it."""
 
     records: int
@@ -85,7 +85,7 @@ class OneSlot:
         self._evaluate(self.step + 1, self.step + 1, parts)
         return process_time() - begun
 
-    def run(self, ticks: int) -> Cost:
+    def run(self, ticks: int) -> BatchCost:
         """Take the reports of so many ticks in as one batch."""
         first, last = self.step + 1, self.step + ticks
         parts = [part for step in range(first, last + 1) for part in self._records(step)]
@@ -94,7 +94,7 @@ class OneSlot:
         micros = (process_time() - begun) * 1e6 / max(1, stats["records"])
         shares = {part: stats[f"{part}_us"] / max(1, stats["total_us"]) for part in _PARTS}
         parts_of = {part: share * micros for part, share in shares.items()}
-        return Cost(stats["records"], stats["updates"], micros, parts_of)
+        return BatchCost(stats["records"], stats["updates"], micros, parts_of)
 
     def _records(self, step: int) -> Iterator[tuple[str, bytes]]:
         who, at = next(self._reports)

@@ -22,7 +22,7 @@ _LENGTH = 15
 
 
 @dataclass(frozen=True)
-class Posts:
+class PostSample:
     """Places, float64 (n, 2), and texts; they are drawn from again and again."""
 
     places: NDArray[np.float64]
@@ -72,7 +72,7 @@ class Posts:
         return phrases, np.hstack([low, low + side * size])
 
 
-def read_posts(pattern: str, columns: list[str]) -> Posts:
+def read_posts(pattern: str, columns: list[str]) -> PostSample:
     """Read posts from CSV files (also .gz): the columns of x and y, and those that make their texts.
 
     Raises:
@@ -92,14 +92,14 @@ def read_posts(pattern: str, columns: list[str]) -> Posts:
     table = table.filter(pc.and_(pc.not_equal(table[x], empty), pc.not_equal(table[y], empty)))
     places = np.column_stack([table[axis].cast(pa.float64()).to_numpy() for axis in (x, y)])
     texts: Any = pc.binary_join_element_wise(*(table[name] for name in text), " ")
-    return Posts(places, texts.combine_chunks())
+    return PostSample(places, texts.combine_chunks())
 
 
-def made_posts(seed: int = 3) -> Posts:
+def made_posts(seed: int = 3) -> PostSample:
     """Make posts up: uniform on the unit square, words by Zipf's law."""
     draw = np.random.default_rng(seed)
     weights = 1 / np.arange(1, _VOCABULARY + 1)
     said = draw.choice(_VOCABULARY, (_MADE, _LENGTH), p=weights / weights.sum())
     words = np.array([f"w{number}" for number in range(_VOCABULARY)])
     texts = [" ".join(row) for row in words[said].tolist()]
-    return Posts(draw.random((_MADE, 2)), pa.array(texts))
+    return PostSample(draw.random((_MADE, 2)), pa.array(texts))

@@ -20,8 +20,8 @@ from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import difference, normal
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
+from stqsh.bench.peers.peer_case import PeerCase
 
 _GET = Path(__file__).with_name("get.sh")
 
@@ -73,7 +73,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     wanted = [peer for peer in PEERS if not options.only or peer.name in options.only]
     for peer in wanted if options.get else ():
         _get(peer, say)
-    case = Case(options.objects, options.queries, options.per_step, options.steps, options.peer_steps)
+    case = PeerCase(options.objects, options.queries, options.per_step, options.steps, options.peer_steps)
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
         mine = ours.measure(case, Path(folder), say)
     first = {"peer": "stqsh", "how": "", "queries": case.queries, "records": case.steps * case.per_step}
@@ -94,7 +94,7 @@ def _get(peer: Peer, say: Say) -> None:
         say(f"{peer.name} was not got: {last_words(done.stderr)}")
 
 
-def row(peer: Peer, case: Case, mine: Outcome, say: Say) -> dict[str, Any]:
+def row(peer: Peer, case: PeerCase, mine: PeerOutcome, say: Say) -> dict[str, Any]:
     """Run one peer and hold it against stqsh's outcome; a rate only where the answers are the same."""
     found: dict[str, Any] = {"peer": peer.name, "how": peer.setting, "queries": case.queries}
     blank = {"records": None, "records_per_s": None, "times": None, "cpu_s": None}
@@ -111,7 +111,7 @@ def row(peer: Peer, case: Case, mine: Outcome, say: Say) -> dict[str, Any]:
     return {**found, **blank, **judged(case, mine, theirs)}
 
 
-def judged(case: Case, mine: Outcome, theirs: Outcome) -> dict[str, Any]:
+def judged(case: PeerCase, mine: PeerOutcome, theirs: PeerOutcome) -> dict[str, Any]:
     """Compare the updates of the steps that both took, and give the rates if they are the same."""
     last = case.fill + case.peer_steps
     expected = normal(mine.updates, case.fill, last)

@@ -15,8 +15,8 @@ import platformdirs
 
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.peer import Outcome, Peer, PeerFailedError, last_words, write_csv
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words, write_csv
+from stqsh.bench.peers.peer_case import PeerCase
 from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
 
@@ -44,7 +44,7 @@ def missing() -> str:
     return ""
 
 
-def run(case: Case, folder: Path, say: Say) -> Outcome:
+def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Write queries and records, run the job, read what it prints."""
     write_csv(case.regions(), folder / "queries.csv")
     (folder / "records").mkdir()
@@ -59,7 +59,7 @@ def run(case: Case, folder: Path, say: Say) -> Outcome:
     seconds = end - min(begins)
     rate = case.peer_steps * case.per_step / seconds
     say(f"flink: {rate:,.0f} records/s")
-    return Outcome(sent, [rate])
+    return PeerOutcome(sent, [rate])
 
 
 PEER = Peer("flink", "PyFlink, STRtree from broadcast state, keyed state, no checkpoints", missing, run)

@@ -29,7 +29,7 @@ _WAIT_MS = 200
 QUERIES = MapStateDescriptor("queries", Types.INT(), Types.STRING())
 
 
-class Regions(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untyped here
+class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untyped here
     """Takes queries and records in; emits what objects enter and leave."""
 
     def __init__(self, queries: int, fill: int) -> None:
@@ -111,7 +111,7 @@ def main(folder: Path, queries: int, fill: int) -> None:
         _lines(folder / "records"), WatermarkStrategy.no_watermarks(), "records"
     )
     keyed = records.key_by(lambda line: int(line.split(",", 2)[1]), key_type=Types.LONG())
-    updates = keyed.connect(asked.broadcast(QUERIES)).process(Regions(queries, fill), Types.STRING())
+    updates = keyed.connect(asked.broadcast(QUERIES)).process(RegionJoin(queries, fill), Types.STRING())
     updates.print()
     environment.execute("regions")
 

@@ -8,11 +8,11 @@ import numpy as np
 
 import stqsh
 from stqsh.bench.harness import bulk
-from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import Say, execute, paced, run
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.peer import Outcome
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import PeerOutcome
+from stqsh.bench.peers.peer_case import PeerCase
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import UpdateReader
 
@@ -22,7 +22,7 @@ _CREATE = (
 )
 
 
-def measure(case: Case, folder: Path, say: Say) -> Outcome:
+def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Fill, register, measure; then read all updates back from the log."""
     file = folder / "reports.parquet"
     case.write(file)
@@ -33,14 +33,14 @@ def measure(case: Case, folder: Path, say: Say) -> Outcome:
         _register(session, case)
         run(session, 1)
         say(f"stqsh: {case.steps * case.per_step:,} records")
-        meter = Meter(session)
+        meter = ProcessorMeter(session)
         _, rates = paced(session, case.steps, case.per_step)
         found = meter.per_million(case.steps * case.per_step).values()
         parts = [seconds for seconds in found if seconds is not None]
-        return Outcome(_sent(session, reader), rates, sum(parts) if parts else None)
+        return PeerOutcome(_sent(session, reader), rates, sum(parts) if parts else None)
 
 
-def _register(session: Session, case: Case) -> None:
+def _register(session: Session, case: PeerCase) -> None:
     bound = bulk.bound(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
     sides = ("x1", "y1", "x2", "y2")
     regions = ({"type": "rect", **dict(zip(sides, square, strict=True))} for square in case.squares.tolist())

@@ -13,11 +13,11 @@ import pyarrow.csv as pa_csv
 from stqsh.bench.harness.cpu import spent
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import Updates
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer_case import PeerCase
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PeerOutcome:
     """What a system sent, with the answers after step `fill`, and records a second, portion by portion.
 
     cpu_s: processor seconds of all its processes a million records; None where it is not known.
@@ -39,10 +39,10 @@ class Peer:
     name: str
     setting: str
     missing: Callable[[], str]
-    run: Callable[[Case, Path, Say], Outcome]
+    run: Callable[[PeerCase, Path, Say], PeerOutcome]
 
 
-class Clock:
+class PeerClock:
     """The processor time that a process and its descendants take from now on."""
 
     def __init__(self, root: int) -> None:

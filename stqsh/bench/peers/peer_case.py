@@ -24,7 +24,7 @@ Reports = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class Case:
+class PeerCase:
     """Sizes: objects, queries (squares), reports a step, measured steps of stqsh and of a peer, side.
 
     Step numbers begin with 1, as stqsh's do.

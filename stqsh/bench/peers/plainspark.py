@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import Updates, updates
-from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import Peer, PeerClock, PeerFailedError, PeerOutcome, last_words
+from stqsh.bench.peers.peer_case import PeerCase
 from stqsh.engine.spark.java import find_java
 from stqsh.errors import StqshError
 
@@ -40,7 +40,7 @@ def missing() -> str:
     return ""
 
 
-def run(way: str, case: Case, folder: Path, say: Say) -> Outcome:
+def run(way: str, case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Write the portions, run the job with its state kept this way, read its sink."""
     np.save(folder / "squares.npy", case.squares)
     steps = portions(case.peer_steps)
@@ -51,14 +51,14 @@ def run(way: str, case: Case, folder: Path, say: Say) -> Outcome:
     measured = [f"portion-{number}" for number in range(len(steps))]
     seconds, cpu_s = _seconds([way, str(folder), "fill", *measured], folder, case.peer_records, say)
     rates = [portion * case.per_step / seconds[name] for name, portion in zip(measured, steps, strict=True)]
-    return Outcome(_sent(folder / "out"), rates, cpu_s)
+    return PeerOutcome(_sent(folder / "out"), rates, cpu_s)
 
 
 PEER = Peer("pyspark", "pandas UDF with STRtree, state by object", missing, partial(run, "objects"))
 BUCKETED = Peer("pyspark-buckets", "the same, state by bucket in numpy", missing, partial(run, "buckets"))
 
 
-def _write(case: Case, folder: Path, first: int, last: int) -> None:
+def _write(case: PeerCase, folder: Path, first: int, last: int) -> None:
     folder.mkdir()
     table = case.table(first, last)
     size = -(-len(table) // _FILES)
@@ -86,7 +86,7 @@ def _seconds(words: list[str], folder: Path, records: int, say: Say) -> tuple[di
                 seconds[rest[0]] = float(rest[1])
                 say(f"pyspark: {rest[0]} took {seconds[rest[0]]:.1f} s")
                 cpu_s = clock.per_million(records) if clock else None
-                clock = clock or Clock(job.pid)
+                clock = clock or PeerClock(job.pid)
         if job.wait():
             log.seek(0)
             raise PeerFailedError(f"the job ended with {job.returncode}: {last_words(log.read())}")

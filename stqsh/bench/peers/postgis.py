@@ -20,8 +20,8 @@ import pyarrow.csv as pa_csv
 
 from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, write_csv
-from stqsh.bench.peers.peer_case import Case
+from stqsh.bench.peers.peer import Peer, PeerClock, PeerFailedError, PeerOutcome, write_csv
+from stqsh.bench.peers.peer_case import PeerCase
 
 CONNECTIONS = 2
 _SETTINGS = {
@@ -53,12 +53,12 @@ def missing() -> str:
     return ""
 
 
-def run(case: Case, folder: Path, say: Say) -> Outcome:
+def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Load objects and regions, take the answers so far, then time COPY of the reports portion by portion."""
     with _cluster(folder) as database:
         say("postgis: taking objects and queries in")
         _load(database, case, folder)
-        rates, step, clock = [], case.fill + 1, Clock(database.pid)
+        rates, step, clock = [], case.fill + 1, PeerClock(database.pid)
         for number, steps in enumerate(portions(case.peer_steps)):
             scripts = [_script(case, folder, (step, step + steps), half) for half in range(CONNECTIONS)]
             begun = time.perf_counter()
@@ -67,7 +67,7 @@ def run(case: Case, folder: Path, say: Say) -> Outcome:
             step += steps
             say(f"postgis: portion {number + 1}: {rates[-1]:,.0f} records/s")
         cpu_s = clock.per_million(case.peer_records)
-        return Outcome(_changes(database, folder), rates, cpu_s)
+        return PeerOutcome(_changes(database, folder), rates, cpu_s)
 
 
 PEER = Peer("postgis", "statement trigger, GiST, 2 connections with COPY", missing, run)
@@ -137,7 +137,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-def _load(database: _Database, case: Case, folder: Path) -> None:
+def _load(database: _Database, case: PeerCase, folder: Path) -> None:
     """Make the schema, load regions and objects, and put the answers after step `fill` into `change`."""
     last = case.table(1, case.fill)
     newest = np.unique(last["oid"].to_numpy()[::-1], return_index=True)[1]
@@ -162,7 +162,7 @@ INSERT INTO change
     database.run("-f", str(script))
 
 
-def _script(case: Case, folder: Path, steps: tuple[int, int], half: int) -> Path:
+def _script(case: PeerCase, folder: Path, steps: tuple[int, int], half: int) -> Path:
     """Write one connection's share of steps (the last one excluded): a COPY a step."""
     lines = []
     for step in range(*steps):

@@ -26,8 +26,8 @@ import platformdirs
 
 from stqsh.bench.harness.drive import Say, portions
 from stqsh.bench.peers.answers import NONE, Updates, updates
-from stqsh.bench.peers.peer import Clock, Outcome, Peer, PeerFailedError, last_words
-from stqsh.bench.peers.peer_case import Case, Reports
+from stqsh.bench.peers.peer import Peer, PeerClock, PeerFailedError, PeerOutcome, last_words
+from stqsh.bench.peers.peer_case import PeerCase, Reports
 
 VARIABLE = "STQSH_BENCH_TILE38"
 _KEY, _END = "objects", "end"
@@ -52,7 +52,7 @@ def missing() -> str:
     return f"there is no tile38-server: name one with {VARIABLE}, or: stqsh bench peers --get --only tile38"
 
 
-def run(case: Case, folder: Path, say: Say) -> Outcome:
+def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Set the objects and the fences, then time the SETs portion by portion, up to the last message."""
     with _server(folder) as (pid, port):
         return measure(case, port, say, pid)
@@ -61,17 +61,17 @@ def run(case: Case, folder: Path, say: Say) -> Outcome:
 PEER = Peer("tile38", "a fence channel a query, 2 connections with pipelined SETs", missing, run)
 
 
-def measure(case: Case, port: int, say: Say, pid: int = 0) -> Outcome:
+def measure(case: PeerCase, port: int, say: Say, pid: int = 0) -> PeerOutcome:
     """Drive a server that listens on a port of this machine; its processor time is known by its pid."""
     listener = _Listener(port)
     say("tile38: setting objects and queries")
-    talk = Connection(port)
+    talk = Tile38Connection(port)
     for step in range(1, case.fill + 1):
         talk.send(list(_sets(step, case.reports[step - 1])))
     talk.send([_fence(number, square) for number, square in enumerate(case.squares.tolist())])
     first = _members(talk, case)
     listener.start()
-    rates, step, clock = [], case.fill + 1, Clock(pid)
+    rates, step, clock = [], case.fill + 1, PeerClock(pid)
     for number, steps in enumerate(portions(case.peer_steps)):
         shares = [_share(case, (step, step + steps), half) for half in range(_CONNECTIONS)]
         begun = time.perf_counter()
@@ -82,7 +82,7 @@ def measure(case: Case, port: int, say: Say, pid: int = 0) -> Outcome:
         step += steps
         say(f"tile38: portion {number + 1}: {rates[-1]:,.0f} records/s")
     cpu_s = clock.per_million(case.peer_records)
-    return Outcome(np.concatenate([first, parsed(listener.messages)]), rates, cpu_s)
+    return PeerOutcome(np.concatenate([first, parsed(listener.messages)]), rates, cpu_s)
 
 
 def parsed(messages: Sequence[bytes]) -> Updates:
@@ -100,7 +100,7 @@ Pipeline = tuple[bytes, int]
 """Commands as they are sent, and how many they are."""
 
 
-class Connection:
+class Tile38Connection:
     """A client's connection; the protocol is Redis's (RESP 2)."""
 
     def __init__(self, port: int) -> None:
@@ -151,7 +151,7 @@ class _Listener:
     def __init__(self, port: int) -> None:
         self.messages: list[bytes] = []
         self._ended = [threading.Event() for _ in range(64)]
-        self._connection = Connection(port)
+        self._connection = Tile38Connection(port)
         self._connection.send([("PSUBSCRIBE", "*")])
 
     def start(self) -> None:
@@ -178,7 +178,7 @@ def _sets(step: int, reports: Reports) -> Iterator[tuple[str, ...]]:
         yield ("SET", _KEY, str(oid), "FIELD", "step", str(step), "POINT", repr(y), repr(x))
 
 
-def _share(case: Case, steps: tuple[int, int], half: int) -> list[Pipeline]:
+def _share(case: PeerCase, steps: tuple[int, int], half: int) -> list[Pipeline]:
     found = list[tuple[str, ...]]()
     for step in range(*steps):
         who, at = case.reports[step - 1]
@@ -205,7 +205,7 @@ def _fence(number: int, square: Sequence[float]) -> tuple[str, ...]:
     )
 
 
-def _members(talk: Connection, case: Case) -> Updates:
+def _members(talk: Tile38Connection, case: PeerCase) -> Updates:
     """Ask for the answers after step `fill`: a fence says nothing of what is inside already."""
     asked = [
         ("WITHIN", _KEY, "LIMIT", str(case.objects), "IDS", "BOUNDS", repr(y1), repr(x1), repr(y2), repr(x2))
@@ -234,7 +234,7 @@ def _together(port: int, shares: Sequence[Sequence[Pipeline]]) -> None:
 
 
 def _send(port: int, share: Sequence[Pipeline]) -> None:
-    Connection(port).send_packed(share)
+    Tile38Connection(port).send_packed(share)
 
 
 @contextmanager

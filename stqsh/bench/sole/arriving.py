@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from stqsh.bench.sole.curves import accuracy, kept
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Chart, Line, Result
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR
-from stqsh.bench.sole.slot_driver import STREAM, Slot, memory, registered
-from stqsh.bench.sole.town import Queries, Spec
+from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory, registered
+from stqsh.bench.sole.town import Spec, TownQueries
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.storage.shedding_orders import MemorySettings, Order
+from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder
 
 _FULL = 1_200
 """So many queries fill the memory in the paper."""
@@ -28,22 +28,22 @@ _MOVING = 0.25
 _KEEP = 0.9
 
 
-def _specs(bench: Bench) -> list[Spec]:
-    return Queries(bench.scale.count(_LAST), moving=_MOVING).of(bench.world)
+def _specs(bench: FigureRun) -> list[Spec]:
+    return TownQueries(bench.scale.count(_LAST), moving=_MOVING).of(bench.world)
 
 
-def fills_up(bench: Bench) -> int:
+def fills_up(bench: FigureRun) -> int:
     """The memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
 
     def needed() -> int:
-        slot = Slot(bench.world, "significant")
+        slot = DrivenSlot(bench.world, "significant")
         slot.units(2, [memory(FACTOR), *registered(_specs(bench)[: bench.scale.count(_FULL)])])
         return kept(slot)
 
     return bench.once("full memory", needed)
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 25b."""
     specs, full, budget = _specs(bench), bench.scale.count(_FULL), fills_up(bench)
     runs = {mode: _arriving(bench, specs, mode, budget) for mode in ("object", "query")}
@@ -63,7 +63,7 @@ def measure(bench: Bench) -> list[Result]:
         f"{_EVERY} queries of various sizes arrive each second, {_MOVING:.0%} move; cache {FACTOR:.0%}."
     )
     title = "mean accuracy as queries arrive"
-    return [Result("25b", title, _COLUMNS, shown, _charts(rows, budget), notes=[note])]
+    return [FigureResult("25b", title, _COLUMNS, shown, _charts(rows, budget), notes=[note])]
 
 
 _COLUMNS = {
@@ -78,11 +78,11 @@ _COLUMNS = {
 }
 
 
-def _arriving(bench: Bench, specs: list[Spec], mode: str, budget: int) -> list[dict[str, Any]]:
+def _arriving(bench: FigureRun, specs: list[Spec], mode: str, budget: int) -> list[dict[str, Any]]:
     """Let the queries come, and what the engine decides take effect with the next step."""
     bench.say(f"{len(specs):,} queries arrive, {mode} load shedding")
     settings = MemorySettings(mode, budget, keep=_KEEP, factor=FACTOR)
-    slot, order = Slot(bench.world, "significant"), Order(factor=FACTOR)
+    slot, order = DrivenSlot(bench.world, "significant"), SheddingOrder(factor=FACTOR)
     slot.units(1, [_command(order)])
     rows, told = [], order
     for first in range(0, len(specs), _EVERY):
@@ -103,7 +103,7 @@ def _arriving(bench: Bench, specs: list[Spec], mode: str, budget: int) -> list[d
     return rows
 
 
-def _command(order: Order) -> Spec:
+def _command(order: SheddingOrder) -> Spec:
     return memory(order.factor, k=order.k, cache=order.cache, area=order.area)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from stqsh.bench.sole import formula
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, memory, registered
-from stqsh.bench.sole.town import MILE, SIDE, Array, Spec, World
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
+from stqsh.bench.sole.town import MILE, SIDE, Array, Spec, TownWorld
 from stqsh.core.retention.stream_stats import tallies
 
 FACTORS = (0.0, 0.25, 0.5, 1.0)
@@ -32,7 +32,7 @@ _PAPER = {
 }
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figures 12a to 12f."""
     units = min(_UNITS, bench.scale.span)
     queries = focal_queries(bench.world, _QUERIES, _SIDE)
@@ -59,7 +59,7 @@ def measure(bench: Bench) -> list[Result]:
         for factor in factors
     ]
     title = "accuracy of a moving query, 2 x 2 miles, and its cache"
-    return [Result("12", title, _COLUMNS, rows, _charts(curves, rows, unit), notes=[_NOTE])]
+    return [FigureResult("12", title, _COLUMNS, rows, _charts(curves, rows, unit), notes=[_NOTE])]
 
 
 _COLUMNS = {
@@ -79,7 +79,7 @@ _NOTE = (
 )
 
 
-def focal_queries(world: World, count: int, side: float) -> list[Spec]:
+def focal_queries(world: TownWorld, count: int, side: float) -> list[Spec]:
     """Squares around objects that report in the first second of each time unit, wholly within the town."""
     records = world.step(1).records
     at = np.column_stack([records.column(axis).to_numpy() for axis in ("lon", "lat")])
@@ -98,14 +98,14 @@ def focal_queries(world: World, count: int, side: float) -> list[Spec]:
     ]
 
 
-def _followed(bench: Bench, query: Spec, units: int, factor: float | None) -> tuple[Array, float]:
+def _followed(bench: FigureRun, query: Spec, units: int, factor: float | None) -> tuple[Array, float]:
     """The size of the query's answer after each step, and the overhead of its cache in per cent.
 
     factor: of the cache; None keeps all objects.
     """
     bench.say(f"{units} time units, " + ("all kept" if factor is None else f"cache {factor:.0%}"))
     unit = bench.world.drive.unit_s
-    slot = Slot(bench.world, retain="all" if factor is None else "significant")
+    slot = DrivenSlot(bench.world, retain="all" if factor is None else "significant")
     slot.units(1, [] if factor is None else [memory(factor)])
     sizes, cached = [], []
     for step in range(units * unit):

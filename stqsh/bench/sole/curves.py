@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR, shared_slot
-from stqsh.bench.sole.slot_driver import STREAM, Slot, memory
-from stqsh.bench.sole.town import Queries
+from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory
+from stqsh.bench.sole.town import TownQueries
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.stream_stats import accuracies
 
@@ -52,34 +52,34 @@ def _between(value: float, xs: list[float], ys: list[float]) -> float | None:
     return None if value < min(xs) else float(np.interp(value, xs[::-1], ys[::-1]))
 
 
-def objects_curve(bench: Bench, count: int) -> Curve:
+def objects_curve(bench: FigureRun, count: int) -> Curve:
     """Object load shedding with so many queries."""
     return bench.once(("objects", count), lambda: _by_objects(bench, count))
 
 
-def queries_curve(bench: Bench, count: int) -> Curve:
+def queries_curve(bench: FigureRun, count: int) -> Curve:
     """Query load shedding with so many queries."""
     return bench.once(("queries", count), lambda: _by_queries(bench, count))
 
 
-def _begun(bench: Bench, count: int, how: str) -> tuple[Slot, int]:
+def _begun(bench: FigureRun, count: int, how: str) -> tuple[DrivenSlot, int]:
     bench.say(f"{how} load shedding with {count:,} queries")
-    slot = shared_slot(bench, Queries(count, moving=_MOVING), FACTOR)
+    slot = shared_slot(bench, TownQueries(count, moving=_MOVING), FACTOR)
     return slot, kept(slot)
 
 
-def kept(slot: Slot) -> int:
+def kept(slot: DrivenSlot) -> int:
     """How many objects a slot keeps."""
     return int(np.count_nonzero(slot.array("objects/known")))
 
 
-def accuracy(slot: Slot) -> float:
+def accuracy(slot: DrivenSlot) -> float:
     """The mean accuracy of the queries, %."""
     queries = InterestTable(slot.state, STREAM)
     return 100 * float(np.mean(accuracies(queries, queries.active)))
 
 
-def _by_objects(bench: Bench, count: int) -> Curve:
+def _by_objects(bench: FigureRun, count: int) -> Curve:
     slot, whole = _begun(bench, count, "object")
     refs = slot.array("objects/refs")[slot.array("objects/known")]
     wanted = np.unique(np.quantile(refs, bench.scale.some(_DROPPED), method="lower").astype(int) + 1)
@@ -90,7 +90,7 @@ def _by_objects(bench: Bench, count: int) -> Curve:
     return curve
 
 
-def _by_queries(bench: Bench, count: int) -> Curve:
+def _by_queries(bench: FigureRun, count: int) -> Curve:
     slot, whole = _begun(bench, count, "query")
     slot.units(1, [memory(FACTOR, cache=0.0)])
     curve = Curve([100.0], [100.0])
@@ -107,7 +107,7 @@ def _add(curve: Curve, load: float, mean: float) -> None:
     curve.accuracy.append(min(mean, curve.accuracy[-1]))
 
 
-def load(bench: Bench) -> list[Result]:
+def load(bench: FigureRun) -> list[FigureResult]:
     """Figure 22: the load that a required accuracy takes, for 1 K and for 25 K queries."""
     accuracies = list(range(100, 0, -10))
     rows: list[dict[str, Any]] = []
@@ -141,7 +141,7 @@ def load(bench: Bench) -> list[Result]:
         "query": "query: load, %",
         "paper": "paper: object, query",
     }
-    return [Result("22", "load against accuracy", columns, rows, charts, bars, [_NOTE])]
+    return [FigureResult("22", "load against accuracy", columns, rows, charts, bars, [_NOTE])]
 
 
 _PAPER = {(_FEW, 90): "85, 97", (_MANY, 20): "20, over 90"}
@@ -151,7 +151,7 @@ _NOTE = (
 )
 
 
-def reduced(bench: Bench) -> list[Result]:
+def reduced(bench: FigureRun) -> list[FigureResult]:
     """Figure 23: the load that 70 and 90 % accuracy take, against the number of queries."""
     rows = []
     for count in map(bench.scale.count, bench.scale.some(_COUNTS[1:])):
@@ -184,10 +184,10 @@ def reduced(bench: Bench) -> list[Result]:
         )
         for name, wanted in (("a", 70), ("b", 90))
     ]
-    return [Result("23", "load for a certain accuracy, %", columns, rows, charts, notes=[_NOTE])]
+    return [FigureResult("23", "load for a certain accuracy, %", columns, rows, charts, notes=[_NOTE])]
 
 
-def stable(bench: Bench) -> list[Result]:
+def stable(bench: FigureRun) -> list[FigureResult]:
     """Figure 24: the accuracy of object load shedding at reduced loads, against the number of queries."""
     rows: list[dict[str, Any]] = []
     for count in map(bench.scale.count, bench.scale.some(_COUNTS)):
@@ -200,4 +200,4 @@ def stable(bench: Bench) -> list[Result]:
     lines = [Line(f"load {wanted} %", counts, [row[str(wanted)] for row in rows]) for wanted in _LOADS]
     charts = [Chart("object load shedding", "queries", "accuracy, %", lines, log="x")]
     title = "accuracy, %, of object load shedding at reduced loads"
-    return [Result("24", title, columns, rows, charts, notes=[_NOTE])]
+    return [FigureResult("24", title, columns, rows, charts, notes=[_NOTE])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stqsh.bench.sole.result import Chart, Line, Result
+from stqsh.bench.sole.result import Chart, FigureResult, Line
 
 MISSING = "plots need matplotlib, which is not installed: pip install 'stqsh[bench]'"
 
@@ -25,7 +25,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(result: Result, path: Path) -> None:
+def draw(result: FigureResult, path: Path) -> None:
     """Write a figure's charts as one PNG.
 
     Raises:

@@ -8,14 +8,14 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
-from stqsh.bench.sole.result import Result
-from stqsh.bench.sole.town import Array, Drive, Say, Scale, World, population
+from stqsh.bench.sole.result import FigureResult
+from stqsh.bench.sole.town import Array, Drive, Say, Scale, TownWorld, population
 
 T = TypeVar("T")
 
 
 @dataclass
-class Bench:
+class FigureRun:
     """A run: how big it is, whom to tell what goes on, and the town, which all figures share."""
 
     scale: Scale
@@ -31,19 +31,19 @@ class Bench:
         return found
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> TownWorld:
         """The town's objects as they usually drive."""
         return self.driving(Drive())
 
-    def driving(self, drive: Drive) -> World:
+    def driving(self, drive: Drive) -> TownWorld:
         """The same objects from the same places, driving or reporting otherwise."""
         if self.found is None:
             self.say(f"letting the town fill for {self.scale.units:,} time units")
             self.found = population(self.scale, self.say)
-        return World(self.scale, self.found, drive)
+        return TownWorld(self.scale, self.found, drive)
 
 
-Measure = Callable[[Bench], list[Result]]
+Measure = Callable[[FigureRun], list[FigureResult]]
 
 FIGURES = {
     12: "cache:measure",
@@ -63,7 +63,7 @@ FIGURES = {
 """The functions that measure each figure of the paper: module and name."""
 
 
-def measure(number: int, bench: Bench) -> Iterator[Result]:
+def measure(number: int, bench: FigureRun) -> Iterator[FigureResult]:
     """Measure a figure; one with parts that are unlike each other gives several results, as they come."""
     for each in FIGURES[number].split():
         module, _, name = each.partition(":")

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, registered
-from stqsh.bench.sole.town import SIDE, Queries, Spec
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, registered
+from stqsh.bench.sole.town import SIDE, Spec, TownQueries
 from stqsh.core.matching import moving_index
 
 _SIDES = (16, 20, 30, 40, 50, 70, 100, 140, 200, 256)
@@ -32,11 +32,11 @@ _OWN = 0
 """Stands for the side that the core chooses."""
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 18: response time and redundancy against the cells in each direction."""
     count = bench.scale.count(_QUERIES)
-    specs = Queries(count, moving=1.0).of(bench.world)
-    slot = Slot(bench.world)
+    specs = TownQueries(count, moving=1.0).of(bench.world)
+    slot = DrivenSlot(bench.world)
     bench.say(f"{count:,} moving queries")
     slot.units(1, registered(specs))
     slot.run(1)
@@ -84,14 +84,14 @@ def measure(bench: Bench) -> list[Result]:
         f"{bench.world.objects:,} objects, its time that of the processor. Lists of queries are made anew in "
         "each batch."
     )
-    return [Result("18", "the side of the grid", columns, rows, charts, notes=[note])]
+    return [FigureResult("18", "the side of the grid", columns, rows, charts, notes=[note])]
 
 
 _PAPER = {_OWN: "(the core's own choice)", 30: "chosen", 100: "the quickest; slower beyond"}
 
 
 @contextmanager
-def laid(slot: Slot, side: int) -> Iterator[None]:
+def laid(slot: DrivenSlot, side: int) -> Iterator[None]:
     """With `side` cells in each direction for the objects, from the next batch on."""
     if f"{_CELLS}/lattice" in slot.state:
         slot.state.release(f"{_CELLS}/")

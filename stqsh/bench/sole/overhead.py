@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from stqsh.bench.sole import formula
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, memory, registered
-from stqsh.bench.sole.town import MILE, SIDE, Drive, Queries, World
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
+from stqsh.bench.sole.town import MILE, SIDE, Drive, TownQueries, TownWorld
 from stqsh.core.retention.stream_stats import tallies
 
 _SPEEDS = (1.0, 10.0, 20.0, 40.0, 60.0)
@@ -29,7 +29,7 @@ _QUERIES = 100
 _COLUMNS = {"mph": "mph", "overhead": "overhead, %", "area": "of area, %", "equation": "eq. 1, %"}
 
 
-def speed(bench: Bench) -> list[Result]:
+def speed(bench: FigureRun) -> list[FigureResult]:
     """Figures 13a and 13b: against speed, for caches and for report intervals."""
     side = _SHARE**0.5 * SIDE
     by_factor, by_interval = [], []
@@ -43,7 +43,7 @@ def speed(bench: Bench) -> list[Result]:
     by_factor.sort(key=lambda row: row["cache"])
     by_interval.sort(key=lambda row: row["interval"])
     return [
-        Result(
+        FigureResult(
             "13a",
             "cache overhead against speed",
             {"cache": "cache, %", **_COLUMNS, "paper": "paper"},
@@ -51,7 +51,7 @@ def speed(bench: Bench) -> list[Result]:
             [_chart("0.5 % of the town, t = 30 s", by_factor, "cache", "{:g} % cache")],
             notes=[_NOTE],
         ),
-        Result(
+        FigureResult(
             "13b",
             "cache overhead against speed and report interval",
             {"interval": "t, s", **_COLUMNS, "paper": "paper"},
@@ -68,7 +68,7 @@ _NOTE = (
 )
 
 
-def size(bench: Bench) -> list[Result]:
+def size(bench: FigureRun) -> list[FigureResult]:
     """Figure 14: against speed and the side of the region."""
     rows = []
     for mph in bench.scale.some(_SPEEDS):
@@ -80,7 +80,7 @@ def size(bench: Bench) -> list[Result]:
     rows.sort(key=lambda row: row["miles"])
     columns = {"miles": "side, miles", **_COLUMNS, "half": "cache 25 %: %", "paper": "paper"}
     charts = [_chart("t = 30 s, 50 % cache", rows, "miles", "{:g} miles")]
-    return [Result("14", "cache overhead against speed and size", columns, rows, charts, notes=[_NOTE])]
+    return [FigureResult("14", "cache overhead against speed and size", columns, rows, charts, notes=[_NOTE])]
 
 
 def _said(miles: int, mph: float) -> str:
@@ -94,11 +94,11 @@ def _said(miles: int, mph: float) -> str:
     return "below 40" if miles >= 3 else "-"
 
 
-def _row(bench: Bench, world: World, side: float, factor: float) -> dict[str, Any]:
+def _row(bench: FigureRun, world: TownWorld, side: float, factor: float) -> dict[str, Any]:
     drive = world.drive
     bench.say(f"{side / MILE:.2g} miles, {drive.mph:g} mph, t = {drive.unit_s} s, cache {factor:.0%}")
-    queries = Queries(bench.scale.count(_QUERIES), ((side / SIDE) ** 2,), moving=1.0)
-    slot = Slot(world, "significant")
+    queries = TownQueries(bench.scale.count(_QUERIES), ((side / SIDE) ** 2,), moving=1.0)
+    slot = DrivenSlot(world, "significant")
     slot.units(2, [memory(factor), *registered(queries.of(world))])
     tally = tallies(slot.state, slot.spec)
     return {

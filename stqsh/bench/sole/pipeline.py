@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, registered
-from stqsh.bench.sole.town import SIDE, Spec, World
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, registered
+from stqsh.bench.sole.town import SIDE, Spec, TownWorld
 
 _SHARES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 _TRUCK = "bus"
@@ -24,7 +24,7 @@ _TRUCK = "bus"
 _UNITS = 10
 
 
-def selection(bench: Bench) -> list[Result]:
+def selection(bench: FigureRun) -> list[FigureResult]:
     """Figure 16: trucks inside a region, stationary or moving."""
     kinds_and_shares = product((False, True), bench.scale.some(_SHARES))
     rows = [_row(bench, share, moving=moving) for moving, share in kinds_and_shares]
@@ -41,10 +41,10 @@ def selection(bench: Bench) -> list[Result]:
     }
     title = "tuples between the operators: selection (5 %) and INSIDE"
     charts = _charts(rows, "selection first", "trucks")
-    return [Result("16", title, columns, rows, charts, notes=[_note(bench)])]
+    return [FigureResult("16", title, columns, rows, charts, notes=[_note(bench)])]
 
 
-def _row(bench: Bench, share: float, *, moving: bool) -> dict[str, Any]:
+def _row(bench: FigureRun, share: float, *, moving: bool) -> dict[str, Any]:
     bench.say(f"INSIDE before a selection, {share:.0%} of the town, {_kind(moving)}")
     query = central(bench.world, share, moving=moving)
     whole = _plan(bench, share, moving=moving)
@@ -63,14 +63,14 @@ def _row(bench: Bench, share: float, *, moving: bool) -> dict[str, Any]:
     }
 
 
-def _note(bench: Bench) -> str:
+def _note(bench: FigureRun) -> str:
     return (
         f"{_units(bench)} time units, the first answer among them, which is what grows with the region: the "
         "longer a query lives, the less it weighs. The paper does not say for how long its queries lived."
     )
 
 
-def central(world: World, share: float, *, moving: bool) -> Spec:
+def central(world: TownWorld, share: float, *, moving: bool) -> Spec:
     """A square of this share of the town's area, in its middle, or around an object that is there."""
     keys, places = world.places
     side, middle = share**0.5 * SIDE, SIDE / 2
@@ -99,7 +99,7 @@ def _charts(rows: list[dict[str, Any]], first: str, column: str) -> list[Chart]:
     return charts
 
 
-def join(bench: Bench) -> list[Result]:
+def join(bench: FigureRun) -> list[FigureResult]:
     """Figure 17: favourite objects inside a region, stationary or moving."""
     rows = []
     for moving, share in product((False, True), bench.scale.some(_SHARES)):
@@ -118,18 +118,20 @@ def join(bench: Bench) -> list[Result]:
         "paper": "paper x",
     }
     charts = _charts(rows, "join first", "records")
-    return [Result("17", "tuples that the join has to look at", columns, rows, charts, notes=[_note(bench)])]
+    return [
+        FigureResult("17", "tuples that the join has to look at", columns, rows, charts, notes=[_note(bench)])
+    ]
 
 
-def _plan(bench: Bench, share: float, *, moving: bool) -> dict[str, int]:
+def _plan(bench: FigureRun, share: float, *, moving: bool) -> dict[str, int]:
     """INSIDE over all records; the same for figures 16 and 17."""
     query = central(bench.world, share, moving=moving)
     return bench.once(("inside", share, moving), lambda: _inside(bench, query))
 
 
-def _inside(bench: Bench, query: Spec, kinds: tuple[str, ...] = ()) -> dict[str, int]:
+def _inside(bench: FigureRun, query: Spec, kinds: tuple[str, ...] = ()) -> dict[str, int]:
     """INSIDE over all records, or those of some kinds: what goes in, what comes out, how many are inside."""
-    slot = Slot(bench.world, kinds=kinds)
+    slot = DrivenSlot(bench.world, kinds=kinds)
     batches = slot.units(_units(bench), registered([query]))
     return {
         "records": sum(batch.records for batch in batches),
@@ -138,7 +140,7 @@ def _inside(bench: Bench, query: Spec, kinds: tuple[str, ...] = ()) -> dict[str,
     }
 
 
-def _units(bench: Bench) -> int:
+def _units(bench: FigureRun) -> int:
     return min(_UNITS, bench.scale.span)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot_driver import Slot, registered
-from stqsh.bench.sole.town import Queries
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import DrivenSlot, registered
+from stqsh.bench.sole.town import TownQueries
 
 _COUNTS = (5_000, 10_000, 20_000, 35_000, 50_000)
 _SIZES = (0.0001, 0.001, 0.01)
@@ -24,16 +24,16 @@ _PAPER_MS = {(5_000, 0.0): 11, (50_000, 0.0): 22, (50_000, 1.0): 24}
 _PAPER_SIZED = {0.0001: 12, 0.01: 24}
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figures 21a and 21b."""
     return [_against_number(bench), _against_size(bench)]
 
 
-def _against_number(bench: Bench) -> Result:
+def _against_number(bench: FigureRun) -> FigureResult:
     rows = []
     for moving in (0.0, 1.0):
         for count in bench.scale.some(_COUNTS):
-            row = _timed(bench, Queries(bench.scale.count(count), moving=moving))
+            row = _timed(bench, TownQueries(bench.scale.count(count), moving=moving))
             kind = "moving" if moving else "stationary"
             rows.append({"kind": kind, **row, "paper": _PAPER_MS.get((count, moving))})
     columns = {"kind": "queries", "count": "number", **_COLUMNS}
@@ -42,7 +42,7 @@ def _against_number(bench: Bench) -> Result:
     charts = [Chart("queries of various sizes", "queries", "CPU ms a step", lines)]
     bars = [_bar(rows, kind) for kind in ("stationary", "moving")]
     title = "response against the number of queries"
-    return Result("21a", title, columns, rows, charts, bars, [_note(bench)])
+    return FigureResult("21a", title, columns, rows, charts, bars, [_note(bench)])
 
 
 _COLUMNS = {"ms": "CPU ms a step", "p90_ms": "p90 CPU ms", "updates": "updates a step", "paper": "paper ms"}
@@ -58,11 +58,11 @@ def _bar(rows: list[dict[str, Any]], kind: str) -> Bar:
     )
 
 
-def _against_size(bench: Bench) -> Result:
+def _against_size(bench: FigureRun) -> FigureResult:
     rows = []
     for size in bench.scale.some(_SIZES):
         for moving in bench.scale.some(_MOVING):
-            row = _timed(bench, Queries(bench.scale.count(_FIXED), (size,), moving))
+            row = _timed(bench, TownQueries(bench.scale.count(_FIXED), (size,), moving))
             percent = {"size": 100 * size, "moving": 100 * moving}
             rows.append({**percent, **row, "paper": _PAPER_SIZED.get(size)})
     columns = {"size": "size, % of town", "moving": "moving, %", **_COLUMNS}
@@ -70,7 +70,7 @@ def _against_size(bench: Bench) -> Result:
     lines = [_line(rows, "size", size, "moving") for size in sizes]
     charts = [Chart(f"{bench.scale.count(_FIXED):,} queries", "moving queries, %", "CPU ms a step", lines)]
     title = "response against size and moving queries"
-    return Result("21b", title, columns, rows, charts, notes=[_note(bench)])
+    return FigureResult("21b", title, columns, rows, charts, notes=[_note(bench)])
 
 
 def _line(rows: list[dict[str, Any]], key: str, value: Any, x: str) -> Line:
@@ -79,10 +79,10 @@ def _line(rows: list[dict[str, Any]], key: str, value: Any, x: str) -> Line:
     return Line(label, [row[x] for row in mine], [row["ms"] for row in mine])
 
 
-def _timed(bench: Bench, queries: Queries) -> dict[str, Any]:
+def _timed(bench: FigureRun, queries: TownQueries) -> dict[str, Any]:
     """Take a time unit in with these queries, then time single steps."""
     bench.say(f"{queries.count:,} queries, {queries.moving:.0%} of them moving")
-    slot = Slot(bench.world)
+    slot = DrivenSlot(bench.world)
     slot.units(1, registered(queries.of(bench.world)))
     slot.run(1)
     batches = [slot.run(1) for _ in range(_STEPS)]
@@ -95,7 +95,7 @@ def _timed(bench: Bench, queries: Queries) -> dict[str, Any]:
     }
 
 
-def _note(bench: Bench) -> str:
+def _note(bench: FigureRun) -> str:
     records = bench.world.objects // bench.world.drive.unit_s
     return (
         f"Processor time of Evaluate for a step of {records:,} records, median of {_STEPS}; RETAIN ALL. The "

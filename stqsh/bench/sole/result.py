@@ -48,7 +48,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Result:
+class FigureResult:
     """A figure as measured.
 
     number: as in the paper, such as 12 or 25a. columns: headings by the keys of rows, in order; the key

@@ -12,15 +12,15 @@ import numpy as np
 
 from stqsh.bench.report import cell, console, save, show
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
-from stqsh.bench.sole.figures import FIGURES, Bench, measure
-from stqsh.bench.sole.result import Bar, Result
+from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
+from stqsh.bench.sole.result import Bar, FigureResult
 from stqsh.bench.sole.town import QUICK, Array, Say, Scale, population
 
 _POPULATION = "town.npz"
 """Where a folder keeps the objects of the town, which take a minute or two to make."""
 
 
-def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> list[Result]:
+def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> list[FigureResult]:
     """Measure figures, all if none is named, show each as it comes, and write it to the folder `out`.
 
     Raises:
@@ -31,7 +31,7 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
         raise ValueError(f"no figure {unknown[0]}; there are {', '.join(map(str, FIGURES))}")
     out.mkdir(parents=True, exist_ok=True)
     scale = QUICK if quick else Scale()
-    bench = Bench(scale, say, _town(scale, out / _POPULATION, say))
+    bench = FigureRun(scale, say, _town(scale, out / _POPULATION, say))
     drawn = can_draw()
     if not drawn:
         say(MISSING)
@@ -58,7 +58,7 @@ def _town(scale: Scale, path: Path, say: Say) -> dict[str, Array]:
     return found
 
 
-def tell(result: Result) -> None:
+def tell(result: FigureResult) -> None:
     """Show a figure as a table, with its notes and bars."""
     show(f"Fig. {result.number}: {result.title}", result.rows, result.columns)
     for note in result.notes:
@@ -82,7 +82,7 @@ def tell_bars(bars: Sequence[Bar]) -> None:
         show("to be reached", rows, columns)
 
 
-def write(result: Result, scale: Scale, out: Path, *, drawn: bool) -> None:
+def write(result: FigureResult, scale: Scale, out: Path, *, drawn: bool) -> None:
     """Write a figure as `figure-N.json`, with the load of the machine then, and `figure-N.png`."""
     stem = f"figure-{result.number}"
     save(

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import stqsh
 from stqsh.bench.harness import bulk
 from stqsh.bench.harness.drive import execute, run
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.town import SIDE, Queries, Spec, World
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.sole.town import SIDE, Spec, TownQueries, TownWorld
 from stqsh.client.api import Session
 from stqsh.storage.rows import Progress
 
@@ -46,7 +46,7 @@ _CREATE = (
 _PAPER_MS = {(5_000, False): 11, (50_000, False): 22, (50_000, True): 24}
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 21c."""
     counts = [bench.scale.count(count) for count in bench.scale.some(_COUNTS)]
     papers = dict(zip(counts, bench.scale.some(_COUNTS), strict=True))
@@ -72,7 +72,7 @@ def measure(bench: Bench) -> list[Result]:
     charts = [Chart("queries of various sizes", "queries", "ms from due to delivered", lines)]
     bars = [_bar(rows, kind) for kind in map(_kind, (False, True))]
     title = "response of the system against the number of queries"
-    return [Result("21c", title, columns, rows, charts, bars, [_note(bench)])]
+    return [FigureResult("21c", title, columns, rows, charts, bars, [_note(bench)])]
 
 
 def _kind(moving: bool) -> str:
@@ -90,7 +90,7 @@ def _bar(rows: Sequence[dict[str, Any]], kind: str) -> Bar:
     return Bar(what, 2.0, times[-1] / times[0], least=False)
 
 
-def _note(bench: Bench) -> str:
+def _note(bench: FigureRun) -> str:
     records = bench.world.objects // bench.world.drive.unit_s
     return (
         f"Wall-clock time from when a record is due until its updates are in the update log, through Spark, "
@@ -99,10 +99,10 @@ def _note(bench: Bench) -> str:
     )
 
 
-def _served(bench: Bench, counts: Sequence[int], *, moving: bool) -> list[dict[str, Any]]:
+def _served(bench: FigureRun, counts: Sequence[int], *, moving: bool) -> list[dict[str, Any]]:
     """One session, in which ever more queries are registered; a row for each number of them."""
     unit, batches = bench.world.drive.unit_s, min(_BATCHES, 6 * bench.scale.span)
-    specs = Queries(counts[-1], moving=float(moving)).of(bench.world)
+    specs = TownQueries(counts[-1], moving=float(moving)).of(bench.world)
     with (
         tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
         stqsh.connect(temporary=True, autoplay=False) as session,
@@ -123,7 +123,7 @@ def _served(bench: Bench, counts: Sequence[int], *, moving: bool) -> list[dict[s
         return rows
 
 
-def _write(world: World, steps: int, path: Path) -> None:
+def _write(world: TownWorld, steps: int, path: Path) -> None:
     """The records of the town's first steps as one Parquet file."""
     first = world.step(1).records.drop_columns(["_step", "_hash"])
     with pq.ParquetWriter(path, first.schema) as writer:

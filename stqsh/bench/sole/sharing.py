@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
-from stqsh.bench.sole.slot_driver import STREAM, Slot, memory, registered
-from stqsh.bench.sole.town import Queries, Spec
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
+from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory, registered
+from stqsh.bench.sole.town import Spec, TownQueries
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.regions.grid_layout import rect_lists
@@ -42,7 +42,7 @@ _WANTED = {0.0001: 8.0, 0.01: 20.0}
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldBytes:
     """What a shared slot holds with some queries: bytes an object and a query, objects kept, and copies.
 
     copies: how many queries keep each object, summed up. copy_bytes: an object in a stream for one query.
@@ -70,7 +70,7 @@ class Held:
         return (budget - everything * self.object_bytes) / self.query_bytes
 
 
-def supported(bench: Bench) -> list[Result]:
+def supported(bench: FigureRun) -> list[FigureResult]:
     """Figure 19: how many queries fit into the same memory, with sharing and without."""
     sizes = bench.scale.some(_SIZES)
     full = _held(bench, sizes[0], bench.scale.count(_CALIBRATED))
@@ -121,10 +121,12 @@ def supported(bench: Bench) -> list[Result]:
         f"objects, by what {_MEASURED[1]:,} take. Copies, x: how many copies of an object the queries run "
         f"here would keep. All queries move; cache {FACTOR:.0%}."
     )
-    return [Result("19", "queries supported with and without sharing", columns, rows, charts, bars, [note])]
+    return [
+        FigureResult("19", "queries supported with and without sharing", columns, rows, charts, bars, [note])
+    ]
 
 
-def _supported(bench: Bench, full: Held, held: Held, size: float) -> dict[str, Any]:
+def _supported(bench: FigureRun, full: HeldBytes, held: HeldBytes, size: float) -> dict[str, Any]:
     """How many queries of a size the budget supports, that is what `full` holds."""
     shared = full.queries if held is full else held.fitting(bench.world.objects, full.shared)
     alone = full.shared / held.alone
@@ -145,37 +147,37 @@ def _supported(bench: Bench, full: Held, held: Held, size: float) -> dict[str, A
 _CURVES = (("shared", "shared"), ("not shared", "alone"))
 
 
-def _held(bench: Bench, size: float, count: int) -> Held:
+def _held(bench: FigureRun, size: float, count: int) -> HeldBytes:
     bench.say(f"{count:,} queries of {size:.2%} of the town")
-    queries = Queries(count, (size,), moving=1.0)
+    queries = TownQueries(count, (size,), moving=1.0)
     slot = shared_slot(bench, queries, FACTOR)
     tally = tallies(slot.state, slot.spec)
     object_bytes, query_bytes = parted(slot)
     objects = int(slot.array("objects/known").sum())
     copies = int(tally.inside.sum() + tally.cached.sum())
     own = bench.once(("own", size), lambda: _own_bytes(bench, queries.of(bench.world)[:_OWN]))
-    return Held(count, objects, copies, object_bytes / objects, query_bytes / count, own)
+    return HeldBytes(count, objects, copies, object_bytes / objects, query_bytes / count, own)
 
 
-def _own_bytes(bench: Bench, queries: list[Spec]) -> float:
+def _own_bytes(bench: FigureRun, queries: list[Spec]) -> float:
     """The bytes that a row of the table of objects takes in streams that have one of these queries each."""
     size = rows = 0
     for query in queries:
-        slot = Slot(bench.world, "significant")
+        slot = DrivenSlot(bench.world, "significant")
         slot.units(2, [memory(FACTOR), *registered([query])])
         size += parted(slot)[0]
         rows += len(slot.array("objects/known"))
     return size / max(1, rows)
 
 
-def shared_slot(bench: Bench, queries: Queries, factor: float) -> Slot:
+def shared_slot(bench: FigureRun, queries: TownQueries, factor: float) -> DrivenSlot:
     """A slot of a RETAIN SIGNIFICANT stream after two time units with these queries."""
-    slot = Slot(bench.world, "significant")
+    slot = DrivenSlot(bench.world, "significant")
     slot.units(2, [memory(factor), *registered(queries.of(bench.world))])
     return slot
 
 
-def parted(slot: Slot) -> tuple[int, int]:
+def parted(slot: DrivenSlot) -> tuple[int, int]:
     """The bytes in use that grow with the objects, their places in cells among them, and all others."""
     arrays = slot.state.header["lengths"]
     sizes = {name: slot.state.array(name).nbytes for name in arrays}
@@ -185,19 +187,19 @@ def parted(slot: Slot) -> tuple[int, int]:
     return objects, sum(sizes.values()) - objects
 
 
-def shadow_bytes(slot: Slot) -> int:
+def shadow_bytes(slot: DrivenSlot) -> int:
     """The bytes in use of the shadow table."""
     arrays = slot.state.header["lengths"]
     return sum(slot.state.array(name).nbytes for name in arrays if "/shadow/" in name)
 
 
-def areas(bench: Bench) -> list[Result]:
+def areas(bench: FigureRun) -> list[FigureResult]:
     """Figure 20: objects in the regions and in the cache areas of 1 K queries."""
     count = bench.scale.count(1_000)
     rows = []
     for size in bench.scale.some(_SIZES):
         bench.say(f"{count:,} queries of {size:.2%} of the town")
-        specs = Queries(count, (size,), moving=1.0)
+        specs = TownQueries(count, (size,), moving=1.0)
         slot = shared_slot(bench, specs, FACTOR)
         tally = tallies(slot.state, slot.spec)
         wanted = int(np.count_nonzero(slot.array("objects/refs") > 0))
@@ -232,7 +234,7 @@ def areas(bench: Bench) -> list[Result]:
         f"{count:,} moving queries over {bench.world.objects:,} objects, cache {FACTOR:.0%}. Shared caches: "
         "objects that are in no region, but in the cache area of some query."
     )
-    return [Result("20", "objects in regions and cache areas", columns, rows, charts, notes=[note])]
+    return [FigureResult("20", "objects in regions and cache areas", columns, rows, charts, notes=[note])]
 
 
 def _memory_chart(title: str, rows: list[dict[str, Any]], key: str) -> Chart:
@@ -244,7 +246,7 @@ def _memory_chart(title: str, rows: list[dict[str, Any]], key: str) -> Chart:
     return Chart(title, "size, % of the town", "objects", lines, log="xy")
 
 
-def covered(slot: Slot, queries: list[Spec]) -> int:
+def covered(slot: DrivenSlot, queries: list[Spec]) -> int:
     """How many kept objects are in the region of one of these moving queries at least; focal ones are not."""
     objects = ObjectTable(slot.state, f"s{STREAM}/objects", slot.spec)
     focals = ObjectTable(slot.state, f"s{STREAM}/focal", slot.spec, columns=False)
@@ -256,7 +258,7 @@ def covered(slot: Slot, queries: list[Spec]) -> int:
     there = np.flatnonzero(objects.stored.known).astype(np.int32)
     nowhere = np.full(len(there), np.nan)
     places = objects.stored.x[there], objects.stored.y[there]
-    arrivals = Events(there.astype(np.int64), there, there, there, nowhere, nowhere, *places)
+    arrivals = Transitions(there.astype(np.int64), there, there, there, nowhere, nowhere, *places)
     pairs = join(arrivals, *rect_lists(boxes, 2 * np.arange(len(queries), dtype=np.int32)))
     found = there[pairs.event]
     return len(np.unique(found[found != own[pairs.query]]))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.bench.sole.town import SECOND, Drive, Spec, World, stream_spec
+from stqsh.bench.sole.town import SECOND, Drive, Spec, TownWorld, stream_spec
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
@@ -25,7 +25,7 @@ STREAM = 1
 
 
 @dataclass
-class Batch:
+class DrivenBatch:
     """What a batch came to: records taken in, updates sent, what Evaluate took, its statistics.
 
     ms: processor time, so that others at work on the machine hardly count; Evaluate has one thread.
@@ -38,14 +38,14 @@ class Batch:
 
 
 @dataclass
-class Slot:
+class DrivenSlot:
     """A slot with the stream of a world and queries over it, from the world's first step on.
 
     retain: all or significant. drive: what the stream's spec says of its objects, else how they do drive.
     kinds: objects of these kinds only, all if empty. sizes: of the queries' answers, by id.
     """
 
-    world: World
+    world: TownWorld
     retain: str = "all"
     drive: Drive | None = None
     kinds: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Slot:
         self.spec = stream_spec(self.drive or self.world.drive, retain=self.retain)
         self._focal = np.empty(0, np.uint64)
 
-    def run(self, steps: int = 1, commands: Sequence[Spec] = ()) -> Batch:
+    def run(self, steps: int = 1, commands: Sequence[Spec] = ()) -> DrivenBatch:
         """Take the next steps in as one batch; commands come before the first."""
         first, last = self.step + 1, self.step + steps
         self._follow(commands)
@@ -77,7 +77,7 @@ class Slot:
         self.step = last
         return self._taken(sent, took)
 
-    def units(self, count: int = 1, commands: Sequence[Spec] = ()) -> list[Batch]:
+    def units(self, count: int = 1, commands: Sequence[Spec] = ()) -> list[DrivenBatch]:
         """Take so many time units in, each as one batch."""
         unit = self.world.drive.unit_s
         return [self.run(unit, commands if number == 0 else ()) for number in range(count)]
@@ -113,7 +113,7 @@ class Slot:
             parts.append(("focal", pack(records.filter(pa.array(followed)))))
         return parts
 
-    def _taken(self, sent: list[Chunk], took: float) -> Batch:
+    def _taken(self, sent: list[Chunk], took: float) -> DrivenBatch:
         stats: Spec = {}
         for chunk in sent:
             if chunk.kind == "counts":
@@ -123,7 +123,7 @@ class Slot:
                     self.sizes[id_] += delta
             elif chunk.kind == "stats":
                 stats = unpack_json(chunk.payload)
-        return Batch(stats["records"], stats["updates"], took, stats)
+        return DrivenBatch(stats["records"], stats["updates"], took, stats)
 
 
 def registered(queries: Iterable[Spec]) -> list[Spec]:

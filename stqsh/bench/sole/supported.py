@@ -17,11 +17,11 @@ import numpy as np
 
 from stqsh.bench.sole.arriving import fills_up
 from stqsh.bench.sole.curves import kept
-from stqsh.bench.sole.figures import Bench
-from stqsh.bench.sole.result import Bar, Chart, Line, Result
+from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR, parted, shadow_bytes, shared_slot
-from stqsh.bench.sole.slot_driver import Slot, memory
-from stqsh.bench.sole.town import Queries
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory
+from stqsh.bench.sole.town import TownQueries
 
 _SIZES = (0.001, 0.005, 0.01)
 _BUDGETS = (0.8, 0.85, 0.9, 0.95)
@@ -40,7 +40,7 @@ _ENOUGH = 0.002
 
 
 @dataclass(frozen=True)
-class Load:
+class SupportedLoad:
     """What some queries need, as shares of all objects: without, with object, with query load shedding.
 
     in_bytes: of the bytes that all objects take, what is left with object shedding, shadows included.
@@ -53,7 +53,7 @@ class Load:
     in_bytes: float
 
 
-def measure(bench: Bench) -> list[Result]:
+def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 25a."""
     paper = fills_up(bench) / bench.world.objects
     rows = [row for size in bench.scale.some(_SIZES) for row in _rows(bench, size, paper)]
@@ -81,7 +81,7 @@ def measure(bench: Bench) -> list[Result]:
     found = [row["object_ratio"] for row in rows if row["paper"] and row["object_ratio"]]
     bars = [Bar("queries at 90 % accuracy with object shedding, x", 13.0, max(found, default=None))]
     title = "queries supported with load shedding"
-    return [Result("25a", title, columns, rows, charts, bars, _notes(paper))]
+    return [FigureResult("25a", title, columns, rows, charts, bars, _notes(paper))]
 
 
 def _notes(paper: float) -> list[str]:
@@ -101,9 +101,9 @@ def _line(rows: list[dict[str, Any]], budget: float, key: str) -> Line:
     return Line(f"memory {budget:.1%}", [row["size"] for row in mine], [row[key] for row in mine])
 
 
-def _rows(bench: Bench, size: float, paper: float) -> list[dict[str, Any]]:
+def _rows(bench: FigureRun, size: float, paper: float) -> list[dict[str, Any]]:
     """For each budget the numbers of queries that it supports."""
-    loads: list[Load] = []
+    loads: list[SupportedLoad] = []
     for density in bench.scale.some(_DENSITIES):
         loads.append(_load(bench, bench.scale.count(math.ceil(density / size)), size))
         if loads[-1].by_object > paper:
@@ -132,20 +132,20 @@ def supported(counts: Sequence[int], loads: Sequence[float], budget: float) -> i
     return round(float(np.exp(np.interp(budget, rising, np.log(counts)))))
 
 
-def _load(bench: Bench, count: int, size: float) -> Load:
+def _load(bench: FigureRun, count: int, size: float) -> SupportedLoad:
     """What so many queries need."""
     bench.say(f"{count:,} queries of {size:.2%} of the town, at least {_LEAST:.0%} accurate")
-    slot = shared_slot(bench, Queries(count, (size,), moving=_MOVING, least=_LEAST), FACTOR)
+    slot = shared_slot(bench, TownQueries(count, (size,), moving=_MOVING, least=_LEAST), FACTOR)
     everything, whole, size_of = bench.world.objects, kept(slot), parted(slot)[0]
     by_object = _fewest(slot, whole)
     in_bytes = (parted(slot)[0] + shadow_bytes(slot)) / size_of
     slot.units(1, [memory(FACTOR)])
     slot.units(1, [memory(FACTOR, cache=0.0, area=_LEAST)])
     share = whole / everything
-    return Load(count, share, by_object / everything, kept(slot) / everything, in_bytes * share)
+    return SupportedLoad(count, share, by_object / everything, kept(slot) / everything, in_bytes * share)
 
 
-def _fewest(slot: Slot, whole: int) -> int:
+def _fewest(slot: DrivenSlot, whole: int) -> int:
     """Raise k until locks keep what is left: those of interest to few queries go first."""
     refs = slot.array("objects/refs")[slot.array("objects/known")]
     for k in np.unique(np.quantile(refs, _RISING, method="lower").astype(int) + 1).tolist():

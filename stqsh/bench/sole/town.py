@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.sources.generator.network import Generator
+from stqsh.sources.generator.network import NetworkGenerator
 from stqsh.sources.generator.vehicles import SPEEDS
 from stqsh.spec.chunk import pack, unpack
 
@@ -119,7 +119,9 @@ def population(scale: Scale, say: Say) -> dict[str, Array]:
     return generator.state()
 
 
-def _generator(scale: Scale, drive: Drive, options: Mapping[str, Any], tick_us: int = SECOND) -> Generator:
+def _generator(
+    scale: Scale, drive: Drive, options: Mapping[str, Any], tick_us: int = SECOND
+) -> NetworkGenerator:
     fastest = float(SPEEDS.max(axis=1)[1]) * _HABIT
     spec = {
         **stream_spec(drive),
@@ -136,7 +138,7 @@ def _generator(scale: Scale, drive: Drive, options: Mapping[str, Any], tick_us: 
             }
         },
     }
-    return Generator(spec)
+    return NetworkGenerator(spec)
 
 
 def stream_spec(drive: Drive, *, retain: str = "all") -> Spec:
@@ -161,7 +163,7 @@ def stream_spec(drive: Drive, *, retain: str = "all") -> Spec:
     }
 
 
-class World:
+class TownWorld:
     """The records of objects as they drive on from a population; steps count from 1 and are remembered.
 
     The objects are dealt to the seconds of a time unit in turn, so that records are spread evenly; in the
@@ -211,7 +213,7 @@ def _as_step(made: pa.RecordBatch, step: int) -> Step:
 
 
 @dataclass(frozen=True)
-class Queries:
+class TownQueries:
     """Which queries: how many, areas as shares of the town (each query draws one), the share of those that
     move with an object, the least accuracy that they permit.
     """
@@ -222,7 +224,7 @@ class Queries:
     least: float = 0.0
     seed: int = 7
 
-    def of(self, world: World) -> list[Spec]:
+    def of(self, world: TownWorld) -> list[Spec]:
         """The specs of these queries, ids from 1: squares around drawn objects, or where they are at first.
 
         The first queries of a greater number are not those of a smaller one.

@@ -12,7 +12,7 @@ from typing import Any
 
 import stqsh
 from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import SPLIT, Say, execute, run, split
 from stqsh.bench.harness.workload import CREATE, Motion, rectangles
 from stqsh.bench.suite.range import register
@@ -58,7 +58,7 @@ def _single_steps(motion: Motion, batches: int) -> dict[str, Any]:
         register(session, rectangles(_QUERIES), 0)
         for _ in range(_WARM_UP):
             run(session, 1)
-        meter = Meter(session)
+        meter = ProcessorMeter(session)
         taken = [progress for _ in range(batches) for progress in run(session, 1)]
         cpu = meter.spent()
         cpu_ms = None if cpu is None else 1000 * (cpu.java + cpu.python) / batches

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 import stqsh
 from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.cpu import CPU, Meter
+from stqsh.bench.harness.cpu import CPU, ProcessorMeter
 from stqsh.bench.harness.drive import REPETITIONS, Say, execute, paced, run
 from stqsh.bench.harness.workload import CREATE, Motion, rectangles
 from stqsh.bench.suite.range import register
 from stqsh.client.api import Session
-from stqsh.client.read.subscription import Following, OnIdle
+from stqsh.client.read.subscription import OnIdle, Subscription
 from stqsh.client.results import Updates
 from stqsh.storage.rows import Progress
 
@@ -75,7 +75,7 @@ QUICK = Options((0.5,), seconds=12, ticks=90)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DeliveredBatch:
     """One batch as it was delivered: its last step, when that was due and there (µs), records, time."""
 
     last: int
@@ -134,7 +134,7 @@ def greatest_load(session: Session, options: Options, say: Say) -> int:
 def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
     """Play the stream with so many records a second, and tell how late updates came."""
     ticks_per_s = asked / options.per_tick
-    meter = Meter(session)
+    meter = ProcessorMeter(session)
     batches, reads = followed(session, ticks_per_s, options.seconds)
     used = meter.per_million(sum(batch.records for batch in batches))
     kept = batches[int(len(batches) * WARM_UP) :]
@@ -153,9 +153,9 @@ def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
     }
 
 
-def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[Batch], list[Read]]:
+def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[DeliveredBatch], list[Read]]:
     """Play the stream at so many ticks a second, and TAIL the probe meanwhile."""
-    batches: dict[int, Batch] = {}
+    batches: dict[int, DeliveredBatch] = {}
     reads: list[Read] = []
     end = time.monotonic() + seconds
 
@@ -163,7 +163,7 @@ def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[B
         stats = progress.stats
         if stats.get("due_us") and stats.get("records"):
             sizes = int(stats["records"]), int(stats["time"]["total_us"])
-            batches[progress.batch] = Batch(progress.step, stats["due_us"], progress.wall_us, *sizes)
+            batches[progress.batch] = DeliveredBatch(progress.step, stats["due_us"], progress.wall_us, *sizes)
         if time.monotonic() > end or progress.ended:
             raise Over
 
@@ -179,14 +179,16 @@ def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[B
 
 def _tail(session: Session, look: OnIdle) -> Iterator[NDArray[np.int64]]:
     for following in session.execute("TAIL probe;"):
-        assert isinstance(following, Following)
+        assert isinstance(following, Subscription)
         following.on_idle = look
         for some in following:
             if isinstance(some, Updates):
                 yield some.table.column("step").to_numpy()
 
 
-def latencies(batches: list[Batch], reads: list[Read], ticks_per_s: float) -> list[NDArray[np.float64]]:
+def latencies(
+    batches: list[DeliveredBatch], reads: list[Read], ticks_per_s: float
+) -> list[NDArray[np.float64]]:
     """Give the latency in s of each update of these batches, in `REPETITIONS` portions of the time."""
     edges = [batches[0].last, *(batches[len(batches) * n // REPETITIONS - 1].last for n in (1, 2, 3))]
     lasts = np.array([batch.last for batch in batches], np.int64)

@@ -14,7 +14,7 @@ from typing import Any
 
 import stqsh
 from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import REPETITIONS, Say, execute, run
 from stqsh.bench.harness.workload import CREATE, Motion, rectangles
 from stqsh.bench.suite.range import register
@@ -60,7 +60,7 @@ def _idling(session: Session, stream: str, seconds: float, say: Say) -> dict[str
     time.sleep(_SETTLING_S)
     java, python = list[float](), list[float]()
     for _ in range(REPETITIONS):
-        meter, begun = Meter(session), time.perf_counter()
+        meter, begun = ProcessorMeter(session), time.perf_counter()
         time.sleep(seconds / REPETITIONS)
         spent, took = meter.spent(), time.perf_counter() - begun
         if spent is not None:

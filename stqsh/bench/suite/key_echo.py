@@ -85,7 +85,7 @@ def _row(what: str, echoes: list[float]) -> dict[str, Any]:
     }
 
 
-def _typed(terminal: Terminal) -> Iterator[float]:
+def _typed(terminal: PseudoTerminal) -> Iterator[float]:
     """The milliseconds from each key of the statement to its echo."""
     for character in STATEMENT.encode():
         terminal.settle()
@@ -97,7 +97,7 @@ def _typed(terminal: Terminal) -> Iterator[float]:
     terminal.settle()
 
 
-class Terminal:
+class PseudoTerminal:
     """The master's end of a pseudo-terminal."""
 
     def __init__(self, master: int) -> None:
@@ -140,7 +140,7 @@ class Terminal:
 
 
 @contextmanager
-def _shell() -> Iterator[Terminal]:
+def _shell() -> Iterator[PseudoTerminal]:
     """A shell in a terminal of its own, with a home of its own; its engine is stopped afterwards."""
     from stqsh.client.engine_process import stop_engine
     from stqsh.storage.home import open_home, remove_home
@@ -151,7 +151,7 @@ def _shell() -> Iterator[Terminal]:
             os.environ.update(STQSH_HOME=folder, TERM="xterm-256color")
             os.execv(sys.executable, [sys.executable, "-m", "stqsh", "--no-init"])
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
-        terminal = Terminal(master)
+        terminal = PseudoTerminal(master)
         try:
             terminal.wait(_PROMPT)
             yield terminal

@@ -20,7 +20,7 @@ from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.harness import bulk
 from stqsh.bench.harness.cpu import CPU
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
-from stqsh.bench.harness.posts import Posts, made_posts, read_posts
+from stqsh.bench.harness.posts import PostSample, made_posts, read_posts
 from stqsh.client.api import Session
 
 COLUMNS = {
@@ -82,7 +82,7 @@ class Options:
         if not files or columns.count(",") < 2:
             raise ValueError(f"posts: say FILES.csv:x,y,text, not {self.posts}")
 
-    def read(self) -> Posts:
+    def read(self) -> PostSample:
         """Read the real posts, or make some up."""
         if self.posts is None:
             return made_posts()
@@ -104,7 +104,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def _against_queries(
-    options: Options, posts: Posts, kind: tuple[int, float], say: Say
+    options: Options, posts: PostSample, kind: tuple[int, float], say: Say
 ) -> Iterator[dict[str, Any]]:
     counts = sorted(options.queries)
     portions = sum(-(-count // _PORTION) for count in counts)

@@ -18,7 +18,7 @@ from typing import Any
 
 import stqsh
 from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.cpu import Meter
+from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import Say, execute, run
 from stqsh.bench.harness.workload import CREATE, Motion, rectangles
 from stqsh.client.api import Session
@@ -118,7 +118,7 @@ def _row(what: str, session: Session, statements: list[str]) -> dict[str, Any]:
 
 def _timed(session: Session, work: Callable[[], object]) -> tuple[float, float | None]:
     """Do some work: seconds by the clock, and of all processors; None where those are not known."""
-    meter, own, begun = Meter(session), time.process_time(), time.perf_counter()
+    meter, own, begun = ProcessorMeter(session), time.process_time(), time.perf_counter()
     work()
     seconds, spent = time.perf_counter() - begun, meter.spent()
     cpu_s = None if spent is None else time.process_time() - own + spent.java + spent.python

@@ -62,7 +62,7 @@ QUICK = Options(minutes=0.5, objects=50_000, queries=1_000, every=3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SoakSample:
     """What a session holds: sizes in MB, open files, and the load of the last batch."""
 
     java: float
@@ -86,7 +86,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     return rows(looks)
 
 
-def rows(looks: list[Look]) -> list[dict[str, Any]]:
+def rows(looks: list[SoakSample]) -> list[dict[str, Any]]:
     """Compare the second third of the looks with the last."""
     third = len(looks) // 3
     found = []
@@ -108,7 +108,7 @@ def _queries(count: int) -> str:
     )
 
 
-def _looks(session: Session, options: Options, say: Say) -> Iterable[Look]:
+def _looks(session: Session, options: Options, say: Say) -> Iterable[SoakSample]:
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
         time.sleep(options.every)
@@ -117,12 +117,12 @@ def _looks(session: Session, options: Options, say: Say) -> Iterable[Look]:
         yield look
 
 
-def look_at(session: Session) -> Look:
+def look_at(session: Session) -> SoakSample:
     """Measure what a session's engine and home hold now."""
     engine = read_engine(session.home)
     tree = processes_of(engine.pid) if engine else {}
     stats = session.progress().stats
-    return Look(
+    return SoakSample(
         java=sum(_pss_mb(pid) for pid, is_java in tree.items() if is_java),
         python=sum(_pss_mb(pid) for pid, is_java in tree.items() if not is_java),
         shared=_size_mb(session.home.arena()),

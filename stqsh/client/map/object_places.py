@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stqsh.storage.rows import Progress, Spec
 
 if TYPE_CHECKING:
-    from stqsh.client.read.snapshots import Snapshots
+    from stqsh.client.read.snapshots import SnapshotReader
     from stqsh.core.state.slot_state import SlotState
 
 Array = NDArray[Any]
@@ -23,7 +23,7 @@ _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlacesRequest:
     """What is wanted of a stream's objects.
 
     most: no more than about so many, always the same ones as long as they are there. keys: those that are
@@ -38,7 +38,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ObjectColumns:
     """Objects that are present after a step, n of them.
 
     keys: (n,) of the key's type. x, y: float64 (n,). slot: int32 (n,), `UNKNOWN_SLOT` where the answer came
@@ -63,11 +63,11 @@ class Places:
         return np.flatnonzero(_are_among(self.keys, keys))
 
 
-def places(snapshots: Snapshots, stream: Spec, wish: Wish, least: int) -> Places:
+def places(snapshots: SnapshotReader, stream: Spec, wish: PlacesRequest, least: int) -> ObjectColumns:
     """The objects of a stream (its StreamSpec) after one step, the step `least` or a later one.
 
     Where the published state cannot be had, the question goes by way of the control log, and nothing is
-    known of slots. Raises as `Snapshots.ask` does.
+    known of slots. Raises as `SnapshotReader.ask` does.
     """
     if least == 0:
         return _nothing(stream)
@@ -75,15 +75,15 @@ def places(snapshots: Snapshots, stream: Spec, wish: Wish, least: int) -> Places
     return _by_log(snapshots, stream, wish) if found is None else found
 
 
-def _nothing(stream: Spec) -> Places:
+def _nothing(stream: Spec) -> ObjectColumns:
     from stqsh.spec.chunk import columns_schema
 
     schema, none = columns_schema(stream["columns"]), np.empty(0)
     keys = pa.array([], schema.field(stream["key"]).type)
-    return Places(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
+    return ObjectColumns(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
 
 
-def _of_states(states: list[SlotState], stream: Spec, wish: Wish) -> Places:
+def _of_states(states: list[SlotState], stream: Spec, wish: PlacesRequest) -> ObjectColumns:
     """The objects of all slots; the states are at one step."""
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
@@ -91,12 +91,12 @@ def _of_states(states: list[SlotState], stream: Spec, wish: Wish) -> Places:
     return _joined(shares, stream, progress)
 
 
-def _share(state: SlotState, stream: Spec, wish: Wish, slots: int) -> Places | None:
+def _share(state: SlotState, stream: Spec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
     """One slot's objects; None where it has not heard of the stream."""
     from stqsh.core.kernels.index.scan import in_box
-    from stqsh.core.snapshots.snapshot_rows import Present
+    from stqsh.core.snapshots.snapshot_rows import PresentObjects
 
-    present = Present.of(state, stream["id"])
+    present = PresentObjects.of(state, stream["id"])
     if present is None:
         return None
     objects = in_box(present.stored, present.since, np.array(_EVERYWHERE))
@@ -111,10 +111,10 @@ def _share(state: SlotState, stream: Spec, wish: Wish, slots: int) -> Places | N
         records = pa.Table.from_arrays(columns, names=names)
     x, y = present.places(objects)
     slot = np.full(len(objects), state.header["slot"], np.int32)
-    return Places(0, None, keys, x, y, slot, there, records)
+    return ObjectColumns(0, None, keys, x, y, slot, there, records)
 
 
-def _chosen(keys: pa.Array[Any], wish: Wish, most: int) -> Array | None:
+def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None:
     """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
     if len(keys) <= most:
         return None
@@ -144,11 +144,11 @@ def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
     return among.copy()
 
 
-def _joined(shares: list[Places], stream: Spec, progress: Progress) -> Places:
+def _joined(shares: list[ObjectColumns], stream: Spec, progress: Progress) -> ObjectColumns:
     if not shares:
         shares = [_nothing(stream)]
     records = [share.records for share in shares if share.records is not None]
-    return Places(
+    return ObjectColumns(
         progress.step,
         progress.at_us(),
         pa.concat_arrays([share.keys for share in shares]),
@@ -160,7 +160,7 @@ def _joined(shares: list[Places], stream: Spec, progress: Progress) -> Places:
     )
 
 
-def _by_log(snapshots: Snapshots, stream: Spec, wish: Wish) -> Places:
+def _by_log(snapshots: SnapshotReader, stream: Spec, wish: PlacesRequest) -> ObjectColumns:
     """The same as a SELECT * answers it by way of the control log."""
     from stqsh.lang.binder.bind import bind
     from stqsh.lang.catalogue import Catalogue
@@ -179,7 +179,7 @@ def _by_log(snapshots: Snapshots, stream: Spec, wish: Wish) -> Places:
         table, keys = table.take(chosen), keys.take(chosen)
     slot = np.full(len(keys), UNKNOWN_SLOT, np.int32)
     x, y = _column(table, stream["x"]), _column(table, stream["y"])
-    return Places(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
+    return ObjectColumns(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
 
 
 def _column(table: pa.Table, name: str) -> Array:

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.client.connection import Link
-from stqsh.storage.update_log.log import LogCutError, UpdateLog
+from stqsh.client.connection import Connection
+from stqsh.storage.update_log.log import LogCompactedError, UpdateLog
 
 _COLUMNS = ["step", "query", "op", "key"]
 _FOLD_AT = 200_000
 """Rows that are kept before they are folded, when a long log is read."""
 
 
-class Members:
+class QueryMembers:
     """The answers of queries of one stream. The log is read once, from its beginning."""
 
-    def __init__(self, link: Link, stream_id: int) -> None:
+    def __init__(self, link: Connection, stream_id: int) -> None:
         self._link, self._stream_id = link, stream_id
         self._log = UpdateLog(link.home.updates, link.book.key_of)
         self._after = -1
@@ -31,7 +31,7 @@ class Members:
         while self._after < up_to:
             try:
                 self._take(up_to)
-            except LogCutError:
+            except LogCompactedError:
                 self._after, self._state = -1, None
 
     def _take(self, up_to: int) -> None:

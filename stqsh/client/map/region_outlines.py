@@ -25,7 +25,7 @@ MOST_AREAS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class RegionOutline:
     """A region as it is now.
 
     rings: closed, float64 (m, 2) of x and y each; none for a region without an outline (everywhere, nearest
@@ -39,28 +39,28 @@ class Outline:
     focal: Any = None
 
 
-class Outlines:
+class RegionOutlines:
     """Makes outlines; remembers those of named areas, which never change."""
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
         self._areas: dict[int, dict[str | None, Rings]] = {}
 
-    def of_region(self, name: str, region: Spec, planar: bool, place: Place | None) -> Outline:
+    def of_region(self, name: str, region: Spec, planar: bool, place: Place | None) -> RegionOutline:
         """The outline of a query's region; `place`: where its focal object is, None while it is not there."""
         focal = region.get("focal")
         if region["type"] == "area":
-            return Outline(name, self._members(region["area"]).get(region["member"], ()))
+            return RegionOutline(name, self._members(region["area"]).get(region["member"], ()))
         centre = place if focal is not None else _stationary_centre(region)
         draw = _RINGS.get(region["type"])
         if draw is None or (focal is not None and place is None):
-            return Outline(name, (), centre, focal)
-        return Outline(name, draw(region, centre, planar), centre, focal)
+            return RegionOutline(name, (), centre, focal)
+        return RegionOutline(name, draw(region, centre, planar), centre, focal)
 
-    def of_area(self, area: AreaRow) -> list[Outline]:
+    def of_area(self, area: AreaRow) -> list[RegionOutline]:
         """The outlines of a region with a name, or of the members of a set of them."""
         return [
-            Outline(area.name if member is None else f"{area.name}[{member}]", rings)
+            RegionOutline(area.name if member is None else f"{area.name}[{member}]", rings)
             for member, rings in self._members(area.id).items()
         ]
 

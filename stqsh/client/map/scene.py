@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.client.connection import Link
-from stqsh.client.map.object_places import Places, Wish, places
-from stqsh.client.map.query_members import Members
-from stqsh.client.map.region_outlines import Outline, Outlines
-from stqsh.client.map.slot_cells import Cells, cells_of
+from stqsh.client.connection import Connection
+from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
+from stqsh.client.map.query_members import QueryMembers
+from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
+from stqsh.client.map.slot_cells import SlotCells, cells_of
 from stqsh.storage.catalogue import live_areas, live_queries
 from stqsh.storage.control_log import last_seq
 from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
 
 if TYPE_CHECKING:
-    from stqsh.client.read.snapshots import Snapshots
+    from stqsh.client.read.snapshots import SnapshotReader
 
 MOST_QUERIES = 52
 """A map draws so many at the most: the letters of the alphabet, capital and small."""
@@ -31,7 +31,7 @@ _POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnQuery:
     """A query on a map: its region, and which of the scene's objects are in its answer.
 
     members: int64 (m,), positions among the places; size: of the whole answer. focal: the position of the
@@ -39,7 +39,7 @@ class Drawn:
     """
 
     query: QueryRow
-    outline: Outline
+    outline: RegionOutline
     members: NDArray[Any]
     size: int
     focal: int | None = None
@@ -54,10 +54,10 @@ class Scene:
 
     stream: StreamRow
     progress: Progress
-    places: Places
-    drawn: tuple[Drawn, ...]
-    areas: tuple[Outline, ...]
-    cells: Cells | None = None
+    places: ObjectColumns
+    drawn: tuple[DrawnQuery, ...]
+    areas: tuple[RegionOutline, ...]
+    cells: SlotCells | None = None
     left_out: int = 0
 
     @property
@@ -77,22 +77,22 @@ class MapFeed:
     stream: StreamRow
     names: tuple[str, ...] | None
     file: str | None
-    link: Link = field(repr=False)
-    snapshots: Snapshots = field(repr=False)
+    link: Connection = field(repr=False)
+    snapshots: SnapshotReader = field(repr=False)
     once: bool = False
-    _members: Members = field(init=False, repr=False)
-    _outlines: Outlines = field(init=False, repr=False)
+    _members: QueryMembers = field(init=False, repr=False)
+    _outlines: RegionOutlines = field(init=False, repr=False)
     _seen: tuple[int, int] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._members = Members(self.link, self.stream.id)
-        self._outlines = Outlines(self.link.db)
+        self._members = QueryMembers(self.link, self.stream.id)
+        self._outlines = RegionOutlines(self.link.db)
 
     def look(self, most: int, *, records: bool = False) -> Scene | None:
         """The scene as it is now, None where nothing has changed since the last look.
 
         Of more than about `most` objects a sample is given, members of answers first, focal objects always.
-        `records`: all columns of theirs too. Raises as `Snapshots.ask` does.
+        `records`: all columns of theirs too. Raises as `SnapshotReader.ask` does.
         """
         progress = self.link.progress()
         stamp = (progress.batch, last_seq(self.link.db))
@@ -103,7 +103,7 @@ class MapFeed:
         return scene
 
     def record(self, key: Any) -> dict[str, Any] | None:
-        """All columns of one object as it is now, None where it is not present. Raises as `Snapshots.ask`."""
+        """Return all columns of one object now, or None if it is absent. Raises as `SnapshotReader.ask`."""
         from stqsh.lang.binder.bind import bind
         from stqsh.lang.catalogue import Catalogue
         from stqsh.lang.syntax.parse import parse
@@ -135,7 +135,7 @@ class MapFeed:
             mine = [by_name[name] for name in self.names if name in by_name]
         return mine[:MOST_QUERIES], max(0, len(mine) - MOST_QUERIES)
 
-    def _together(self, queries: list[QueryRow], most: int, records: bool) -> tuple[Places, Progress]:
+    def _together(self, queries: list[QueryRow], most: int, records: bool) -> tuple[ObjectColumns, Progress]:
         """Places and answers, of one step unless that does not come about in time."""
         ids = [query.id for query in queries]
         focal = self._focal_keys(queries)
@@ -143,7 +143,7 @@ class MapFeed:
         progress = self.link.progress()
         while True:
             self._members.advance(progress.batch)
-            wish = Wish(most, self._members.keys_of_any(ids), records, focal)
+            wish = PlacesRequest(most, self._members.keys_of_any(ids), records, focal)
             found = places(self.snapshots, self.stream.spec, wish, progress.step)
             # The slots publish a step a moment before Deliver tells of it.
             while (progress := self.link.progress()).step < found.step and time.monotonic() < deadline:
@@ -156,7 +156,7 @@ class MapFeed:
         keys = [query.spec["region"]["focal"] for query in queries if "focal" in query.spec["region"]]
         return pa.array(keys) if keys else None
 
-    def _drawn(self, query: QueryRow, found: Places) -> Drawn:
+    def _drawn(self, query: QueryRow, found: ObjectColumns) -> DrawnQuery:
         region: Spec = query.spec["region"]
         keys = self._members.keys(query.id)
         members = np.empty(0, np.int64) if keys is None else found.find(keys)
@@ -166,4 +166,4 @@ class MapFeed:
             if len(at):
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
         outline = self._outlines.of_region(query.name, region, bool(self.stream.spec["planar"]), place)
-        return Drawn(query, outline, members, 0 if keys is None else len(keys), focal)
+        return DrawnQuery(query, outline, members, 0 if keys is None else len(keys), focal)

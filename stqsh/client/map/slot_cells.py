@@ -7,20 +7,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import StreamRow
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SlotCells:
     """Equal cells over a box, x1, y1, x2, y2; owners: int32 (rows, columns), their slots, rows upwards."""
 
     bounds: tuple[float, float, float, float]
     owners: NDArray[Any]
 
 
-def cells_of(link: Link, stream: StreamRow) -> Cells | None:
+def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
     """The cells of a stream that is routed by them; None for others, and while it is being read."""
     slots = get_meta(link.db, "slots")
     if slots is None or stream.spec["kind"] != "event":
@@ -32,4 +32,4 @@ def cells_of(link: Link, stream: StreamRow) -> Cells | None:
     if manifest is None or manifest.bounds is None:
         return None
     routing = CellRouting.of(manifest.bounds, manifest.sample, int(slots))
-    return Cells(routing.bounds, routing.owners)
+    return SlotCells(routing.bounds, routing.owners)

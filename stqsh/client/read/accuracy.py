@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stqsh.client.connection import Link
-from stqsh.client.read.query_tallies import Tally, read_tallies
+from stqsh.client.connection import Connection
+from stqsh.client.read.query_tallies import QueryTally, read_tallies
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
 from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
 from stqsh.storage.shedding_orders import has_significant_streams, is_significant
@@ -30,7 +30,7 @@ class Accuracy:
     value: float | None
     until: int = 0
     expected: float = 1.0
-    tally: Tally | None = None
+    tally: QueryTally | None = None
     by_slots: bool = False
 
     @property
@@ -53,7 +53,9 @@ BY_SLOTS = "each slot keeps its own neighbours: with more slots the answer comes
 _CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
 
 
-def accuracies(link: Link, queries: Iterable[QueryRow], *, tallied: bool = False) -> dict[int, Accuracy]:
+def accuracies(
+    link: Connection, queries: Iterable[QueryRow], *, tallied: bool = False
+) -> dict[int, Accuracy]:
     """How accurate the answers of these queries are, by id.
 
     Slots are asked only where something may be missing, or always, for `tallied`.
@@ -80,7 +82,9 @@ def _may_miss(memory: Spec) -> bool:
     return any(reduced) or memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
 
 
-def _accuracy(query: QueryRow, stream: StreamRow, memory: Spec, tally: Tally | None, until: int) -> Accuracy:
+def _accuracy(
+    query: QueryRow, stream: StreamRow, memory: Spec, tally: QueryTally | None, until: int
+) -> Accuracy:
     if query.state == "paused":
         return Accuracy(None, tally=tally)
     reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
@@ -145,7 +149,7 @@ class AccuracyWatch:
     `text`: what a status line says of it, "" while it is exact.
     """
 
-    def __init__(self, link: Link, query: int) -> None:
+    def __init__(self, link: Connection, query: int) -> None:
         self._link, self._query = link, query
         self._looked, self._told = float("-inf"), False
         self.text = ""
@@ -196,7 +200,7 @@ class Summary:
         return "; ".join(parts) or "exact"
 
 
-def summary(link: Link) -> Summary:
+def summary(link: Connection) -> Summary:
     """How accurate the answers of all active queries are; no query is looked at where all must be exact."""
     if not has_significant_streams(link.db):
         return Summary(0, 0, 0, 0, None, 0)

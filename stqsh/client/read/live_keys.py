@@ -10,14 +10,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import get_meta
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
     from stqsh.storage.rows import Spec
-    from stqsh.storage.slot_files import Published
+    from stqsh.storage.slot_files import PublishedSlots
 
 MOST = 50
 """So many keys are offered at the most."""
@@ -37,10 +37,10 @@ def warm_up() -> None:
 class LiveKeys:
     """The keys of one session's objects; for any thread."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Connection) -> None:
         self._link = link
         self._lock = threading.Lock()
-        self._published: Published | None = None
+        self._published: PublishedSlots | None = None
         self._found: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = {}
 
     def starting(self, stream: str, prefix: str) -> tuple[str, ...]:
@@ -56,16 +56,16 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.storage.slot_files import NotPublished, Published
+        from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
         row, slots = find_stream(self._link.db, stream), get_meta(self._link.db, "slots")
         folder = self._link.home.arena()
         if row is None or slots is None or not folder.is_dir():
             return ()
-        self._published = self._published or Published(folder, int(slots))
+        self._published = self._published or PublishedSlots(folder, int(slots))
         try:
             return self._published.read(lambda states: _keys(states, row.spec, prefix), 0, lambda: PATIENCE_S)
-        except NotPublished:
+        except NotPublishedError:
             return before
 
 

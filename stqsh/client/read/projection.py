@@ -18,7 +18,7 @@ from stqsh.storage.update_log.log import DISTANCE
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
     from stqsh.core.conditions.resolver import Resolver
-    from stqsh.core.state.joined_tables import Tables
+    from stqsh.core.state.joined_tables import JoinedTables
     from stqsh.core.state.slot_state import SlotState
     from stqsh.storage.control_log import ControlDb
     from stqsh.storage.home import SessionHome
@@ -33,7 +33,7 @@ CONTENT = "content.arrow"
 """The rows of a prepared table, in its folder of the session's home."""
 
 
-class Lookups:
+class TableLookups:
     """The tables that a session's queries are joined with, each read when first needed, by any thread."""
 
     def __init__(self, home: SessionHome, db: ControlDb) -> None:
@@ -56,7 +56,7 @@ class Lookups:
                 self._read.add(table)
         return found
 
-    def _take(self, table: int, known: Tables) -> None:
+    def _take(self, table: int, known: JoinedTables) -> None:
         """Read a table; one whose file has gone with its DROP has no rows."""
         known.define(table_by_id(self._db, table).spec)
         file = self._home.table(table) / CONTENT

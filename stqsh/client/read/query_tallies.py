@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import Spec, StreamRow
 
 if TYPE_CHECKING:
-    from stqsh.core.retention.stream_stats import Tallies
+    from stqsh.core.retention.stream_stats import QueryTallies
     from stqsh.core.state.slot_state import SlotState
 
 PATIENCE_S = 0.5
@@ -20,8 +20,8 @@ PATIENCE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """What the slots together keep for a query; see `stqsh.core.retention.stream_stats.Tallies`.
+class QueryTally:
+    """What the slots together keep for a query; see `stqsh.core.retention.stream_stats.QueryTallies`.
 
     `share`: of what should be kept in its region and cache area, the part that is: 1 where nothing is shed.
     """
@@ -35,25 +35,27 @@ class Tally:
     share: float
 
 
-def read_tallies(link: Link, streams: Iterable[StreamRow]) -> dict[int, Tally]:
+def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, QueryTally]:
     """What the slots keep for each active query of these streams; empty where their state cannot be read."""
     slots, folder = get_meta(link.db, "slots"), link.home.arena()
     if slots is None or not folder.is_dir():
         return {}
-    from stqsh.storage.slot_files import NotPublished, Published
+    from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
     specs = [stream.spec for stream in streams]
     try:
-        return Published(folder, int(slots)).read(lambda states: summed(states, specs), 0, lambda: PATIENCE_S)
-    except NotPublished:
+        return PublishedSlots(folder, int(slots)).read(
+            lambda states: summed(states, specs), 0, lambda: PATIENCE_S
+        )
+    except NotPublishedError:
         return {}
 
 
-def summed(states: list[SlotState], streams: list[Spec]) -> dict[int, Tally]:
+def summed(states: list[SlotState], streams: list[Spec]) -> dict[int, QueryTally]:
     """The tallies of all slots by query. A region that each slot sees for itself is the largest of them."""
     from stqsh.core.retention.stream_stats import tallies
 
-    told: dict[int, list[tuple[Tallies, int]]] = {}
+    told: dict[int, list[tuple[QueryTallies, int]]] = {}
     for state in states:
         for stream in streams:
             if str(stream["id"]) not in state.header.get("streams", {}):
@@ -64,7 +66,7 @@ def summed(states: list[SlotState], streams: list[Spec]) -> dict[int, Tally]:
     return {query: _sum(rows) for query, rows in told.items()}
 
 
-def _sum(rows: list[tuple[Tallies, int]]) -> Tally:
+def _sum(rows: list[tuple[QueryTallies, int]]) -> QueryTally:
     def column(name: str) -> list[Any]:
         return [getattr(found, name)[row].item() for found, row in rows]
 
@@ -74,7 +76,7 @@ def _sum(rows: list[tuple[Tallies, int]]) -> Tally:
     left = [share for share, gone in zip(column("accuracy"), column("shed"), strict=True) if not gone]
     share = min([held / (held + shed) if shed else 1.0, *left])
     area, beyond = (max(column(name), key=_known) for name in ("area", "cache_area"))
-    return Tally(inside, cached, shed, area, beyond, any(column("locked")), share)
+    return QueryTally(inside, cached, shed, area, beyond, any(column("locked")), share)
 
 
 def _known(area: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.lang.binder.bind import bind
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stqsh.client.catalogue_view import View
+    from stqsh.client.catalogue_view import SessionCatalogue
     from stqsh.core.state.slot_state import SlotState
     from stqsh.lang.ast.statements import Select
-    from stqsh.storage.slot_files import Published
+    from stqsh.storage.slot_files import PublishedSlots
 
     T = TypeVar("T")
 
@@ -40,7 +40,7 @@ PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SnapshotResult:
     """What a snapshot found: its rows, and the step after which they were true (0: before the first)."""
 
     table: pa.Table
@@ -48,18 +48,18 @@ class Found:
     at_us: int | None
 
 
-class Snapshots:
+class SnapshotReader:
     """Asks for snapshots on behalf of one client.
 
     `direct`: whether the published state may be read; a test and a measurement of the log's way say no.
     """
 
-    def __init__(self, link: Link, *, direct: bool = True) -> None:
+    def __init__(self, link: Connection, *, direct: bool = True) -> None:
         self._link, self.direct = link, direct
-        self._published: Published | None = None
+        self._published: PublishedSlots | None = None
         self._bound: dict[str, tuple[int, Spec, Spec]] = {}
 
-    def bound(self, statement: Select, view: View) -> tuple[Spec, Spec]:
+    def bound(self, statement: Select, view: SessionCatalogue) -> tuple[Spec, Spec]:
         """The spec of a SELECT and that of its stream; remembered for as long as nothing new is logged."""
         seq = last_seq(self._link.db)
         known = self._bound.get(statement.text)
@@ -87,7 +87,7 @@ class Snapshots:
             if tell is not None:
                 tell(progress)
 
-    def ask(self, spec: Spec, stream: Spec) -> Found:
+    def ask(self, spec: Spec, stream: Spec) -> SnapshotResult:
         """Answer a snapshot spec over a stream, whose StreamSpec is given.
 
         Raises `EngineDead` where the engine is needed and dies, `SourceError` where a stream cannot be read.
@@ -122,33 +122,33 @@ class Snapshots:
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
         """What `use` makes of all slots' states at one step, not before `step`; None where there are none.
 
-        `use` may raise `NotPublished` for states that will not do.
+        `use` may raise `NotPublishedError` for states that will not do.
         """
         if not self.direct:
             return None
-        from stqsh.storage.slot_files import NotPublished
+        from stqsh.storage.slot_files import NotPublishedError
 
         try:
             return self._open().read(use, step, self._patience_s)
-        except NotPublished:
+        except NotPublishedError:
             return None
 
     def _patience_s(self) -> float:
         """How long states may take that are not there: without an engine nobody will bring them."""
         return PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0
 
-    def _open(self) -> Published:
-        """The published state; raises `NotPublished` where an engine was never here."""
-        from stqsh.storage.slot_files import NotPublished, Published
+    def _open(self) -> PublishedSlots:
+        """The published state; raises `NotPublishedError` where an engine was never here."""
+        from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
         if self._published is None:
             slots, folder = get_meta(self._link.db, "slots"), self._link.home.arena()
             if slots is None or not folder.is_dir():
-                raise NotPublished("no engine has run on this host")
-            self._published = Published(folder, int(slots))
+                raise NotPublishedError("no engine has run on this host")
+            self._published = PublishedSlots(folder, int(slots))
         return self._published
 
-    def _ask_log(self, spec: Spec, stream: Spec) -> Found:
+    def _ask_log(self, spec: Spec, stream: Spec) -> SnapshotResult:
         shares, progress = self._answer_by_log(spec)
         return _merged(shares, spec, stream, progress)
 
@@ -176,8 +176,8 @@ def plays(db: ControlDb, stream: int) -> bool:
     return bool(rows) and rows[0][0] == "play"
 
 
-def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> Found:
-    """The answer on the slots' states; raises `NotPublished` where they lack what it is about."""
+def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> SnapshotResult:
+    """The answer on the slots' states; raises `NotPublishedError` where they lack what it is about."""
     from stqsh.core.snapshots.select import part
 
     place = _place(states, spec)
@@ -195,19 +195,19 @@ def _measures(states: list[SlotState], spec: Spec) -> list[Spec]:
 
 
 def _place(states: list[SlotState], spec: Spec) -> tuple[float, float] | None:
-    """Where the focal object is, if there is one. Raises `NotPublished` for unknown tables and areas."""
+    """Where the focal object is, if there is one. Raises `NotPublishedError` for unknown tables and areas."""
     from stqsh.core.snapshots.select import focal, knows
-    from stqsh.storage.slot_files import NotPublished
+    from stqsh.storage.slot_files import NotPublishedError
 
     if not all(knows(state, spec) for state in states):
-        raise NotPublished("the slots have not heard of a table or region")
+        raise NotPublishedError("the slots have not heard of a table or region")
     if "focal" not in spec["region"]:
         return None
     return next((found for found in (focal(state, spec) for state in states) if found), None)
 
 
-def _merged(shares: Sequence[pa.RecordBatch], spec: Spec, stream: Spec, progress: Progress) -> Found:
+def _merged(shares: Sequence[pa.RecordBatch], spec: Spec, stream: Spec, progress: Progress) -> SnapshotResult:
     from stqsh.core.snapshots.select import nothing, whole
 
     table = whole(shares or [nothing(stream, spec)], spec)
-    return Found(table, progress.step, progress.at_us())
+    return SnapshotResult(table, progress.step, progress.at_us())

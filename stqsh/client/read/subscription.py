@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import AccuracyWatch
 from stqsh.client.results import SnapshotMark, Updates
 from stqsh.storage.catalogue import query_by_id
@@ -18,7 +18,7 @@ from stqsh.storage.update_log.leases import Lease
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stqsh.storage.update_log.log import Base, Keep, UpdateLog
+    from stqsh.storage.update_log.log import CompactedBase, Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
 """Told the engine's progress at each poll, so that the terminal can show that it lives."""
@@ -45,7 +45,7 @@ class UpdateReader:
     As a context, it keeps what it has not read yet from being folded.
     """
 
-    def __init__(self, link: Link, after: int, keep: Keep | None = None) -> None:
+    def __init__(self, link: Connection, after: int, keep: Keep | None = None) -> None:
         from stqsh.storage.update_log.log import UpdateLog
 
         self._link = link
@@ -66,14 +66,14 @@ class UpdateReader:
     def poll(self, up_to: int) -> Iterator[Updates]:
         """The updates of the batches up to `up_to` that have not been read yet, in order.
 
-        Raises `LogCutError` where some of them are no longer there; the next call goes on behind them.
+        Raises `LogCompactedError` where some of them are no longer there; the next call goes on behind them.
         """
-        from stqsh.storage.update_log.log import LogCutError
+        from stqsh.storage.update_log.log import LogCompactedError
         from stqsh.storage.update_log.order import ordered
 
         if 0 <= self.after < (base := self.base().batch):
             self.after = base
-            raise LogCutError
+            raise LogCompactedError
         for tables in self._log.read(self.after, up_to, self._keep):
             self.after = tables[0].batch
             self._link.book.refresh()
@@ -84,7 +84,7 @@ class UpdateReader:
         if self._lease is not None:
             self._lease.advance(self.after)
 
-    def base(self) -> Base:
+    def base(self) -> CompactedBase:
         """How far the log is folded."""
         from stqsh.storage.update_log.log import read_base
 
@@ -117,7 +117,7 @@ class _Occurring(Mapping[int, QueryRow]):
 
 
 @dataclass
-class Following:
+class Subscription:
     """What TAIL and SUBSCRIBE answer: an iterator over marks and updates of one query.
 
     It begins with the answer as it stands between two `SnapshotMark`s, and ends when the query has ended
@@ -128,7 +128,7 @@ class Following:
 
     query: QueryRow
     options: TailOptions
-    link: Link = field(repr=False)
+    link: Connection = field(repr=False)
     temporary: bool = False
     until_idle: bool = False
     on_idle: OnIdle | None = None
@@ -237,15 +237,15 @@ class Following:
         return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
 
 
-def _current(link: Link, query: QueryRow) -> QueryRow:
+def _current(link: Connection, query: QueryRow) -> QueryRow:
     return query_by_id(link.db, query.id)
 
 
-def _is_live(link: Link, query: QueryRow) -> bool:
+def _is_live(link: Connection, query: QueryRow) -> bool:
     return _current(link, query).live
 
 
-def _is_idle(link: Link, progress: Progress) -> bool:
+def _is_idle(link: Connection, progress: Progress) -> bool:
     """Whether no step is under way: no RUN is open and no stream plays."""
     rows = link.db.query(
         "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"

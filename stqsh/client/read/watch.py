@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Updates
 from stqsh.storage.catalogue import query_by_id
@@ -26,7 +26,7 @@ _MANY_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AnswerState:
     """A query's answer after a step.
 
     `answer`: its rows as they came in, those that came last at the end; `None` while it never had any.
@@ -47,13 +47,13 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class WatchFeed:
     """What WATCH answers: `standings` follows these queries; nothing that they do is changed by it."""
 
     queries: tuple[QueryRow, ...]
-    link: Link = field(repr=False)
+    link: Connection = field(repr=False)
 
-    def standings(self) -> Iterator[tuple[Progress, tuple[Standing, ...]]]:
+    def standings(self) -> Iterator[tuple[Progress, tuple[AnswerState, ...]]]:
         """The answers as they stand, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
 
         Raises `EngineDead`, `SourceError`.
@@ -77,12 +77,12 @@ class Watching:
 
     def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
         """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
-        from stqsh.storage.update_log.log import LogCutError
+        from stqsh.storage.update_log.log import LogCompactedError
 
         while up_to > after:
             try:
                 self._take(folds, after, up_to)
-            except LogCutError:
+            except LogCompactedError:
                 folds, after = self._begun(), -1
             else:
                 break
@@ -103,12 +103,12 @@ class Watching:
         for fold in folds:
             fold.settle()
 
-    def _standing(self, fold: _Fold, query: QueryRow, worth: str) -> Standing:
+    def _standing(self, fold: _Fold, query: QueryRow, worth: str) -> AnswerState:
         answer = None
         if fold.answer is not None:
             stream = self.link.book.stream(query.stream_id)
             answer = Updates(fold.answer, stream, {query.id: query}, True, self.link.lookups)
-        return Standing(query, answer, fold.sent, fold.total, "" if worth == "exact" else worth)
+        return AnswerState(query, answer, fold.sent, fold.total, "" if worth == "exact" else worth)
 
 
 class _Fold:

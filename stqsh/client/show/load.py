@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
@@ -17,7 +17,7 @@ from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import (
     MemorySettings,
-    Order,
+    SheddingOrder,
     is_significant,
     memory_settings,
     standing_order,
@@ -33,7 +33,7 @@ _BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
 _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
-def show_load(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW LOAD: budget, orders and accuracy, an item a row; then what each slot holds, and all of them."""
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.get("memory") or {}
@@ -67,14 +67,14 @@ def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
     return found
 
 
-def _coming(standing: Order, memory: Spec) -> dict[str, Any]:
+def _coming(standing: SheddingOrder, memory: Spec) -> dict[str, Any]:
     """What slots are told with the next batch, where that is something else than they know."""
     orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
     new = [f"{name} {value:g}" for name, value in orders.items() if memory.get(name, value) != value]
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
-def _by_query(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+def _by_query(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
     """Of the active queries over significant streams: how many, locked, approximate, and how accurate.
 
     Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
@@ -97,7 +97,7 @@ def _by_query(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
     }
 
 
-def _last_known(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+def _last_known(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
     """What the slots said of their queries with their last batch: at least so many are locked."""
     return {
         "locked": max(int(one["locked"]) for one in told),
@@ -107,7 +107,7 @@ def _last_known(link: Link, memory: Spec, told: Sequence[Spec]) -> dict[str, Any
     }
 
 
-def _unseen(link: Link) -> str:
+def _unseen(link: Connection) -> str:
     """Why the slots' own figures are not there."""
     engine = read_engine(link.home)
     state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
@@ -138,7 +138,7 @@ def histogram_text(counts: Sequence[int]) -> str:
     return ", ".join(shown)
 
 
-def show_cache(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW CACHE: what is kept in and around the region of each query of a significant stream, and notes."""
     del profile
     streams = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.storage.control_log import get_meta, wall_clock_us
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PATIENCE_S = 0.5
 _MOST_BATCHES = 200
 
 
-def update_rates(link: Link, now_us: int | None = None) -> dict[int, float]:
+def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float]:
     """Updates a second of each query over the last `RECENT_S`, from the update log, by wall clock.
 
     Queries that sent nothing are left out. A query's first answer and what a DROP takes back count too.
@@ -44,12 +44,12 @@ def _updates_in(file: Path) -> Counter[int]:
     import pyarrow as pa
 
     from stqsh.spec.chunk import unpack
-    from stqsh.storage.payload_refs import Bulk
+    from stqsh.storage.payload_refs import PayloadReader
 
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
     counted: Counter[int] = Counter()
-    kinds, bulk = chunks.column("kind").to_pylist(), Bulk(file.parent)
+    kinds, bulk = chunks.column("kind").to_pylist(), PayloadReader(file.parent)
     for kind, payload in zip(kinds, chunks.column("payload"), strict=True):
         if kind == "updates" and payload.is_valid:
             updates = unpack(bulk.payload(payload))
@@ -58,19 +58,19 @@ def _updates_in(file: Path) -> Counter[int]:
     return counted
 
 
-def work_shares(link: Link) -> dict[int, float]:
+def work_shares(link: Connection) -> dict[int, float]:
     """Each query's share of all candidates that were tested so far, 0 to 1, from the slots' published state.
 
     That is what EXPLAIN ANALYZE tells of one query. Empty where the state is not here or the slots are busy.
     """
-    from stqsh.storage.slot_files import NotPublished, Published
+    from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
     slots, folder = get_meta(link.db, "slots"), link.home.arena()
     if slots is None or not folder.is_dir():
         return {}
     try:
-        tested = Published(folder, int(slots)).read(_tested, 0, lambda: PATIENCE_S)
-    except NotPublished:
+        tested = PublishedSlots(folder, int(slots)).read(_tested, 0, lambda: PATIENCE_S)
+    except NotPublishedError:
         return {}
     everything = sum(tested.values())
     return {query: count / everything for query, count in tested.items()} if everything else {}

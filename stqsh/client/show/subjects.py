@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
@@ -38,7 +38,7 @@ _SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "b
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 
-def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW STATUS: the session, its engine, the clock and the load, an item a row; of what there is."""
     progress, engine = link.progress(), read_engine(link.home)
     alive = is_alive(engine)
@@ -60,13 +60,13 @@ def show_status(link: Link, profile: Profile) -> Iterator[Rows]:
     yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
 
 
-def _at_rest(link: Link, profile: Profile) -> str:
+def _at_rest(link: Connection, profile: Profile) -> str:
     """What load shedding is set to while nothing is shed."""
     mode = session_settings(link.db, profile).text("shedding")
     return mode if mode == "off" else f"{mode}, nothing dropped"
 
 
-def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW STREAMS: each stream with its source and how far it has been read."""
     del profile
     statuses = stream_statuses(link.db)
@@ -81,7 +81,7 @@ def show_streams(link: Link, profile: Profile) -> Iterator[Rows]:
     yield Rows("streams", columns, tuple(rows))
 
 
-def show_queries(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW QUERIES: of each query (the last ones of very many) age, answer, what it sends, share of work."""
     del profile
     now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
@@ -105,7 +105,7 @@ def _percent(share: float | None) -> str | None:
     return None if share is None else f"{100 * share:.3g} %"
 
 
-def show_tables(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW TABLES: each table with its key, its source and how far it has been read."""
     del profile
     statuses = stream_statuses(link.db)
@@ -130,7 +130,7 @@ def show_tables(link: Link, profile: Profile) -> Iterator[Rows]:
     yield Rows("tables", columns, tuple(rows))
 
 
-def show_regions(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW REGIONS: each region and set of regions, with its members and the queries that ask about it."""
     del profile
     rows = tuple(
@@ -146,7 +146,7 @@ def show_regions(link: Link, profile: Profile) -> Iterator[Rows]:
     yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
 
 
-def show_slots(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
     slots: list[Mapping[str, Any]] = link.progress().stats.get("slots", [])
@@ -157,7 +157,7 @@ def show_slots(link: Link, profile: Profile) -> Iterator[Rows]:
     yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
 
 
-def show_dead_letters(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last of them."""
     del profile
     statuses = stream_statuses(link.db)
@@ -171,14 +171,14 @@ def show_dead_letters(link: Link, profile: Profile) -> Iterator[Rows]:
         yield Rows("dead letters", ("stream", "file", "line", "reason", "text"), letters)
 
 
-def show_settings(link: Link, profile: Profile) -> Iterator[Rows]:
+def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW SETTINGS: every setting, its value, and where that came from."""
     settings = session_settings(link.db, profile)
     rows = tuple((key, found.value, found.origin) for key, found in settings.items())
     yield Rows("settings", ("setting", "value", "origin"), rows)
 
 
-Subject = Callable[[Link, Profile], Iterator[Rows]]
+Subject = Callable[[Connection, Profile], Iterator[Rows]]
 SUBJECTS: dict[str, Subject] = {
     "STATUS": show_status,
     "STREAMS": show_streams,
@@ -200,7 +200,7 @@ def source_text(stream: StreamRow | TableRow | AreaRow) -> str:
     return str(source["glob"]) if source["type"] == "file" else f"{source['type']} {source.get('name', '')}"
 
 
-def _activity(link: Link, progress: Progress) -> str:
+def _activity(link: Connection, progress: Progress) -> str:
     """In a word, whether steps are being taken."""
     last = dict.fromkeys(("run", "play", "pause"), 0)
     for kind, seq in link.db.query("SELECT kind, max(seq) FROM log GROUP BY kind"):
@@ -237,7 +237,7 @@ def _milliseconds(us: float | None) -> float | None:
     return None if us is None else round(us / 1000, 1)
 
 
-def _statuses(link: Link) -> list[StreamStatus]:
+def _statuses(link: Connection) -> list[StreamStatus]:
     known = stream_statuses(link.db)
     ids = [stream.id for stream in live_streams(link.db)] + [table.id for table in live_tables(link.db)]
     return [known[id_] for id_ in ids if id_ in known]

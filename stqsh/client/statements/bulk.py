@@ -10,16 +10,16 @@ from itertools import islice
 from typing import Any
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.lang.ast import statements as ast
 from stqsh.lang.ast.expressions import Literal
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.key_values import key_value
 from stqsh.lang.bulk_parse import AlikeDrop, AlikeRegister, Run, plain
-from stqsh.lang.errors import BindFault, LangError
+from stqsh.lang.errors import BindError, LangError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.values import identifier
-from stqsh.storage.query_templates import Pattern
+from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import Spec
 
 GROUP = 500
@@ -64,7 +64,7 @@ def parts(group: Statements) -> Iterator[list[ast.Statement]]:
         yield some
 
 
-def perform_alike(desk: Desk, group: Statements) -> Iterator[Outcome] | None:
+def perform_alike(desk: StatementContext, group: Statements) -> Iterator[Outcome] | None:
     """Do a group of one shape: what there is to say, None (and nothing done) where it is not for this way."""
     first = group[0]
     if not isinstance(first, AlikeRegister | AlikeDrop):
@@ -82,7 +82,7 @@ def perform_alike(desk: Desk, group: Statements) -> Iterator[Outcome] | None:
     return (Message(f"query {name} {word}") for name in names)
 
 
-def _register(desk: Desk, first: AlikeRegister, names: Sequence[str]) -> bool:
+def _register(desk: StatementContext, first: AlikeRegister, names: Sequence[str]) -> bool:
     """Register queries of one shape; False where one of them has to be looked at by itself."""
     statement: ast.RegisterQuery = plain(first)
     try:
@@ -90,7 +90,7 @@ def _register(desk: Desk, first: AlikeRegister, names: Sequence[str]) -> bool:
     except LangError:
         return False
     from stqsh.core.kinds import KINDS
-    from stqsh.storage.bulk_register import Alike, register_alike
+    from stqsh.storage.bulk_register import QueryGroup, register_alike
 
     pattern, rows = pattern_of(statement, spec, first.run), slice(first.row, first.row + len(names))
     numbers, keys = _numbers(first.run, rows), first.run.keys[rows]
@@ -99,7 +99,7 @@ def _register(desk: Desk, first: AlikeRegister, names: Sequence[str]) -> bool:
         return False
     if not _fit(pattern, numbers, stream) or not _are_keys(keys, stream):
         return False
-    return register_alike(desk.link.db, Alike(pattern, names, numbers, keys))
+    return register_alike(desk.link.db, QueryGroup(pattern, names, numbers, keys))
 
 
 def _numbers(run: Run, rows: slice) -> Any:
@@ -110,7 +110,7 @@ def _numbers(run: Run, rows: slice) -> Any:
     return np.column_stack(columns) if columns else np.empty((len(run.names[rows]), 0))
 
 
-def _fit(pattern: Pattern, numbers: Any, stream: Spec) -> bool:
+def _fit(pattern: QueryTemplate, numbers: Any, stream: Spec) -> bool:
     """Whether all places are on the earth, where the stream's are, and all lengths more than 0."""
     columns = dict(zip(pattern.numbers, numbers.T, strict=True))
     if not all((columns[hole] > 0).all() for hole in _LENGTHS & columns.keys()):
@@ -125,13 +125,13 @@ def _are_keys(keys: Sequence[str], stream: Spec) -> bool:
     try:
         for key in keys:
             key_value(Literal(key, "STRING"), kind)
-    except BindFault:
+    except BindError:
         return False
     return True
 
 
-def pattern_of(statement: ast.RegisterQuery, spec: Spec, run: Run) -> Pattern:
+def pattern_of(statement: ast.RegisterQuery, spec: Spec, run: Run) -> QueryTemplate:
     """What a run's queries share, by the spec of one of them."""
     name, text = f"REGISTER QUERY {identifier(statement.name.text)}", to_sql(statement)
     between = text[len(name) : len(text) - len(spec["text"])]
-    return Pattern({**spec, "text": "", "name": ""}, run.shape.holes, run.shape.words, between)
+    return QueryTemplate({**spec, "text": "", "name": ""}, run.shape.holes, run.shape.words, between)

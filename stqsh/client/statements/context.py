@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stqsh.client.catalogue_view import View
-from stqsh.client.connection import Link
-from stqsh.client.read.snapshots import Snapshots
+from stqsh.client.catalogue_view import SessionCatalogue
+from stqsh.client.connection import Connection
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
@@ -15,25 +15,25 @@ from stqsh.storage.rows import StreamRow
 
 
 @dataclass(frozen=True)
-class Desk:
+class StatementContext:
     """One client's place in a session.
 
     `autoplay`: streams play as soon as they are made (in the shell, unless its settings say otherwise);
     `is_script`: nobody sits there, so that a TAIL ends where no step is coming.
     """
 
-    link: Link
+    link: Connection
     profile: Profile
     autoplay: bool
-    snapshots: Snapshots
+    snapshots: SnapshotReader
     script: str | None = None
     is_script: bool = False
     owner: str = field(default_factory=identity)
 
     @property
-    def view(self) -> View:
+    def view(self) -> SessionCatalogue:
         """The catalogue for binding."""
-        return View(self.link.db, self.profile)
+        return SessionCatalogue(self.link.db, self.profile)
 
     def knows(self, name: str) -> bool:
         """Whether a live stream, table, region or query bears the name."""

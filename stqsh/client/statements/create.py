@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.client.statements.type_repair import fitted
 from stqsh.lang.ast import statements
@@ -16,7 +16,7 @@ from stqsh.lang.ast.statements import FileSource, GeneratorSource
 from stqsh.lang.binder.bind import Bound, bind, needs_inference
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.timestamps import duration_us
-from stqsh.lang.errors import BindFault, locating
+from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import live_streams
@@ -31,7 +31,7 @@ _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
 Creation = TypeVar("Creation", statements.CreateStream, statements.CreateTable)
 
 
-def create_stream(desk: Desk, statement: statements.CreateStream) -> Iterator[Outcome]:
+def create_stream(desk: StatementContext, statement: statements.CreateStream) -> Iterator[Outcome]:
     """Enter a stream, and let it play where streams do so by themselves."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
@@ -47,7 +47,7 @@ def create_stream(desk: Desk, statement: statements.CreateStream) -> Iterator[Ou
         desk.play(stream, "")
 
 
-def create_table(desk: Desk, statement: statements.CreateTable) -> Iterator[Outcome]:
+def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
     """Enter a table; the engine reads it, and a RUN waits for that."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
@@ -58,7 +58,7 @@ def create_table(desk: Desk, statement: statements.CreateTable) -> Iterator[Outc
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
 
 
-def _entered(desk: Desk, text: str, spec: Spec) -> StreamRow:
+def _entered(desk: StatementContext, text: str, spec: Spec) -> StreamRow:
     """Enter a stream; one that keeps significant objects only is told how much with its first step."""
     db = desk.link.db
     with db.transaction():
@@ -69,15 +69,15 @@ def _entered(desk: Desk, text: str, spec: Spec) -> StreamRow:
     return stream
 
 
-def there_already(desk: Desk, statement: statements.Statement) -> Message:
-    """What to say of a CREATE whose name is in use: raises `BindFault`, unless IF NOT EXISTS was said."""
+def there_already(desk: StatementContext, statement: statements.Statement) -> Message:
+    """What to say of a CREATE whose name is in use: raises `BindError`, unless IF NOT EXISTS was said."""
     return Message("\n".join(bind(statement, desk.view).notes))
 
 
-def _bound(desk: Desk, statement: Creation) -> tuple[Bound, Creation]:
+def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation]:
     """The statement's spec, and the statement with its files' whole path.
 
-    Columns that it leaves out are those that the source has. Raises `BindFault`, also for what is wrong with
+    Columns that it leaves out are those that the source has. Raises `BindError`, also for what is wrong with
     the source.
     """
     with pointing_at_source(statement):
@@ -92,7 +92,9 @@ def _bound(desk: Desk, statement: Creation) -> tuple[Bound, Creation]:
         return bound, statement
 
 
-def _bound_to_source(desk: Desk, statement: statements.CreateStream | statements.CreateTable) -> Bound:
+def _bound_to_source(
+    desk: StatementContext, statement: statements.CreateStream | statements.CreateTable
+) -> Bound:
     """The statement's spec, with the columns that its source has where it lists none."""
     from stqsh.sources.inference import infer
 
@@ -107,7 +109,7 @@ def _bound_to_source(desk: Desk, statement: statements.CreateStream | statements
     return bound._replace(notes=(*bound.notes, *notes))
 
 
-def _at_another_time(desk: Desk, spec: Spec) -> Iterator[str]:
+def _at_another_time(desk: StatementContext, spec: Spec) -> Iterator[str]:
     """What to tell of a stream whose records are not of the time at which the session's clock is."""
     from stqsh.sources.source_check import first_time_us
 
@@ -126,8 +128,8 @@ def _at_another_time(desk: Desk, spec: Spec) -> Iterator[str]:
     yield "all streams of a session share one clock; stqsh -s NAME begins a session with a clock of its own"
 
 
-def _with_session_tick(desk: Desk, statement: statements.CreateStream) -> statements.CreateStream:
-    """The statement with the session's TICK where it names none; raises `BindFault` for another."""
+def _with_session_tick(desk: StatementContext, statement: statements.CreateStream) -> statements.CreateStream:
+    """The statement with the session's TICK where it names none; raises `BindError` for another."""
     shared = _session_tick_us(desk)
     if shared is None:
         return statement
@@ -136,7 +138,7 @@ def _with_session_tick(desk: Desk, statement: statements.CreateStream) -> statem
         return replace(statement, tick=tick)
     own = duration_us(statement.tick, "TICK")
     if own != shared:
-        raise BindFault(
+        raise BindError(
             f"TICK {duration(own)} does not fit this session, whose TICK is {duration(shared)}",
             statement.tick.span,
             hint="all streams of a session share one clock; another TICK takes another session",
@@ -144,7 +146,7 @@ def _with_session_tick(desk: Desk, statement: statements.CreateStream) -> statem
     return statement
 
 
-def _session_tick_us(desk: Desk) -> int | None:
+def _session_tick_us(desk: StatementContext) -> int | None:
     """The TICK that the first stream has fixed, also where that stream is gone; `None` before it."""
     running = desk.link.progress().tick_us
     if running is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import there_already
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.errors import StqshError
@@ -19,13 +19,13 @@ from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.rows import Spec
 
 if TYPE_CHECKING:
-    from stqsh.sources.region_files import Regions
+    from stqsh.sources.region_files import RegionSet
 
 _ONLY_WHILE_CREATING = ("region", "name_column")
 """What the binder says of where an area's geometry comes from; it is not kept."""
 
 
-def create_region(desk: Desk, statement: statements.CreateRegion) -> Iterator[Outcome]:
+def create_region(desk: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
     """Enter a region of its own: a polygon, a rectangle, or one that is there under another name."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
@@ -37,7 +37,7 @@ def create_region(desk: Desk, statement: statements.CreateRegion) -> Iterator[Ou
     yield _entered(desk, statement, {**bound.spec, **made_from}, regions)
 
 
-def create_regions(desk: Desk, statement: statements.CreateRegions) -> Iterator[Outcome]:
+def create_regions(desk: StatementContext, statement: statements.CreateRegions) -> Iterator[Outcome]:
     """Enter a set of regions, read from GeoJSON at once."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
@@ -51,7 +51,9 @@ def create_regions(desk: Desk, statement: statements.CreateRegions) -> Iterator[
     yield _entered(desk, statement, {**bound.spec, "members": regions.members}, regions)
 
 
-def _entered(desk: Desk, statement: statements.Statement, spec: Spec, regions: Regions) -> Message:
+def _entered(
+    desk: StatementContext, statement: statements.Statement, spec: Spec, regions: RegionSet
+) -> Message:
     from stqsh.spec.chunk import pack
 
     kept = {name: value for name, value in spec.items() if name not in _ONLY_WHILE_CREATING}
@@ -61,7 +63,7 @@ def _entered(desk: Desk, statement: statements.Statement, spec: Spec, regions: R
     return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
 
 
-def _regions_of(desk: Desk, region: Spec) -> Regions:
+def _regions_of(desk: StatementContext, region: Spec) -> RegionSet:
     """The geometry of a bound region that stands still. Raises `StqshError` where it encloses nothing."""
     from stqsh.sources.region_files import region_of_member, region_of_rectangle, region_of_rings
     from stqsh.spec.chunk import unpack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stqsh.client.connection import Link
+from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import Accuracy, accuracy_shown
 from stqsh.client.read.region_text import region_text
 from stqsh.client.results import Rows, Script
@@ -30,7 +30,7 @@ _DEFINITIONS = (
 )
 
 
-def describe_stream(link: Link, stream: StreamRow) -> Iterator[Rows]:
+def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
     """A stream's columns with the part each plays, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {spec.get(part): part for part in ("text", "time", "y", "x", "key")}
@@ -57,7 +57,7 @@ def describe_stream(link: Link, stream: StreamRow) -> Iterator[Rows]:
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
 
 
-def describe_table(link: Link, table: TableRow) -> Iterator[Rows]:
+def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
     """A table's columns, then its source and how far it has been read."""
     key = table.spec["key"]
     columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec["columns"])
@@ -73,7 +73,7 @@ def describe_table(link: Link, table: TableRow) -> Iterator[Rows]:
     yield Rows(f"table {table.name}", ("item", "value"), tuple(items))
 
 
-def describe_area(link: Link, area: AreaRow) -> Iterator[Rows]:
+def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
     """A region, or a set of regions, and its members."""
     items: list[tuple[str, Any]] = [
         ("kind", "a set of regions" if area.spec["set"] else "a region"),
@@ -135,7 +135,7 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
 
-def dump(link: Link) -> Script:
+def dump(link: Connection) -> Script:
     """Every setting, stream, table, region and query as it was defined, as a script that runs."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
@@ -149,12 +149,12 @@ def dump(link: Link) -> Script:
     return Script("\n".join(lines) + "\n" if lines else "")
 
 
-def _registration(link: Link, pattern: int, query: QueryRow) -> str:
+def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
     """The statement of a query that was registered together with others."""
     return link.db.pattern(pattern).statement(query.name, query.spec["text"])
 
 
-def _last_settings(link: Link) -> Iterator[str]:
+def _last_settings(link: Connection) -> Iterator[str]:
     rows = link.db.query(
         "SELECT text FROM log WHERE seq IN"
         " (SELECT max(seq) FROM log WHERE kind = 'set' GROUP BY json_extract(spec, '$.key')) ORDER BY seq"

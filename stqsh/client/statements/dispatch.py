@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
-from stqsh.client.read.snapshots import Snapshots
-from stqsh.client.read.subscription import Following, TailOptions
-from stqsh.client.read.watch import Watching
-from stqsh.client.results import Answer, Message, Outcome, Waiting
-from stqsh.client.run import Running
+from stqsh.client.read.snapshots import SnapshotReader
+from stqsh.client.read.subscription import Subscription, TailOptions
+from stqsh.client.read.watch import WatchFeed
+from stqsh.client.results import Answer, Message, Outcome, WaitNotice
+from stqsh.client.run import RunHandle
 from stqsh.client.show.subjects import SUBJECTS
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
 from stqsh.client.statements.create_region import create_region, create_regions
 from stqsh.client.statements.describe import (
@@ -37,7 +37,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.options import BUILT_IN_KINDS
-from stqsh.lang.errors import BindFault, locating
+from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
@@ -46,19 +46,19 @@ from stqsh.storage.rows import QueryRow, Spec, StreamRow
 from stqsh.storage.shedding_orders import is_significant
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
-Action = Callable[[Desk, Any], Iterator[Outcome]]
+Action = Callable[[StatementContext, Any], Iterator[Outcome]]
 
 
-def perform(desk: Desk, statement: statements.Statement) -> Iterator[Outcome]:
+def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
     """Do what a statement says. Raises `NotSupported` for one that is not built yet."""
-    action = ACTIONS.get(type(statement))
+    action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, desk.view)  # says what is wrong, or that it is not supported yet
         raise NotSupported(statement.text)
     yield from action(desk, statement)
 
 
-def register(desk: Desk, statement: statements.RegisterQuery) -> Iterator[Outcome]:
+def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """REGISTER QUERY."""
     bound = bind(statement, desk.view)
     _check_kind(bound.spec["kind"])
@@ -77,7 +77,7 @@ def _check_kind(kind: str) -> None:
         raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
 
 
-def subscribe(desk: Desk, statement: statements.Subscribe) -> Iterator[Outcome]:
+def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
     """SUBSCRIBE: a query under a name of its own, that is dropped when the user leaves it."""
     name = free_name(desk)
     bound = bind(statement, desk.view, name=name)
@@ -86,10 +86,10 @@ def subscribe(desk: Desk, statement: statements.Subscribe) -> Iterator[Outcome]:
         desk.link.db, catalogue_writer.Registered(f"{text};", bound.spec, desk.owner)
     )
     desk.link.wake()
-    yield Following(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+    yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
 
 
-def run(desk: Desk, statement: statements.Run) -> Iterator[Outcome]:
+def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
     """RUN in all its forms."""
     bound = bind(statement, desk.view)
     with locating(statement.piece):
@@ -97,24 +97,24 @@ def run(desk: Desk, statement: statements.Run) -> Iterator[Outcome]:
     yield running
 
 
-def start_run(desk: Desk, text: str, spec: dict[str, Any], span: Span = NOWHERE) -> Running:
-    """Log a RUN. Raises `BindFault` where it would never end, or nothing can run."""
+def start_run(desk: StatementContext, text: str, spec: dict[str, Any], span: Span = NOWHERE) -> RunHandle:
+    """Log a RUN. Raises `BindError` where it would never end, or nothing can run."""
     streams = live_streams(desk.link.db)
     if not streams:
-        raise BindFault("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
+        raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
     endless = [stream.name for stream in streams if desk.is_endless(stream)]
     if spec["mode"] == "end" and endless:
-        raise BindFault(
+        raise BindError(
             f"RUN would never end: stream {endless[0]} is endless",
             span,
             hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
     row = append(desk.link.db, "run", text, spec)
     desk.link.wake()
-    return Running(row.seq, row.spec, desk.link)
+    return RunHandle(row.seq, row.spec, desk.link)
 
 
-def play(desk: Desk, statement: statements.Play) -> Iterator[Outcome]:
+def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
     """PLAY stream."""
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
@@ -123,7 +123,7 @@ def play(desk: Desk, statement: statements.Play) -> Iterator[Outcome]:
     yield Message(f"stream {stream.name} plays")
 
 
-def pause(desk: Desk, statement: statements.Pause) -> Iterator[Outcome]:
+def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
     """PAUSE stream."""
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
@@ -131,34 +131,34 @@ def pause(desk: Desk, statement: statements.Pause) -> Iterator[Outcome]:
     yield Message(f"stream {stream.name} stands still")
 
 
-def pause_query(desk: Desk, statement: statements.PauseQuery) -> Iterator[Outcome]:
+def pause_query(desk: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
     """PAUSE QUERY."""
     yield _change_state(desk, statement, "pause_query", "paused")
 
 
-def resume_query(desk: Desk, statement: statements.ResumeQuery) -> Iterator[Outcome]:
+def resume_query(desk: StatementContext, statement: statements.ResumeQuery) -> Iterator[Outcome]:
     """RESUME QUERY."""
     yield _change_state(desk, statement, "resume_query", "active")
 
 
-def tail(desk: Desk, statement: statements.Tail) -> Iterator[Outcome]:
+def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:
     """TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
     options = TailOptions(statement.from_step, only, bound.spec["where"], statement.limit)
     query = _query(desk, statement.name.text)
     desk.link.wake()
-    yield Following(query, options, desk.link, until_idle=desk.is_script)
+    yield Subscription(query, options, desk.link, until_idle=desk.is_script)
 
 
-def watch(desk: Desk, statement: statements.Watch) -> Iterator[Outcome]:
+def watch(desk: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
     """WATCH."""
     names = bind(statement, desk.view).spec["queries"]
     desk.link.wake()
-    yield Watching(tuple(_query(desk, name) for name in names), desk.link)
+    yield WatchFeed(tuple(_query(desk, name) for name in names), desk.link)
 
 
-def draw_map(desk: Desk, statement: statements.Map) -> Iterator[Outcome]:
+def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outcome]:
     """MAP."""
     from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: not before they are needed
 
@@ -167,10 +167,10 @@ def draw_map(desk: Desk, statement: statements.Map) -> Iterator[Outcome]:
     names = None if spec["queries"] is None else tuple(spec["queries"])
     desk.link.wake()
     # Snapshots of its own: a map looks from another thread.
-    yield MapFeed(stream, names, spec["file"], desk.link, Snapshots(desk.link), once=not desk.autoplay)
+    yield MapFeed(stream, names, spec["file"], desk.link, SnapshotReader(desk.link), once=not desk.autoplay)
 
 
-def show(desk: Desk, statement: statements.Show) -> Iterator[Outcome]:
+def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """SHOW."""
     subject = SUBJECTS.get(statement.what)
     if subject is None:
@@ -178,7 +178,7 @@ def show(desk: Desk, statement: statements.Show) -> Iterator[Outcome]:
     yield from subject(desk.link, desk.profile)
 
 
-def describe(desk: Desk, statement: statements.Describe) -> Iterator[Outcome]:
+def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
     """DESCRIBE a stream, a table, a region, a set of regions or a query."""
     name = statement.name.text
     kind, db = bind(statement, desk.view).spec["kind"], desk.link.db
@@ -192,24 +192,24 @@ def describe(desk: Desk, statement: statements.Describe) -> Iterator[Outcome]:
         yield from describe_query(_query(desk, name))
 
 
-def show_one(desk: Desk, statement: statements.ShowQuery) -> Iterator[Outcome]:
+def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
     """SHOW QUERY name."""
     query = _query(desk, bind(statement, desk.view).spec["name"])
     told = desk.snapshots.measure(query.spec)
     yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
 
 
-def explain_statement(desk: Desk, statement: statements.Explain) -> Iterator[Outcome]:
+def explain_statement(desk: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
     """EXPLAIN [ANALYZE]."""
     yield from explain(desk, bind(statement, desk.view).spec)
 
 
-def select(desk: Desk, statement: statements.Select) -> Iterator[Outcome]:
+def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """SELECT: a snapshot, answered once."""
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
         text = f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)"
-        yield Waiting(text, lambda tell: desk.snapshots.wait_for(stream, tell))
+        yield WaitNotice(text, lambda tell: desk.snapshots.wait_for(stream, tell))
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
     if is_significant(stream):
@@ -230,20 +230,20 @@ def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
     return None if x is None or y is None else (x, y)
 
 
-def help_(desk: Desk, statement: statements.Help) -> Iterator[Outcome]:
+def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
     """HELP."""
     del desk
     yield Message(help_text(statement.topic))
 
 
-def dump_all(desk: Desk, statement: statements.Dump) -> Iterator[Outcome]:
+def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
     """DUMP."""
     del statement
     script = dump(desk.link)
     yield script if script.text else Message("there is nothing to dump yet")
 
 
-ACTIONS: dict[type[statements.Statement], Action] = {
+HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
     statements.CreateRegion: create_region,
@@ -271,7 +271,7 @@ ACTIONS: dict[type[statements.Statement], Action] = {
 """Every statement that does something by now."""
 
 
-def free_name(desk: Desk) -> str:
+def free_name(desk: StatementContext) -> str:
     """A name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
     (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB 'sub_[0-9]*'")[0]
     number = int(count) + 1
@@ -281,7 +281,7 @@ def free_name(desk: Desk) -> str:
 
 
 def _change_state(
-    desk: Desk,
+    desk: StatementContext,
     statement: statements.PauseQuery | statements.ResumeQuery,
     kind: catalogue_writer.QueryChange,
     state: str,
@@ -298,14 +298,14 @@ def _text(statement: statements.Statement) -> str:
     return f"{to_sql(statement)};"
 
 
-def _stream(desk: Desk, name: str) -> StreamRow:
+def _stream(desk: StatementContext, name: str) -> StreamRow:
     stream = find_stream(desk.link.db, name)
     if stream is None:
         raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists those that are there")
     return stream
 
 
-def _query(desk: Desk, name: str) -> QueryRow:
+def _query(desk: StatementContext, name: str) -> QueryRow:
     query = find_query(desk.link.db, name)
     if query is None or not query.live:
         raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists those that live")

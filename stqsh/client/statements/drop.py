@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
@@ -18,7 +18,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import LogRow, QueryRow
 
 
-def drop(desk: Desk, statement: statements.Drop) -> Iterator[Outcome]:
+def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
     """DROP STREAM | TABLE | REGION | REGIONS | QUERY. Raises `StqshError` while live queries need it."""
     bound = bind(statement, desk.view)
     word, name, db = statement.kind.lower(), statement.name.text, desk.link.db
@@ -34,7 +34,7 @@ def drop(desk: Desk, statement: statements.Drop) -> Iterator[Outcome]:
             change(db, f"{to_sql(statement)};", found)
         except catalogue_writer.InUseError as error:
             span, piece = statement.name.span, statement.piece
-            raise BindFault(error.message, span, hint=error.hint, piece=piece) from error
+            raise BindError(error.message, span, hint=error.hint, piece=piece) from error
     desk.link.wake()
     yield Message(f"{word} {name} dropped")
 

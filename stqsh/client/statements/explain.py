@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from stqsh.client.catalogue_view import View
+from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
 from stqsh.storage.shedding_orders import is_significant
@@ -22,7 +22,7 @@ from stqsh.storage.shedding_orders import is_significant
 Item = tuple[str, Any]
 
 
-def explain_query(desk: Desk, spec: Spec, *, analyze: bool) -> Rows:
+def explain_query(desk: StatementContext, spec: Spec, *, analyze: bool) -> Rows:
     """EXPLAIN [ANALYZE] of a registered query, by its QuerySpec."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
@@ -41,7 +41,7 @@ def explain_query(desk: Desk, spec: Spec, *, analyze: bool) -> Rows:
     return Rows(f"explain {spec['name']}", ("item", "value"), tuple(items))
 
 
-def explain_select(desk: Desk, spec: Spec) -> Rows:
+def explain_select(desk: StatementContext, spec: Spec) -> Rows:
     """EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
@@ -59,7 +59,7 @@ def explain_select(desk: Desk, spec: Spec) -> Rows:
     return Rows("explain", ("item", "value"), tuple(items))
 
 
-def explain(desk: Desk, spec: Spec) -> Iterator[Rows]:
+def explain(desk: StatementContext, spec: Spec) -> Iterator[Rows]:
     """What a bound EXPLAIN answers: of a query where spec has "query", else of a SELECT."""
     if "query" in spec:
         yield explain_query(desk, spec["query"], analyze=spec["analyze"])
@@ -67,7 +67,7 @@ def explain(desk: Desk, spec: Spec) -> Iterator[Rows]:
         yield explain_select(desk, spec)
 
 
-def _stream_of(view: View, spec: Spec) -> Spec:
+def _stream_of(view: SessionCatalogue, spec: Spec) -> Spec:
     stream = view.stream(spec["stream"])
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
@@ -86,7 +86,7 @@ def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
     ]
 
 
-def _kept(desk: Desk, spec: Spec, stream: Spec) -> list[Item]:
+def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
     """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
     if not is_significant(stream):
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stqsh.errors import StqshError
 
 if TYPE_CHECKING:
-    from stqsh.lang.reference import Entry
+    from stqsh.lang.reference import ReferenceEntry
 
 
 def help_text(topic: str = "", width: int = 100) -> str:
@@ -26,7 +26,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
     return "\n\n".join(_page(entry, width) for entry in _found(wanted))
 
 
-def _found(wanted: str) -> list[Entry]:
+def _found(wanted: str) -> list[ReferenceEntry]:
     """The entries of that name, else that begin with it or have it as a word, else in whose syntax it is."""
     from stqsh.lang.reference import ALL, PARTS
 
@@ -46,12 +46,12 @@ def _found(wanted: str) -> list[Entry]:
     return found
 
 
-def _is_written(words: str, entry: Entry) -> bool:
+def _is_written(words: str, entry: ReferenceEntry) -> bool:
     """Whether an entry's syntax has these keywords, one after the other."""
     return f" {words} " in f" {' '.join(re.findall('[A-Z]{2,}', entry.syntax))} "
 
 
-def _page(entry: Entry, width: int) -> str:
+def _page(entry: ReferenceEntry, width: int) -> str:
     blocks = [
         _filled(f"{entry.name}: {entry.help}", width),
         _filled(entry.syntax, width, "  "),
@@ -65,13 +65,13 @@ def _page(entry: Entry, width: int) -> str:
     return "\n\n".join(blocks)
 
 
-def is_built(entry: Entry) -> bool:
+def is_built(entry: ReferenceEntry) -> bool:
     """Whether something carries the statement out."""
-    from stqsh.client.statements.dispatch import ACTIONS
+    from stqsh.client.statements.dispatch import HANDLERS
     from stqsh.lang.syntax.parse import parse
 
     [statement] = parse(entry.example)
-    return type(statement) in ACTIONS
+    return type(statement) in HANDLERS
 
 
 def two_columns(rows: list[tuple[str, str]], width: int) -> str:

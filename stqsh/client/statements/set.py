@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.statements.context import Desk
+from stqsh.client.statements.context import StatementContext
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.printer.printer import to_sql
@@ -15,7 +15,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.session_settings import check_setting, session_settings
 
 
-def set_setting(desk: Desk, statement: statements.SetSetting) -> Iterator[Outcome]:
+def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
     """SET key = value. Raises `StqshError` for a value that the setting cannot have."""
     bound = bind(statement, desk.view)
     key, db = bound.spec["key"], desk.link.db

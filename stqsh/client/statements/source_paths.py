@@ -12,7 +12,7 @@ from typing import TypeVar
 from stqsh.errors import OptionError, SourceError
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import CreateRegions, CreateStream, CreateTable, FileSource, GeneratorSource
-from stqsh.lang.errors import BindFault, locating, near
+from stqsh.lang.errors import BindError, locating, near
 
 Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions)
 
@@ -58,14 +58,14 @@ def _near_file(path: Path) -> str:
 def pointing_at_source(statement: CreateStream | CreateTable | CreateRegions) -> Iterator[None]:
     """Make what is found wrong with a source a fault in the statement, with line and caret.
 
-    Raises `BindFault` for each `SourceError` raised inside: at the option it is about, else at the source.
+    Raises `BindError` for each `SourceError` raised inside: at the option it is about, else at the source.
     """
     try:
         with locating(statement.piece):
             yield
     except SourceError as error:
         with locating(statement.piece):
-            raise BindFault(error.message, _place(statement, error), hint=error.hint) from error
+            raise BindError(error.message, _place(statement, error), hint=error.hint) from error
 
 
 def _place(statement: CreateStream | CreateTable | CreateRegions, error: SourceError) -> Span:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
 from stqsh.lang.binder.column_roles import USUAL_NAMES, guess_roles
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.storage.rows import Spec
 
 _KINDS = {"x": "DOUBLE", "y": "DOUBLE", "time": "TIMESTAMP"}
@@ -24,7 +24,7 @@ Columns = list[list[str]]
 def fitted(statement: CreateStream, columns: Columns, source: Spec) -> tuple[Columns, tuple[str, ...]]:
     """Inferred columns with the types of place and time as most records have them, and what to tell of that.
 
-    Raises `BindFault` where the only column for a role does not hold what it should.
+    Raises `BindError` where the only column for a role does not hold what it should.
     """
     # pyarrow: not before it is needed
     from stqsh.sources.type_votes import leaning
@@ -65,7 +65,7 @@ def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
     return None if usual is None else Name(usual, span=at.span)
 
 
-def _misfit(role: str, name: Name, example: str, source: Spec) -> BindFault:
+def _misfit(role: str, name: Name, example: str, source: Spec) -> BindError:
     from stqsh.sources.type_votes import has_commas, time_pattern
 
     pattern = time_pattern(source, name.text) if role == "time" else None
@@ -74,7 +74,7 @@ def _misfit(role: str, name: Name, example: str, source: Spec) -> BindFault:
         hint = "add FORMAT CSV (decimal => ',')"
     if pattern is not None:
         hint = f"add FORMAT CSV (timestamp => '{pattern}'), and zone => 'Europe/Berlin', say, for local times"
-    return BindFault(
+    return BindError(
         f"{name.text} holds {_short(example)}, and cannot be {_CLAUSES[role]}",
         name.span,
         expected=(_EXPECTED[role],),

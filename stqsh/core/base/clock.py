@@ -8,7 +8,7 @@ NEVER = 1 << 62
 """A step that does not come."""
 
 
-class Timing(NamedTuple):
+class BatchTiming(NamedTuple):
     """What kernels need to know of time; all int64.
 
     first, last: the batch's steps (last = first - 1: none). base: the tick of step 1. tick: µs. report: the

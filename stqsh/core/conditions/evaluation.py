@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.conditions.operations import Columns, Context, Expr
+from stqsh.core.conditions.operations import Columns, EvaluationContext, Expr
 from stqsh.core.conditions.resolver import Resolver
 
 
@@ -44,7 +44,7 @@ def compute(
     """
     rows = len(next(iter(columns.values())))
     now: Any = pa.scalar(now_us, pa.int64()) if isinstance(now_us, int) else now_us
-    value = Context(columns, now, resolver).value(expr)
+    value = EvaluationContext(columns, now, resolver).value(expr)
     repeat: Any = pa.repeat
     return repeat(value, rows) if isinstance(value, pa.Scalar) else value
 

@@ -45,7 +45,7 @@ _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class EvaluationContext:
     """Columns, the instant and the tables and areas against which an expression is evaluated."""
 
     columns: Columns
@@ -72,41 +72,41 @@ class Context:
         return rule(self, *expr[1:])
 
 
-def _now(context: Context) -> Value:
+def _now(context: EvaluationContext) -> Value:
     return context.now
 
 
-def _literal(context: Context, value: Any, kind: str) -> Value:
+def _literal(context: EvaluationContext, value: Any, kind: str) -> Value:
     return pa.scalar(value, _LITERALS[kind])
 
 
-def _duration(context: Context, us: int) -> Value:
+def _duration(context: EvaluationContext, us: int) -> Value:
     return pa.scalar(us, pa.int64())
 
 
-def _arithmetic(context: Context, op: str, left: Expr, right: Expr) -> Value:
+def _arithmetic(context: EvaluationContext, op: str, left: Expr, right: Expr) -> Value:
     a, b = _alike(context.value(left), context.value(right), as_double=op == "/")
     if op == "/":
         b = pc.if_else(_call("equal", b, pa.scalar(0.0)), pa.scalar(None, pa.float64()), b)
     return column_functions.arithmetic(_ARITHMETIC[op], a, b)
 
 
-def _negation(context: Context, inner: Expr) -> Value:
+def _negation(context: EvaluationContext, inner: Expr) -> Value:
     value = context.value(inner)
     if pa.types.is_integer(value.type):
         return column_functions.arithmetic("subtract", pa.scalar(0), value)
     return pc.negate(value)
 
 
-def _comparison(context: Context, op: str, left: Expr, right: Expr) -> Value:
+def _comparison(context: EvaluationContext, op: str, left: Expr, right: Expr) -> Value:
     return _call(_COMPARISONS[op], *_alike(context.value(left), context.value(right)))
 
 
-def _between(context: Context, inner: Expr, low: Expr, high: Expr) -> Value:
+def _between(context: EvaluationContext, inner: Expr, low: Expr, high: Expr) -> Value:
     return _conjunction(context, ["cmp", ">=", inner, low], ["cmp", "<=", inner, high])
 
 
-def _membership(context: Context, inner: Expr, items: list[Expr]) -> Value:
+def _membership(context: EvaluationContext, inner: Expr, items: list[Expr]) -> Value:
     if not items:
         return pa.scalar(False)
     value = context.value(inner)
@@ -115,7 +115,7 @@ def _membership(context: Context, inner: Expr, items: list[Expr]) -> Value:
     return _disjunction(context, *(["cmp", "=", inner, item] for item in items))
 
 
-def _among(context: Context, inner: Expr, constants: Expr) -> Value:
+def _among(context: EvaluationContext, inner: Expr, constants: Expr) -> Value:
     """IN with a list of constants of its own for each row, as JSON; only templates have it."""
     lists = context.value(constants)
     value, repeat = context.value(inner), pa.repeat
@@ -124,18 +124,18 @@ def _among(context: Context, inner: Expr, constants: Expr) -> Value:
     return column_functions.is_one_of_own(value, lists)
 
 
-def _contains(context: Context, inner: Expr, phrase: Any, how: str) -> Value:
+def _contains(context: EvaluationContext, inner: Expr, phrase: Any, how: str) -> Value:
     text = context.value(inner)
     asked = pa.scalar(phrase) if isinstance(phrase, str) else context.value(phrase)
     found = contains(text, asked, how)
     return found[0] if isinstance(text, pa.Scalar) and isinstance(asked, pa.Scalar) else found
 
 
-def _join(context: Context, table: int, column: str, wanted: str) -> Value:
+def _join(context: EvaluationContext, table: int, column: str, wanted: str) -> Value:
     return _plain(context.resolver.tables.values(table, context.columns[column], wanted))
 
 
-def _inside(context: Context, region: dict[str, Any]) -> Value:
+def _inside(context: EvaluationContext, region: dict[str, Any]) -> Value:
     x, y = (_numbers(context.column(name)) for name in context.resolver.location)
     operands = {
         name: context.value(operand) if isinstance(operand, list) and name != "rings" else operand
@@ -144,43 +144,45 @@ def _inside(context: Context, region: dict[str, Any]) -> Value:
     return pa.array(inside(operands, x, y, context.resolver))
 
 
-def _function(context: Context, name: str, inner: Expr) -> Value:
+def _function(context: EvaluationContext, name: str, inner: Expr) -> Value:
     return column_functions.moment_part(name, context.value(inner))
 
 
-def _distance(context: Context) -> Value:
+def _distance(context: EvaluationContext) -> Value:
     return context.column(DISTANCE)
 
 
-def _like(context: Context, inner: Expr, pattern: str) -> Value:
+def _like(context: EvaluationContext, inner: Expr, pattern: str) -> Value:
     return column_functions.like(context.value(inner), pattern)
 
 
-def _is_null(context: Context, inner: Expr) -> Value:
+def _is_null(context: EvaluationContext, inner: Expr) -> Value:
     return pc.is_null(context.value(inner))
 
 
-def _conjunction(context: Context, *parts: Expr) -> Value:
+def _conjunction(context: EvaluationContext, *parts: Expr) -> Value:
     return _fold(context, pc.and_kleene, parts)
 
 
-def _disjunction(context: Context, *parts: Expr) -> Value:
+def _disjunction(context: EvaluationContext, *parts: Expr) -> Value:
     return _fold(context, pc.or_kleene, parts)
 
 
-def _fold(context: Context, function: Callable[[Value, Value], Value], parts: tuple[Expr, ...]) -> Value:
+def _fold(
+    context: EvaluationContext, function: Callable[[Value, Value], Value], parts: tuple[Expr, ...]
+) -> Value:
     truth = context.value(parts[0])
     for part in parts[1:]:
         truth = function(truth, context.value(part))
     return truth
 
 
-def _inversion(context: Context, inner: Expr) -> Value:
+def _inversion(context: EvaluationContext, inner: Expr) -> Value:
     return pc.invert(context.value(inner))
 
 
 _RULES: dict[str, Callable[..., Value]] = {
-    "col": Context.column,
+    "col": EvaluationContext.column,
     "now": _now,
     "lit": _literal,
     "dur": _duration,

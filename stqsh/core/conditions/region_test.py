@@ -17,7 +17,7 @@ from stqsh.core.state.slot_state import SlotState
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
-    from stqsh.core.regions.polygon_table import Areas
+    from stqsh.core.regions.polygon_table import PolygonTable
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -30,7 +30,7 @@ _POLYGONS_KEPT = 256
 
 
 @dataclass(frozen=True)
-class Reach:
+class RegionNow:
     """A region as it is now.
 
     box: float64 (4,), x1, y1, x2, y2; NaN while the focal object is not present. shape: whether points of
@@ -57,7 +57,7 @@ class Reach:
         return inside
 
 
-def reach_of(region: Spec, resolver: Resolver, place: Place | None = None) -> Reach:
+def reach_of(region: Spec, resolver: Resolver, place: Place | None = None) -> RegionNow:
     """The reach of a region of a snapshot spec.
 
     resolver: of the stream on this slot. place: where the focal object is, None while it is not present.
@@ -67,9 +67,9 @@ def reach_of(region: Spec, resolver: Resolver, place: Place | None = None) -> Re
     """
     kind = region["type"]
     if kind == "all":
-        return Reach(np.array(_EVERYWHERE))
+        return RegionNow(np.array(_EVERYWHERE))
     if kind == "rect":
-        return Reach(np.array([region[name] for name in ("x1", "y1", "x2", "y2")], np.float64))
+        return RegionNow(np.array([region[name] for name in ("x1", "y1", "x2", "y2")], np.float64))
     if kind == "polygon":
         return _polygon(orjson.dumps(region["rings"]))
     if kind == "area":
@@ -77,28 +77,30 @@ def reach_of(region: Spec, resolver: Resolver, place: Place | None = None) -> Re
     if "focal" not in region and "x" in region:
         place = (region["x"], region["y"])
     if place is None and "focal" in region:
-        return Reach(np.array(_NOWHERE))
+        return RegionNow(np.array(_NOWHERE))
     if place is not None and kind in _AROUND:
         return _AROUND[kind](region, place, resolver.planar)
     raise ValueError(f"no region of the type {kind!r}")
 
 
-def _circle(region: Spec, centre: Place, planar: bool) -> Reach:
+def _circle(region: Spec, centre: Place, planar: bool) -> RegionNow:
     radius = region["radius"]
     box = np.array(circle_box(*centre, radius, planar), np.float64)
-    return Reach(box, lambda x, y: distances(*centre, x, y, planar) <= radius, centre)
+    return RegionNow(box, lambda x, y: distances(*centre, x, y, planar) <= radius, centre)
 
 
-def _moving_rectangle(region: Spec, centre: Place, planar: bool) -> Reach:
-    return Reach(np.array(rectangle_around(*centre, region["xdist"], region["ydist"], planar), np.float64))
+def _moving_rectangle(region: Spec, centre: Place, planar: bool) -> RegionNow:
+    return RegionNow(
+        np.array(rectangle_around(*centre, region["xdist"], region["ydist"], planar), np.float64)
+    )
 
 
-def _nearest(region: Spec, centre: Place, planar: bool) -> Reach:
+def _nearest(region: Spec, centre: Place, planar: bool) -> RegionNow:
     del region, planar
-    return Reach(np.array(_EVERYWHERE), None, centre)
+    return RegionNow(np.array(_EVERYWHERE), None, centre)
 
 
-_AROUND: dict[str, Callable[[Spec, Place, bool], Reach]] = {
+_AROUND: dict[str, Callable[[Spec, Place, bool], RegionNow]] = {
     "circle": _circle,
     "moving_circle": _circle,
     "moving_rect": _moving_rectangle,
@@ -107,14 +109,14 @@ _AROUND: dict[str, Callable[[Spec, Place, bool], Reach]] = {
 
 
 @lru_cache(_POLYGONS_KEPT)
-def _polygon(rings: bytes) -> Reach:
+def _polygon(rings: bytes) -> RegionNow:
     """The reach of a polygon, its rings in JSON, by the same edges as those of registered queries."""
-    from stqsh.core.regions.polygon_table import Areas  # shapely takes a while to load
+    from stqsh.core.regions.polygon_table import PolygonTable  # shapely takes a while to load
 
-    areas = Areas(SlotState.fresh(0))
+    areas = PolygonTable(SlotState.fresh(0))
     return _of_row(areas, int(areas.intern_polygons([orjson.loads(rings)])[0]))
 
 
-def _of_row(areas: Areas, row: int) -> Reach:
+def _of_row(areas: PolygonTable, row: int) -> RegionNow:
     box = areas.boxes(np.array([row]))[0]
-    return Reach(box, lambda x, y: areas.contains(np.full(len(x), row), x, y))
+    return RegionNow(box, lambda x, y: areas.contains(np.full(len(x), row), x, y))

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stqsh.core.state.joined_tables import Tables
+from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, unpack, unpack_json
 
 if TYPE_CHECKING:
-    from stqsh.core.regions.polygon_table import Areas
+    from stqsh.core.regions.polygon_table import PolygonTable
 
 
 class Resolver:
@@ -28,12 +28,12 @@ class Resolver:
         self.planar = bool(spec["planar"])
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> JoinedTables:
         """The slot's joined tables."""
-        return Tables(self._state)
+        return JoinedTables(self._state)
 
     @cached_property
-    def areas(self) -> Areas:
+    def areas(self) -> PolygonTable:
         """The slot's areas."""
         return _areas(self._state)
 
@@ -42,9 +42,9 @@ def take_in(state: SlotState, chunks: Iterable[Chunk]) -> None:
     """Keep the tables and areas that a batch's chunks define; chunks of other kinds are passed over."""
     for chunk in chunks:
         if chunk.kind == "table_define":
-            Tables(state).define(unpack_json(chunk.payload))
+            JoinedTables(state).define(unpack_json(chunk.payload))
         elif chunk.kind == "table":
-            Tables(state).add(chunk.stream, unpack(chunk.payload))
+            JoinedTables(state).add(chunk.stream, unpack(chunk.payload))
         elif chunk.kind == "area_define":
             _areas(state).define(chunk.stream, unpack(chunk.payload))
 
@@ -53,14 +53,14 @@ def let_go(state: SlotState, chunks: Iterable[Chunk]) -> None:
     """Forget the tables and areas that a batch's chunks drop, after the queries that used them have gone."""
     for chunk in chunks:
         if chunk.kind == "table_drop":
-            Tables(state).drop(chunk.stream)
+            JoinedTables(state).drop(chunk.stream)
         elif chunk.kind == "area_drop":
             _areas(state).drop(chunk.stream)
 
 
-def _areas(state: SlotState) -> Areas:
+def _areas(state: SlotState) -> PolygonTable:
     from stqsh.core.regions.polygon_table import (
-        Areas,
+        PolygonTable,
     )  # shapely takes a while to load, and few slots have areas
 
-    return Areas(state)
+    return PolygonTable(state)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.objects.event_objects import is_event
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import WHY, Chunk, unpack, unpack_json
@@ -21,7 +21,7 @@ _TOTALS = ("objects", "records", "stale", "updates", "decode_us", "kernel_us", "
 
 
 @dataclass(frozen=True)
-class Batch:
+class SlotBatch:
     """One batch on one slot.
 
     clock: what `clock_chunk` says. totals: counts, and µs, to which each stream adds. memory: what
@@ -36,7 +36,7 @@ class Batch:
     memory: Spec = field(default_factory=dict)
 
     @staticmethod
-    def of(state: SlotState, chunks: list[Chunk]) -> Batch:
+    def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
         """The batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:
@@ -45,20 +45,22 @@ class Batch:
         for chunk in chunks:
             if chunk.kind != "clock":
                 by_stream.setdefault(chunk.stream, []).append(chunk)
-        return Batch(state, clocks[0], unpack_json(clocks[0].payload), by_stream)
+        return SlotBatch(state, clocks[0], unpack_json(clocks[0].payload), by_stream)
 
     @property
     def slot(self) -> int:
         """The slot's number."""
         return int(self.state.header["slot"])
 
-    def timing(self, spec: Spec) -> Timing:
+    def timing(self, spec: Spec) -> BatchTiming:
         """The batch's steps, and after how long a stream's records go out of date."""
         clock, event = self.clock, is_event(spec)
         first, last = clock["first_step"], clock["last_step"]
         base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
         us = spec["keep_us"] if event else spec["report_every_us"]
-        return Timing(first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED)
+        return BatchTiming(
+            first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED
+        )
 
     def add(self, **amounts: int) -> None:
         """Add to the totals."""

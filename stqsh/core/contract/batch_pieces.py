@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.queries.query_table import Commands, digest
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.queries.query_table import QueryCommands, digest
 
 Array = npt.NDArray[Any]
 
@@ -26,20 +26,20 @@ _SMALL = 256
 
 
 @dataclass(frozen=True)
-class Piece:
+class BatchPiece:
     """What a stream's batch, or a piece of it, brings: payloads of "records" and "focal", and commands.
 
     passed: how many records there were beside, which concern nobody.
     """
 
-    timing: Timing
+    timing: BatchTiming
     records: list[pa.RecordBatch]
     focal: list[pa.RecordBatch]
-    commands: Commands
+    commands: QueryCommands
     passed: int = 0
 
 
-def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
+def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPiece]:
     """Cut a batch between steps, so that no piece has many more records than there are objects before it.
 
     population: how many objects there are; asked before each piece, when the one before has been taken in.
@@ -59,7 +59,7 @@ def pieces(whole: Piece, population: Callable[[], int]) -> Iterator[Piece]:
         yield whole
 
 
-def single_steps(whole: Piece, watched: Callable[[], bool]) -> Iterator[Piece]:
+def single_steps(whole: BatchPiece, watched: Callable[[], bool]) -> Iterator[BatchPiece]:
     """Cut a batch into its steps, each a piece; a run of steps in which nothing comes is one piece.
 
     watched: whether such a step is to be looked at for itself all the same; asked before each of them, when
@@ -87,7 +87,7 @@ def _steps(batches: list[pa.RecordBatch]) -> Array:
     return np.concatenate([np.empty(0, np.int64), *(batch.column("_step").to_numpy() for batch in batches)])
 
 
-def between(whole: Piece, first: int, last: int) -> Piece:
+def between(whole: BatchPiece, first: int, last: int) -> BatchPiece:
     """The steps first .. last; what comes from before the batch belongs to its first piece."""
     begins = first == whole.timing.first
     commands = whole.commands if begins else digest([])

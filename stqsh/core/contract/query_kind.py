@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.objects.batch_objects import Movement
-from stqsh.core.output.batch_output import Report
-from stqsh.core.output.merge import MergeBatch, Merged
-from stqsh.core.queries.query_table import Commands
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput
+from stqsh.core.queries.query_table import QueryCommands
 from stqsh.core.state.slot_state import SlotState
 
 
@@ -23,16 +23,16 @@ class StreamBatch:
 
     state: SlotState
     spec: dict[str, Any]
-    timing: Timing
-    objects: Movement
-    focal: Movement
-    commands: Commands
+    timing: BatchTiming
+    objects: BatchObjects
+    focal: BatchObjects
+    commands: QueryCommands
 
 
-class Kind(Protocol):
+class QueryKind(Protocol):
     """A query kind: how it registers, how it reacts to a batch, and what it has to tell."""
 
-    def step(self, batch: StreamBatch, report: Report) -> None:
+    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
         """Take a batch's commands and events in, and report all updates that they bring.
 
         What the kind keeps is in arrays beneath `s{stream id}/{kind}/` of the slot's state.
@@ -43,10 +43,10 @@ class Kind(Protocol):
 
 
 @runtime_checkable
-class Merging(Kind, Protocol):
+class MergingKind(QueryKind, Protocol):
     """A kind whose answers need what all slots have: each offers its part, and Aggregate merges the parts."""
 
-    def merge(self, batch: MergeBatch) -> Merged:
+    def merge(self, batch: MergeInput) -> MergedUpdates:
         """Take in what the slots offer in a batch, and give the updates of the whole answers.
 
         Runs on the slot of Aggregate that has the queries. What the kind keeps there is in arrays beneath

@@ -1,9 +1,9 @@
 """Query kinds, one module each. The table `KINDS` is the only place that names them all.
 
 Adding one (CheetahGIS section VI-B breaks a query into the same steps: prune, compute per processor,
-aggregate) takes a module with an object that has the methods of `stqsh.core.contract.query_kind.Kind`, and an
-entry in the table. `REGISTER QUERY name WITH (kind => 'name') AS SELECT ...` then brings queries of that kind
-in: their specs are those of the SELECT, with "kind" the name.
+aggregate) takes a module with an object that has the methods of `stqsh.core.contract.query_kind.QueryKind`,
+and an entry in the table. `REGISTER QUERY name WITH (kind => 'name') AS SELECT ...` then brings queries of
+that kind in: their specs are those of the SELECT, with "kind" the name.
 
 1. `step(batch, report)` is called for each stream and batch, on each slot of Evaluate, with queries or
    without. `batch.commands` has what came for the kind's queries: `registered` (specs), `dropped`, `paused`,
@@ -29,8 +29,8 @@ it to brute force.
 
 from __future__ import annotations
 
-from stqsh.core.contract.query_kind import Kind
+from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds import nearest, ranges
 
-KINDS: dict[str, Kind] = {"range": ranges.RANGE, "nearest": nearest.NEAREST}
+KINDS: dict[str, QueryKind] = {"range": ranges.RANGE, "nearest": nearest.NEAREST}
 """The kinds by the name that a query's spec gives in "kind"."""

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.matching.keyword_queries import forget_keywords, keywords_of, note_texts, take_keywords
-from stqsh.core.matching.moving_index import CellStore
-from stqsh.core.matching.paused_answers import SentTable
-from stqsh.core.matching.query_conditions import Conditions
-from stqsh.core.matching.query_context import RegionContext, context_of
-from stqsh.core.nearest.candidate_changes import Offered, fallen, farewell, together
-from stqsh.core.nearest.circle_tracking import Follower
-from stqsh.core.nearest.members import RosterTable
-from stqsh.core.output.batch_output import Report
-from stqsh.core.output.merge import MergeBatch, Merged, first_k
-from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Offers, Partials
+from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.paused_answers import PausedAnswers
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.nearest.candidate_changes import CandidateChanges, fallen, farewell, together
+from stqsh.core.nearest.circle_tracking import CircleTracker
+from stqsh.core.nearest.members import MemberTable
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
+from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, CandidateOffers, Partials
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
 from stqsh.core.state.slot_state import SlotState
 
@@ -32,33 +32,33 @@ class NearestKind:
     Each slot keeps the k nearest of its own objects, and tells Aggregate what becomes of them.
     """
 
-    def step(self, batch: StreamBatch, report: Report) -> None:
-        """See `stqsh.core.contract.query_kind.Kind`."""
+    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
+        """See `stqsh.core.contract.query_kind.QueryKind`."""
         if batch.timing.last >= batch.timing.first:
-            NearestStep(batch, report).run()
+            NearestBatch(batch, report).run()
 
     def count(self, state: SlotState, stream: int) -> int:
         """How many kNN queries a stream has."""
         return len(QueryTable(state, f"s{stream}/nearest"))
 
-    def merge(self, batch: MergeBatch) -> Merged:
-        """See `stqsh.core.contract.query_kind.Merging`."""
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """See `stqsh.core.contract.query_kind.MergingKind`."""
         return first_k(batch)
 
 
 NEAREST = NearestKind()
 
 
-class NearestStep:
+class NearestBatch:
     """One batch of a stream's kNN queries: commands, then events, then queries whose time has passed."""
 
-    def __init__(self, batch: StreamBatch, report: Report) -> None:
+    def __init__(self, batch: StreamBatch, report: BatchOutput) -> None:
         self.batch, self.report, self.first = batch, report, batch.timing.first
         self.prefix = f"s{batch.spec['id']}/nearest"
         self.queries = QueryTable(batch.state, self.prefix)
-        self.sent = SentTable(batch.state, self.prefix)
-        self.roster = RosterTable(batch.state, self.prefix)
-        self.conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        self.sent = PausedAnswers(batch.state, self.prefix)
+        self.roster = MemberTable(batch.state, self.prefix)
+        self.conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.partials = Partials(batch, "nearest")
 
     def run(self) -> None:
@@ -76,11 +76,11 @@ class NearestStep:
             self._follow(begin, frozen)
             self._end()
         else:
-            CellStore(self.batch, self.prefix).release()
+            ObjectCellStore(self.batch, self.prefix).release()
             forget_keywords(self.batch, self.prefix)
         self.report.chunks += self.partials.chunks()
 
-    def _context(self) -> RegionContext:
+    def _context(self) -> QueryContext:
         return context_of(self.batch, self.queries, self.conditions, self.prefix, staying=True)
 
     def _mark(self, positions: Array, step: int, mark: int) -> None:
@@ -89,10 +89,10 @@ class NearestStep:
             queries["id"][positions], step, mark, queries["k"][positions], queries["far"][positions] > 0
         )
 
-    def _offer(self, offered: Offered) -> None:
+    def _offer(self, offered: CandidateChanges) -> None:
         ids = self.queries["id"][offered.query]
         self.partials.offer(
-            Offers(offered.step, ids, offered.op, offered.why, offered.show, offered.distance)
+            CandidateOffers(offered.step, ids, offered.op, offered.why, offered.show, offered.distance)
         )
 
     def _forget(self, positions: Array) -> None:
@@ -120,7 +120,7 @@ class NearestStep:
         at = self.queries.positions(self.batch.commands.paused)
         at = at[self.queries["mode"][at] == ACTIVE]
         if len(at):
-            follower = Follower(self._context(), self.roster, np.full(len(self.queries), -1))
+            follower = CircleTracker(self._context(), self.roster, np.full(len(self.queries), -1))
             position, objects = follower.offered_before(at)
             self.sent.add(self.queries["id"][position], objects)
             self.queries["mode"][at] = PAUSED
@@ -154,7 +154,7 @@ class NearestStep:
         """Follow the batch's events, and say what became of what queries that go on had offered."""
         context, queries = self._context(), self.queries
         living = np.flatnonzero((queries["mode"] == ACTIVE) & (queries["until"] > self.first))
-        offered = Follower(context, self.roster, begin).follow(living)
+        offered = CircleTracker(context, self.roster, begin).follow(living)
         for some in offered:
             self._offer(some)
             queries["told"][:] += np.bincount(some.query, minlength=len(queries))

@@ -9,17 +9,17 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.kernels.index.static_rects import Lives
+from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.matching.dwell import DwellTable
 from stqsh.core.matching.event_matching import follow
-from stqsh.core.matching.moving_index import CellStore
-from stqsh.core.matching.paused_answers import SentTable
-from stqsh.core.matching.query_conditions import Conditions
-from stqsh.core.matching.query_context import Members, RegionContext, context_of
+from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.paused_answers import PausedAnswers
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
 from stqsh.core.matching.region_scaling import scale, will_scale
-from stqsh.core.matching.static_index import StillRegions
-from stqsh.core.matching.update_emitter import Teller
-from stqsh.core.output.batch_output import Report, Told, arrivals
+from stqsh.core.matching.static_index import StaticRegionIndex
+from stqsh.core.matching.update_emitter import UpdateEmitter
+from stqsh.core.output.batch_output import BatchOutput, QueryUpdates, arrivals
 from stqsh.core.queries.query_polygons import leave_areas, place_in_areas
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
 from stqsh.core.state.retention_mode import memory_of
@@ -33,10 +33,10 @@ Had = tuple[Array, Array]
 class RangeKind:
     """The kind "range": an answer is the present objects inside a rectangle that satisfy a condition."""
 
-    def step(self, batch: StreamBatch, report: Report) -> None:
-        """See `stqsh.core.contract.query_kind.Kind`."""
+    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
+        """See `stqsh.core.contract.query_kind.QueryKind`."""
         if batch.timing.last >= batch.timing.first:
-            RangeStep(batch, report).run()
+            RangeBatch(batch, report).run()
 
     def count(self, state: SlotState, stream: int) -> int:
         """How many range queries a stream has."""
@@ -46,18 +46,18 @@ class RangeKind:
 RANGE = RangeKind()
 
 
-class RangeStep:
+class RangeBatch:
     """One batch of a stream's range queries: commands, then events, then queries whose time has passed."""
 
-    def __init__(self, batch: StreamBatch, report: Report) -> None:
+    def __init__(self, batch: StreamBatch, report: BatchOutput) -> None:
         self.batch, self.report, self.first = batch, report, batch.timing.first
         self.prefix = f"s{batch.spec['id']}/range"
         self.queries = QueryTable(batch.state, self.prefix)
-        self.sent = SentTable(batch.state, self.prefix)
+        self.sent = PausedAnswers(batch.state, self.prefix)
         self.dwell = DwellTable(batch.state, self.prefix)
-        self.changes: list[Told] = []
-        self.still = StillRegions(batch, self.prefix)
-        self.conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
+        self.changes: list[QueryUpdates] = []
+        self.still = StaticRegionIndex(batch, self.prefix)
+        self.conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         memory = batch.commands.memory
         self._area = memory_of(batch.state, batch.spec["id"]).area if memory is None else memory["area"]
 
@@ -74,28 +74,28 @@ class RangeStep:
         since[begun] = self.first
         if len(self.queries):
             context = self._context()
-            told = follow(context, self.still, Lives(since, self.queries["until"]))
-            self._tell(context, Told(*told))
+            told = follow(context, self.still, QueryLifetimes(since, self.queries["until"]))
+            self._tell(context, QueryUpdates(*told))
             self._begin(context, begun, _both(before, frozen))
             if self.changes or len(self.dwell):
-                Teller(context, self.report).tell(self.dwell.ripe(context, self.changes))
+                UpdateEmitter(context, self.report).tell(self.dwell.ripe(context, self.changes))
             self._end(context, since)
         else:
-            CellStore(self.batch, self.prefix).release()
+            ObjectCellStore(self.batch, self.prefix).release()
 
-    def _tell(self, context: RegionContext, told: Told) -> None:
+    def _tell(self, context: QueryContext, told: QueryUpdates) -> None:
         """Report changes of answers, but those of queries that dwell: they have to last first."""
         if (self.queries["dwell"] > 0).any():
             dwells = self.queries["dwell"][told.query] > 0
             self.changes.append(told.where(dwells))
             told = told.where(~dwells)
-        Teller(context, self.report).tell(told)
+        UpdateEmitter(context, self.report).tell(told)
 
-    def _members(self, context: RegionContext, positions: Array, step: int) -> Members:
+    def _members(self, context: QueryContext, positions: Array, step: int) -> AnswerMembers:
         """What queries have told after a step and not taken back; what still waits is forgotten."""
         return self.dwell.told(context, context.members(positions, step), positions, step)
 
-    def _context(self) -> RegionContext:
+    def _context(self) -> QueryContext:
         return context_of(self.batch, self.queries, self.conditions, self.prefix)
 
     def _retire(self) -> int:
@@ -149,7 +149,7 @@ class RangeStep:
         begun: Array = at[self.queries["mode"][at] == ACTIVE]
         return begun
 
-    def _begin(self, context: RegionContext, positions: Array, frozen: Had) -> None:
+    def _begin(self, context: QueryContext, positions: Array, frozen: Had) -> None:
         """First answers, and for queries that go on or are scaled the difference to what they had."""
         at = positions[self.queries["until"][positions] > self.first]
         if not len(at):
@@ -166,9 +166,9 @@ class RangeStep:
         steps, objects = np.full(len(obj), self.first), self.batch.objects
         versions = objects.versions_after(obj, steps)
         why, show = objects.reasons(versions, obj, steps)
-        self._tell(context, Told(steps, query, np.full(len(obj), -1), why, show))
+        self._tell(context, QueryUpdates(steps, query, np.full(len(obj), -1), why, show))
 
-    def _end(self, context: RegionContext, since: Array) -> None:
+    def _end(self, context: QueryContext, since: Array) -> None:
         """Queries whose FOR has passed take their members back, each at its own step."""
         until = self.queries["until"]
         over = np.flatnonzero(until <= self.batch.timing.last)
@@ -187,9 +187,9 @@ class RangeStep:
         leave_areas(self.batch.state, self.queries["area"][positions])
         self.queries.remove(positions)
 
-    def _farewell(self, context: RegionContext, positions: Array, step: int, why: int) -> None:
+    def _farewell(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
         """A minus, with the record before the step, for whatever queries have told and not taken back."""
-        teller = Teller(context, self.report)
+        teller = UpdateEmitter(context, self.report)
         paused = self.queries["mode"][positions] == PAUSED
         members = self._members(context, positions[~paused], step - 1)
         teller.end(step, members.query, why, members.version)

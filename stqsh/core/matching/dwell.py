@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.dwell_changes import Toggles, ripen
-from stqsh.core.matching.query_context import Members, RegionContext
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
+from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.objects.event_objects import holds_objects
-from stqsh.core.output.batch_output import Told
+from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
@@ -23,7 +23,7 @@ _FIELDS: dict[str, Any] = {"query": np.int64, "obj": np.int32, "step": np.int64,
 
 
 class DwellTable:
-    """Changes that wait to be told. Arrays beneath `{prefix}/dwell/`: `Toggles`, with ids of queries."""
+    """Changes that wait to be told. Arrays beneath `{prefix}/dwell/`: `DwellChanges`, with ids of queries."""
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state, self._prefix = state, f"{prefix}/dwell"
@@ -50,7 +50,9 @@ class DwellTable:
             self._store({name: self[name][~mine] for name in _FIELDS})
         return popped
 
-    def told(self, context: RegionContext, members: Members, positions: Array, step: int) -> Members:
+    def told(
+        self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
+    ) -> AnswerMembers:
         """The members of queries' answers after a step that have been told; what waits of them is forgotten.
 
         members: those that the queries at `positions` have.
@@ -68,9 +70,9 @@ class DwellTable:
         versions = objects.keyed(objects.versions_after(gone, np.full(len(gone), step)), gone)
         more = (query[~came], gone, versions)
         kept = (column[known] for column in members)
-        return Members(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
+        return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
-    def ripe(self, context: RegionContext, changes: list[Told]) -> Told:
+    def ripe(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
         """What is to be told in a batch; what has not lasted yet goes on waiting.
 
         changes: of the answers of queries that dwell, as they would be told without; queries are positions.
@@ -81,7 +83,7 @@ class DwellTable:
         columns.append((position, self["obj"], self["step"], self["op"]))
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.lexsort((step, obj, query))
-        toggles = Toggles(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
+        toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
         lasted, due, left = ripen(toggles, queries["dwell"], queries["until"], timing)
         self._store(
             {
@@ -91,9 +93,11 @@ class DwellTable:
                 "op": toggles.op[left],
             }
         )
-        return _as_of(context, Toggles(toggles.query[lasted], toggles.obj[lasted], due, toggles.op[lasted]))
+        return _as_of(
+            context, DwellChanges(toggles.query[lasted], toggles.obj[lasted], due, toggles.op[lasted])
+        )
 
-    def _toggles(self, context: RegionContext, told: Told) -> tuple[Array, Array, Array, Array]:
+    def _toggles(self, context: QueryContext, told: QueryUpdates) -> tuple[Array, Array, Array, Array]:
         """Query, object, step and op of changes."""
         objects = context.batch.objects
         lone = told.show >= objects.versions
@@ -102,11 +106,11 @@ class DwellTable:
         return told.query, obj, told.step, told.op.astype(np.int8)
 
 
-def _as_of(context: RegionContext, toggles: Toggles) -> Told:
+def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:
     """Changes as they are told at the steps given: rows and reasons are those of the object's state then."""
     objects = context.batch.objects
     versions = objects.versions_after(toggles.obj, toggles.step)
     why, show = objects.reasons(versions, toggles.obj, toggles.step)
     came = toggles.op > 0
     why, show = np.where(came, 0, why), np.where(came, versions, show)
-    return Told(toggles.step, toggles.query, toggles.op, why, show)
+    return QueryUpdates(toggles.step, toggles.query, toggles.op, why, show)

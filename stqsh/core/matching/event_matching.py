@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from stqsh.core.kernels.events.updates import Updates, count_pairs, tell
-from stqsh.core.kernels.index.static_rects import Lives
-from stqsh.core.matching.match import Index, match
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, tell
+from stqsh.core.kernels.index.static_rects import QueryLifetimes
+from stqsh.core.matching.match import RegionIndex, match
+from stqsh.core.matching.query_context import QueryContext
 
 
-def follow(context: RegionContext, index: Index, lives: Lives) -> Updates:
+def follow(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> UpdateArrays:
     """The updates that a batch's events bring to the queries that live then; their pairs are counted."""
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries["tested"], context.queries["matched"])

@@ -10,16 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.conditions.operations import Expr
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Pairs
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
-from stqsh.core.texts.term_table import Terms
+from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
-    from stqsh.core.queries.registrations import Newcomers
+    from stqsh.core.queries.registrations import NewQueries
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -82,10 +82,10 @@ def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     """The index of a kind's keyword queries, None while there are none; prefix: of the kind's arrays."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
-    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", Terms(batch.state, batch.spec["id"]))
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec["id"]))
 
 
-def take_keywords(batch: StreamBatch, prefix: str, new: Newcomers) -> dict[int, KeywordPart]:
+def take_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
     """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
     parts = keyword_parts(new.patterns, text_column(batch.spec))
     if parts:
@@ -100,7 +100,7 @@ def take_keywords(batch: StreamBatch, prefix: str, new: Newcomers) -> dict[int, 
 
 def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
     """The index for a kind's first keyword queries; what the stored texts say is known to it."""
-    terms = Terms(batch.state, batch.spec["id"])
+    terms = TermTable(batch.state, batch.spec["id"])
     if not terms.total:
         table = batch.objects.table
         column = table.column(batch.spec["text"])
@@ -127,7 +127,7 @@ def note_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     index.note(texts_of(batch, records), batch.spec["bounds"])
 
 
-def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Events) -> Pairs:
+def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
     """What a batch's events come to for the queries of an index: see `KeywordIndex.join`."""
     return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
 

@@ -7,37 +7,41 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Lives, Pairs, living
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, living
 from stqsh.core.matching.moving_index import moving_pairs
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.time_events import with_touches
 from stqsh.core.objects.batch_objects import joined
 
 Array = npt.NDArray[Any]
 
 
-class Joined(NamedTuple):
-    """What `Index.join` gives: pairs, the events to which they refer, in an order that suits the index, and
-    which of the events that it was given each of them is, int32; None: they are as they came.
+class JoinResult(NamedTuple):
+    """The result of `RegionIndex.join`.
+
+    Holds the pairs, the events to which they refer in an order that suits the index, and the position (int32)
+    of each of these among the events given; None where the order is unchanged.
     """
 
-    pairs: Pairs
-    events: Events
+    pairs: CandidatePairs
+    events: Transitions
     order: Array | None
 
 
-class Index(Protocol):
+class RegionIndex(Protocol):
     """Where the regions that stand still are."""
 
-    def join(self, events: Events) -> Joined:
+    def join(self, events: Transitions) -> JoinResult:
         """The pairs of events and queries where an object came into a region's box or went out of it.
 
         Of queries whose tag says so also those where it stayed inside.
         """
 
 
-def match(context: RegionContext, index: Index, lives: Lives) -> tuple[Pairs, Events]:
+def match(
+    context: QueryContext, index: RegionIndex, lives: QueryLifetimes
+) -> tuple[CandidatePairs, Transitions]:
     """The pairs that a batch's events bring to the queries that live then, and the events that they name.
 
     WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
@@ -60,7 +64,7 @@ def match(context: RegionContext, index: Index, lives: Lives) -> tuple[Pairs, Ev
         return context.conditions.settle(moving, events), events
     if len(moving.event):
         moving = moving._replace(event=renumbered(moving.event, order, len(lone.step)))
-        pairs = Pairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
+        pairs = CandidatePairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
     events = joined(ordered, lone) if len(lone.step) else ordered
     return context.conditions.settle(pairs, events), events
 

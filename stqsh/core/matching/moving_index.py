@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import regions
 from stqsh.core.kernels.geometry.distance import circle_boxes
-from stqsh.core.kernels.index.object_grid import BLOCK, ObjectCells, blocks_for, fill_objects
-from stqsh.core.kernels.index.static_rects import Lattice, Lives, Pairs
+from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
+from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, QueryLifetimes
 from stqsh.core.kernels.join.moving_join import follow_movers
-from stqsh.core.kernels.join.moving_params import Field, Movers, by_focal
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.kernels.join.moving_params import MovingJoinParams, MovingQueries, by_focal
+from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import by_step
 from stqsh.core.objects.event_objects import follows_objects, noted
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
@@ -35,32 +35,34 @@ _OUTGROWN = 4
 _RADIX = (1 << 16) - 1
 
 
-def moving_pairs(context: RegionContext, events: Events, lives: Lives) -> tuple[Pairs, Events]:
+def moving_pairs(
+    context: QueryContext, events: Transitions, lives: QueryLifetimes
+) -> tuple[CandidatePairs, Transitions]:
     """The pairs that moving queries bring, and the events behind those given to which some of them refer.
 
     An object that a region gained or lost by moving itself becomes an event that changed nothing about it.
     """
     queries, batch = context.queries, context.batch
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
-    cells = CellStore(batch, context.prefix)
+    cells = ObjectCellStore(batch, context.prefix)
     if not len(at):
         cells.release()
-        none = Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
+        none = CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
     movers = movers_of(context, at)
-    field = Field(lattice, lives, context.planar)
+    field = MovingJoinParams(lattice, lives, context.planar)
     order = by_step_and_cell(events, batch.timing.first, lattice)
     turns = batch.focal.events
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
     seen, lone = follow_movers(by_step(events, order), turns, objects, movers, field)
     place = np.zeros(len(lone.obj))  # present, wherever that is
-    more = Events(lone.step, lone.obj, lone.version, lone.version, place, place, place, place)
+    more = Transitions(lone.step, lone.obj, lone.version, lone.version, place, place, place, place)
     numbers = np.concatenate([order, len(events.step) + np.arange(len(lone.obj))[::-1]]).astype(np.int32)
-    return Pairs(numbers[seen.event], seen.query, seen.flags), more
+    return CandidatePairs(numbers[seen.event], seen.query, seen.flags), more
 
 
-def by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
+def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Array:
     """The order of events by step and, within it, by the cell that an object leaves or else enters.
 
     Neighbours then find each other's cells and seats in the caches. Sorting by 16 bits takes linear time;
@@ -80,7 +82,7 @@ def by_step_and_cell(events: Events, first: int, lattice: Lattice) -> Array:
     return order[np.argsort((events.step[order] - first).astype(np.uint16), kind="stable")]
 
 
-def movers_of(context: RegionContext, at: Array) -> Movers:
+def movers_of(context: QueryContext, at: Array) -> MovingQueries:
     """The moving queries at these positions, as they are before the batch."""
     queries, focals = context.queries, context.batch.focal
     focal, radius = queries["focal"][at], queries["radius"][at]
@@ -90,7 +92,7 @@ def movers_of(context: RegionContext, at: Array) -> Movers:
     now = np.column_stack([regions(x, y, sides, reach, context.planar), x, y])
     now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], context.planar)
     start, member = by_focal(focal, len(focals.table))
-    return Movers(
+    return MovingQueries(
         query=at,
         own=context.focals[at],
         xdist=sides[0],
@@ -105,11 +107,11 @@ def movers_of(context: RegionContext, at: Array) -> Movers:
     )
 
 
-class CellStore:
+class ObjectCellStore:
     """The cells of a stream's present objects, kept from batch to batch while there are moving queries.
 
-    Arrays beneath `{prefix}/cells/`, the prefix that of a kind: those of `ObjectCells`, and lattice float64
-    (6,): a `Lattice` and the number of objects for which it was laid.
+    Arrays beneath `{prefix}/cells/`, the prefix that of a kind: those of `ObjectGrid`, and lattice float64
+    (6,): a `GridFrame` and the number of objects for which it was laid.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
@@ -120,7 +122,7 @@ class CellStore:
         if f"{self._prefix}/lattice" in self._batch.state:
             self._batch.state.release(f"{self._prefix}/")
 
-    def open(self, events: Events) -> tuple[Lattice, ObjectCells]:
+    def open(self, events: Transitions) -> tuple[GridFrame, ObjectGrid]:
         """The cells with the objects that are present before the batch's first step."""
         state, name = self._batch.state, f"{self._prefix}/lattice"
         count = len(self._batch.objects.table)
@@ -129,10 +131,10 @@ class CellStore:
         lattice = _lattice(state, self._prefix)
         for field, (_, length) in _fields(count, lattice.side**2).items():
             state.resize(f"{self._prefix}/{field}", length)
-        fields = (state.array(f"{self._prefix}/{field}") for field in ObjectCells._fields)
-        return lattice, ObjectCells(*fields)
+        fields = (state.array(f"{self._prefix}/{field}") for field in ObjectGrid._fields)
+        return lattice, ObjectGrid(*fields)
 
-    def _lay(self, count: int, events: Events) -> None:
+    def _lay(self, count: int, events: Transitions) -> None:
         """Lay the cells over where objects are or come to in this batch, and put those in that are there."""
         state = self._batch.state
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
@@ -143,32 +145,32 @@ class CellStore:
         lay_cells(state, self._prefix, lattice, (x, y))
 
 
-def lay_cells(state: SlotState, prefix: str, lattice: Lattice, places: tuple[Array, Array]) -> ObjectCells:
-    """Make the arrays of a `CellStore` anew, with the objects that are there; these arrays.
+def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[Array, Array]) -> ObjectGrid:
+    """Make the arrays of a `ObjectCellStore` anew, with the objects that are there; these arrays.
 
     places: x and y of all objects, float64 (n,) each; NaN: nowhere.
     """
     count, fields = len(places[0]), _fields(len(places[0]), lattice.side**2)
     state.replace(f"{prefix}/lattice", np.array([*lattice, count], np.float64))
     made = [state.create(f"{prefix}/{field}", kind, length) for field, (kind, length) in fields.items()]
-    cells = ObjectCells(*made)
+    cells = ObjectGrid(*made)
     fill_objects(cells, *places, lattice)
     return cells
 
 
-def laid(state: SlotState, stream: int) -> dict[str, Lattice]:
-    """The grids of all `CellStore`s of a stream, by the names of their folders."""
+def laid(state: SlotState, stream: int) -> dict[str, GridFrame]:
+    """The grids of all `ObjectCellStore`s of a stream, by the names of their folders."""
     folders = [name for name in noted(state, "object_folders", stream) if f"{name}/lattice" in state]
     return {name: _lattice(state, name) for name in folders}
 
 
-def _lattice(state: SlotState, folder: str) -> Lattice:
+def _lattice(state: SlotState, folder: str) -> GridFrame:
     x0, y0, per_x, per_y, side, _ = state.array(f"{folder}/lattice").tolist()
-    return Lattice(x0, y0, per_x, per_y, int(side))
+    return GridFrame(x0, y0, per_x, per_y, int(side))
 
 
 def _fields(objects: int, cells: int) -> dict[str, tuple[str, int]]:
-    """The type and length of each array of `ObjectCells`."""
+    """The type and length of each array of `ObjectGrid`."""
     blocks = blocks_for(objects, cells)
     lengths = (cells, cells, objects, blocks, blocks * BLOCK, blocks * BLOCK * 2, 2)
-    return dict(zip(ObjectCells._fields, zip("iiiiidl", lengths, strict=True), strict=True))
+    return dict(zip(ObjectGrid._fields, zip("iiiiidl", lengths, strict=True), strict=True))

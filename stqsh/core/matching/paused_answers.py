@@ -14,7 +14,7 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 
-class SentTable:
+class PausedAnswers:
     """Arrays beneath `prefix`: sent_query int64 (ids), sent_obj int32."""
 
     def __init__(self, state: SlotState, prefix: str) -> None:

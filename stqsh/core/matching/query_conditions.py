@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.matching.condition_templates import Template, parameter, split
-from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
-from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.columns import DTYPES, Column, decode
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import holds_codes
@@ -27,21 +27,21 @@ _AT_ONCE = 1 << 18
 """Versions that are looked at at once: a column of their texts has to stay below Arrow's 2 GB."""
 
 
-class Conditions:
+class QueryConditions:
     """The conditions of a table of queries.
 
     The header's entry `prefix` lists the shapes. Constants of shape t: arrays `{prefix}/t{t}/{j}`, one row a
     query that has the shape; the query's columns `template` and `params` say which shape and row are its.
     """
 
-    def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: Movement) -> None:
+    def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
         self._state, self._prefix, self._queries, self._objects = state, prefix, queries, objects
         self.resolver = Resolver(state, objects.table.spec)
         saved = state.header.setdefault("templates", {}).setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
         self.templates = [Template(shape, kinds) for shape, kinds in saved]
 
-    def add(self, positions: Array, new: Newcomers) -> None:
+    def add(self, positions: Array, new: NewQueries) -> None:
         """Take in the conditions of new queries, whose positions are given."""
         known = {template.key: t for t, template in enumerate(self.templates)}
         constants: dict[int, list[list[Any]]] = {}
@@ -99,7 +99,7 @@ class Conditions:
         rows = self._queries["params"][queries]
         return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
-    def settle(self, pairs: Pairs, events: Events) -> Pairs:
+    def settle(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Take away WAS and IS where a condition did not or does not hold.
 
         WAS asks the version before the event, with NOW a step before it; IS asks the version after, at it.
@@ -115,7 +115,7 @@ class Conditions:
             truth = self._truth(t, versions, pairs.query[np.concatenate([was, now])], steps)
             flags[was[~truth[: len(was)]]] &= ~np.uint8(WAS)
             flags[now[~truth[len(was) :]]] &= ~np.uint8(IS)
-        return Pairs(pairs.event, pairs.query, flags)
+        return CandidatePairs(pairs.event, pairs.query, flags)
 
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
         """Whether the shape t holds for versions, with the constants of queries, at steps; bool (n,)."""

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import regions
-from stqsh.core.kernels.geometry.circles import Circles, settle_circles
+from stqsh.core.kernels.geometry.circles import QueryCircles, settle_circles
 from stqsh.core.kernels.geometry.distance import circle_boxes
-from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.matching.focal_index import own_objects
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
-from stqsh.core.matching.query_conditions import Conditions
+from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.region_scaling import factors
 from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
@@ -26,7 +26,7 @@ from stqsh.core.regions.grid_layout import rect_lists
 Array = npt.NDArray[Any]
 
 
-class Members(NamedTuple):
+class AnswerMembers(NamedTuple):
     """Members of answers, (n,) each: positions of queries, objects and the versions that are members."""
 
     query: Array
@@ -35,7 +35,7 @@ class Members(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RegionContext:
+class QueryContext:
     """What the parts of a batch's evaluation of queries with regions share.
 
     prefix: of the kind's arrays, such as `s3/range`. focals: for each query the object on this slot that is
@@ -45,7 +45,7 @@ class RegionContext:
 
     batch: StreamBatch
     queries: QueryTable
-    conditions: Conditions
+    conditions: QueryConditions
     prefix: str
     focals: Array
     staying: bool = False
@@ -56,12 +56,12 @@ class RegionContext:
         return bool(self.batch.spec["planar"])
 
     @cached_property
-    def circles(self) -> Circles:
+    def circles(self) -> QueryCircles:
         """The circles that stand still."""
         queries = self.queries
         mine = (queries["shape"] == CIRCLE) & (queries["focal"] < 0)
         x, y = (np.where(mine, queries[name], np.nan) for name in "ab")
-        return Circles(x, y, queries["radius"])
+        return QueryCircles(x, y, queries["radius"])
 
     def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
         """Where queries have their centres after steps; NaN where they have none. (n,) each, float64."""
@@ -87,17 +87,17 @@ class RegionContext:
         boxes[round_] = circle_boxes(x[round_], y[round_], radius[round_], self.planar)
         return boxes
 
-    def settle(self, pairs: Pairs, events: Events) -> Pairs:
+    def settle(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Leave focal objects out of their own queries' pairs, and look at shapes and conditions.
 
         Shapes of moving regions have been looked at before; see `in_shape`.
         """
         if (self.focals >= 0).any():
             others = self.focals[pairs.query] != events.obj[pairs.event]
-            pairs = Pairs(*(column[others] for column in pairs))
+            pairs = CandidatePairs(*(column[others] for column in pairs))
         return self.conditions.settle(self.in_shape(pairs, events), events)
 
-    def in_shape(self, pairs: Pairs, events: Events) -> Pairs:
+    def in_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
         if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=settle_circles(pairs, events, self.circles, self.planar))
@@ -105,12 +105,12 @@ class RegionContext:
             pairs = pairs._replace(flags=self._in_areas(pairs, events))
         return pairs
 
-    def _in_areas(self, pairs: Pairs, events: Events) -> Array:
+    def _in_areas(self, pairs: CandidatePairs, events: Transitions) -> Array:
         from stqsh.core.regions.polygon_table import (
-            Areas,
+            PolygonTable,
         )  # shapely takes a while to load, and few slots have areas
 
-        areas, flags = Areas(self.batch.state), pairs.flags.copy()
+        areas, flags = PolygonTable(self.batch.state), pairs.flags.copy()
         row = self.queries["area"][pairs.query]
         for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
             at = np.flatnonzero((row >= 0) & (flags & flag != 0))
@@ -119,37 +119,37 @@ class RegionContext:
             flags[at[outside]] &= ~np.uint8(flag)
         return flags
 
-    def members(self, positions: Array, step: int, among: Array | None = None) -> Members:
+    def members(self, positions: Array, step: int, among: Array | None = None) -> AnswerMembers:
         """The members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
 
         among: int32, ascending: only these objects are looked at; all unless given.
         """
         if not len(positions):
-            return Members(*(np.empty(0, np.int32) for _ in range(3)))
+            return AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
         arrivals = self.batch.objects.arrivals(step, among)
         pairs = self.holders(positions, arrivals, step)
-        return Members(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
+        return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
 
-    def holders(self, positions: Array, arrivals: Events, step: int) -> Pairs:
+    def holders(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
         """The pairs of arrivals and queries at these positions whose answers have them after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
         pairs = self.settle(self._in_circles(pairs, arrivals, step), arrivals)
         held = pairs.flags != 0
-        return Pairs(*(column[held] for column in pairs))
+        return CandidatePairs(*(column[held] for column in pairs))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
         """Whether each place lies in the region of its query after a step; (n,) each, bool."""
         boxes, count = self.boxes(positions, step), len(positions)
         inside = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
-        events = Events(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
+        events = Transitions(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
         flags = np.where(inside, np.uint8(IS), np.uint8(0))
-        pairs = Pairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
+        pairs = CandidatePairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
         pairs = self.in_shape(self._in_circles(pairs, events, step), events)
         within: Array = pairs.flags != 0
         return within
 
-    def _in_boxes(self, positions: Array, arrivals: Events, step: int) -> Pairs:
+    def _in_boxes(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
         """The pairs of queries and objects in their boxes, with the terms that keyword queries ask for."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
@@ -161,9 +161,9 @@ class RegionContext:
         tag = np.arange(len(positions), dtype=np.int32) * 2
         found = join(arrivals, *rect_lists(self.boxes(positions, step), tag))
         pairs = found._replace(query=positions[found.query].astype(np.int32))
-        return Pairs(*(np.concatenate(columns) for columns in zip(pairs, *keyworded, strict=True)))
+        return CandidatePairs(*(np.concatenate(columns) for columns in zip(pairs, *keyworded, strict=True)))
 
-    def _in_circles(self, pairs: Pairs, arrivals: Events, step: int) -> Pairs:
+    def _in_circles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
         """Look at the circles that move, as they are after a step."""
         queries = self.queries
         mine = (queries["shape"] == CIRCLE) & (queries["focal"] >= 0)
@@ -172,17 +172,22 @@ class RegionContext:
         x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
         at = np.flatnonzero(mine)
         x[at], y[at] = self.centres(at, np.full(len(at), step))
-        circles = Circles(x, y, queries["radius"])
+        circles = QueryCircles(x, y, queries["radius"])
         return pairs._replace(flags=settle_circles(pairs, arrivals, circles, self.planar))
 
 
 def context_of(
-    batch: StreamBatch, queries: QueryTable, conditions: Conditions, prefix: str, *, staying: bool = False
-) -> RegionContext:
-    """The context of a batch, for as long as no query comes or goes; see `RegionContext`."""
+    batch: StreamBatch,
+    queries: QueryTable,
+    conditions: QueryConditions,
+    prefix: str,
+    *,
+    staying: bool = False,
+) -> QueryContext:
+    """The context of a batch, for as long as no query comes or goes; see `QueryContext`."""
     focal = queries["focal"]
     own = np.full(len(focal), -1, np.int32)
     moving = np.flatnonzero(focal >= 0)
     if len(moving):
         own[moving] = own_objects(batch)[focal[moving]]
-    return RegionContext(batch, queries, conditions, prefix, own, staying)
+    return QueryContext(batch, queries, conditions, prefix, own, staying)

@@ -20,13 +20,13 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.queries.query_table import CIRCLE, REGION, QueryTable
 
 if TYPE_CHECKING:
-    from stqsh.core.matching.query_context import RegionContext
-    from stqsh.core.output.batch_output import Told
+    from stqsh.core.matching.query_context import QueryContext
+    from stqsh.core.output.batch_output import QueryUpdates
 
 Array = npt.NDArray[Any]
 
 
-class AsRegistered(QueryTable):
+class UnscaledRegions(QueryTable):
     """The queries of a table of which some are scaled, with their regions as registered; only to be read."""
 
     def __getitem__(self, name: str) -> Array:
@@ -103,7 +103,7 @@ def factors(queries: QueryTable, at: Array) -> Array | None:
     return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
-def tell_shed(context: RegionContext, told: Told) -> Told:
+def tell_shed(context: QueryContext, told: QueryUpdates) -> QueryUpdates:
     """The same updates, with the reason `shed` for what left scaled regions only.
 
     Such an object is in the region as it was registered.
@@ -122,7 +122,7 @@ def tell_shed(context: RegionContext, told: Told) -> Told:
     return told._replace(why=why)
 
 
-def _is_cut_off(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
+def _is_cut_off(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
     """Whether versions lie in the regions of queries after a step, but not in what is left of them.
 
     bool (n,); their own places count, also those of objects that have been forgotten in the step.
@@ -133,6 +133,6 @@ def _is_cut_off(context: RegionContext, query: Array, versions: Array, step: int
         gather(frozen(old), frozen(new), versions.astype(np.int64))
         for old, new in ((stored.x, rows.x), (stored.y, rows.y))
     )
-    whole = replace(context, queries=AsRegistered(context.queries.state, context.queries.prefix))
+    whole = replace(context, queries=UnscaledRegions(context.queries.state, context.queries.prefix))
     cut_off: Array = whole.within(query, x, y, step) & ~context.within(query, x, y, step)
     return cut_off

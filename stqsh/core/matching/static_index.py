@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Pairs
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.matching.keyword_queries import (
     forget_keywords,
     keyword_pairs,
@@ -17,16 +17,16 @@ from stqsh.core.matching.keyword_queries import (
     note_texts,
     take_keywords,
 )
-from stqsh.core.matching.match import Joined, renumbered
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.match import JoinResult, renumbered
+from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.queries.query_table import ACTIVE, RECT
-from stqsh.core.queries.registrations import Newcomers
-from stqsh.core.regions.grid_layout import RectGrid
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.regions.grid_layout import StaticRectIndex
 
 Array = npt.NDArray[Any]
 
 
-class StillRegions:
+class StaticRegionIndex:
     """The boxes of a kind's queries that stand still, as an index for `stqsh.core.matching.match.match`.
 
     Arrays beneath `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query asks
@@ -35,14 +35,14 @@ class StillRegions:
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
         self._batch, self._prefix = batch, prefix
-        self._grid = RectGrid(batch.state, f"{prefix}/grid")
+        self._grid = StaticRectIndex(batch.state, f"{prefix}/grid")
 
-    def take(self, new: Newcomers) -> Newcomers:
+    def take(self, new: NewQueries) -> NewQueries:
         """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
         parts = take_keywords(self._batch, self._prefix, new)
         return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
 
-    def fill(self, context: RegionContext) -> None:
+    def fill(self, context: QueryContext) -> None:
         """Put the active queries of the kind where they belong; after any of them came, changed or went."""
         queries, bounds = context.queries, self._batch.spec["bounds"]
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
@@ -58,13 +58,16 @@ class StillRegions:
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds)
 
-    def join(self, events: Events) -> Joined:
-        """See `stqsh.core.matching.match.Index`; of keyword queries, WAS and IS tell of their terms too."""
+    def join(self, events: Transitions) -> JoinResult:
+        """Join events as `stqsh.core.matching.match.RegionIndex` says.
+
+        For keyword queries, WAS and IS include the test of their terms.
+        """
         order, ordered = self._grid.ordered(events)
         pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
         if index is not None:
             note_texts(self._batch, index)
             found = keyword_pairs(self._batch, index, events)
             found = found._replace(event=renumbered(found.event, order))
-            pairs = Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
-        return Joined(pairs, ordered, order)
+            pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+        return JoinResult(pairs, ordered, order)

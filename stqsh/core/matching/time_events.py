@@ -12,15 +12,15 @@ import orjson
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import Expr
 from stqsh.core.kernels.events.time_conditions import flips, spans, within_reach
-from stqsh.core.kernels.events.transitions import Events, places_at
+from stqsh.core.kernels.events.transitions import Transitions, places_at
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.matching.query_conditions import Conditions
-from stqsh.core.objects.batch_objects import Movement, joined
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.objects.batch_objects import BatchObjects, joined
 
 Array = npt.NDArray[Any]
 
 
-def with_touches(events: Events, conditions: Conditions, objects: Movement) -> Events:
+def with_touches(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
     """The events, and for each step at which a comparison with NOW may turn for an object, one more.
 
     Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at
@@ -43,7 +43,7 @@ def with_touches(events: Events, conditions: Conditions, objects: Movement) -> E
     return joined(events, _touches(steps, versions, objects)) if len(steps) else events
 
 
-def _candidates(expr: Expr, shifts: Array, objects: Movement) -> Array:
+def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     """The versions whose comparison with NOW may turn in the batch; int32, ascending."""
     instants = objects.table.instants(expr[1]) if expr[0] == "col" else None
     if instants is None:
@@ -53,7 +53,7 @@ def _candidates(expr: Expr, shifts: Array, objects: Movement) -> Array:
     return np.concatenate([stored, rows])
 
 
-def _shifts(conditions: Conditions) -> list[tuple[Expr, Array]]:
+def _shifts(conditions: QueryConditions) -> list[tuple[Expr, Array]]:
     """For each expression compared with NOW: all distances to NOW, ascending, with which it is."""
     by_expr: dict[bytes, list[Array]] = {}
     for key, shifts in _comparisons(conditions):
@@ -61,7 +61,7 @@ def _shifts(conditions: Conditions) -> list[tuple[Expr, Array]]:
     return [(orjson.loads(key), np.unique(np.concatenate(some))) for key, some in by_expr.items()]
 
 
-def _comparisons(conditions: Conditions) -> Iterator[tuple[bytes, Array]]:
+def _comparisons(conditions: QueryConditions) -> Iterator[tuple[bytes, Array]]:
     for t, template in enumerate(conditions.templates):
         queries = conditions.queries_of(t)
         for _, _, expr, right in template.instants if len(queries) else ():
@@ -72,7 +72,7 @@ def _comparisons(conditions: Conditions) -> Iterator[tuple[bytes, Array]]:
             yield orjson.dumps(expr), shifts
 
 
-def _touches(steps: Array, versions: Array, objects: Movement) -> Events:
+def _touches(steps: Array, versions: Array, objects: BatchObjects) -> Transitions:
     """One event a step and version."""
     order = np.lexsort((versions, steps))
     steps, versions = steps[order], versions[order]
@@ -82,4 +82,4 @@ def _touches(steps: Array, versions: Array, objects: Movement) -> Events:
     taken = objects.is_out(versions, steps)
     steps, versions = steps[~taken], versions[~taken]
     x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.unending)
-    return Events(steps, objects.objects_of(versions), versions, versions, x, y, x, y)
+    return Transitions(steps, objects.objects_of(versions), versions, versions, x, y, x, y)

@@ -11,27 +11,27 @@ from stqsh.core.kernels.events.updates import account
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.region_scaling import tell_shed
-from stqsh.core.output.batch_output import Report, Told
+from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 
 Array = npt.NDArray[Any]
 
 
-class Teller:
+class UpdateEmitter:
     """Reports updates of a context's queries, given by their positions; counts them, and tells DISTANCE."""
 
-    def __init__(self, context: RegionContext, report: Report) -> None:
+    def __init__(self, context: QueryContext, report: BatchOutput) -> None:
         self._context, self._queries, self._report = context, context.queries, report
 
     def end(self, step: int, query: Array, why: int, versions: Array) -> None:
         """Report that members are taken back whatever happens in a step: as they were before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
-        told = Told(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
+        told = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
         self.tell(told, np.full(count, step - 1))
 
-    def tell(self, told: Told, asof: Array | None = None) -> None:
+    def tell(self, told: QueryUpdates, asof: Array | None = None) -> None:
         """Report updates whose queries are given as positions.
 
         asof: the steps after which distances are meant, int64 (n,); those of the updates unless said.
@@ -45,7 +45,7 @@ class Teller:
         show = told.show.astype(np.int64, copy=False)
         far = self._distances(query, show, told.step if asof is None else asof)
         whose, count, deltas = account(query, op, ids)
-        self._report.told.append(Told(told.step, whose, op, why, show, far))
+        self._report.told.append(QueryUpdates(told.step, whose, op, why, show, far))
         self._queries["told"][:] += count
         grown = np.flatnonzero(deltas)
         self._report.grown.append((ids[grown], deltas[grown]))

@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events, places_after
+from stqsh.core.kernels.events.transitions import Transitions, places_after
 from stqsh.core.kernels.events.updates import GONE, LEFT
 from stqsh.core.kernels.geometry.distance import distances_between
-from stqsh.core.kernels.index.static_rects import IS, Pairs
+from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
-from stqsh.core.kernels.knn.ranking import Offers
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.kernels.knn.ranking import RankChanges
+from stqsh.core.matching.query_context import QueryContext
 
 Array = npt.NDArray[Any]
 
 
-class Offered(NamedTuple):
+class CandidateChanges(NamedTuple):
     """Candidates by position of the query, (n,) each: step, query int64; op, why int8; show int64, the row
-    as in `stqsh.core.kernels.events.updates.Updates`; distance float64 (NaN: none); obj int32.
+    as in `stqsh.core.kernels.events.updates.UpdateArrays`; distance float64 (NaN: none); obj int32.
     """
 
     step: Array
@@ -32,7 +32,9 @@ class Offered(NamedTuple):
     obj: Array
 
 
-def settled(context: RegionContext, offers: Offers, query: Array, events: Events) -> Offered:
+def settled(
+    context: QueryContext, offers: RankChanges, query: Array, events: Transitions
+) -> CandidateChanges:
     """The offers of the kernel, with the reasons of those who left.
 
     query: position of each. An object's own state comes first; one that is still there but beyond the circle
@@ -45,23 +47,23 @@ def settled(context: RegionContext, offers: Offers, query: Array, events: Events
     beyond = left[(why[left] == OVERTAKEN)]
     why[beyond] = _if_satisfying(context, query[beyond], offers.event[beyond], events)
     distance = np.where(show != offers.version, np.nan, offers.rank)
-    return Offered(offers.step, query, offers.op, why, show, distance, offers.obj)
+    return CandidateChanges(offers.step, query, offers.op, why, show, distance, offers.obj)
 
 
-def _own_reasons(context: RegionContext, offers: Offers, at: Array) -> tuple[Array, Array]:
+def _own_reasons(context: QueryContext, offers: RankChanges, at: Array) -> tuple[Array, Array]:
     batch = context.batch
     versions, objects, steps = offers.version[at], offers.obj[at], offers.step[at]
     return batch.objects.reasons(versions, objects, steps)
 
 
-def _if_satisfying(context: RegionContext, query: Array, event: Array, events: Events) -> Array:
+def _if_satisfying(context: QueryContext, query: Array, event: Array, events: Transitions) -> Array:
     """OVERTAKEN where the condition holds after the event, else LEFT. int8 (n,)."""
-    pairs = Pairs(event.astype(np.int32), query.astype(np.int32), np.full(len(event), IS, np.uint8))
+    pairs = CandidatePairs(event.astype(np.int32), query.astype(np.int32), np.full(len(event), IS, np.uint8))
     holds = context.conditions.settle(pairs, events).flags != 0
     return np.where(holds, OVERTAKEN, LEFT).astype(np.int8)
 
 
-def fallen(context: RegionContext, query: Array, obj: Array, step: int) -> Offered:
+def fallen(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
     """What became, by a step, of objects that queries had sent and that are no candidates any more."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
@@ -73,16 +75,16 @@ def fallen(context: RegionContext, query: Array, obj: Array, step: int) -> Offer
     why[still] = _if_satisfying(context, query[still], event, present)
     lost = show != versions
     distance = np.where(lost | (why == GONE), np.nan, distances(context, query, versions, step))
-    return Offered(steps, query, np.full(len(obj), -1, np.int8), why, show, distance, obj)
+    return CandidateChanges(steps, query, np.full(len(obj), -1, np.int8), why, show, distance, obj)
 
 
-def farewell(context: RegionContext, query: Array, obj: Array, step: int, why: int) -> Offered:
+def farewell(context: QueryContext, query: Array, obj: Array, step: int, why: int) -> CandidateChanges:
     """Take back what queries that go at a step had sent before they paused, as it was before the step."""
     before = np.full(len(obj), step - 1)
     versions = context.batch.objects.versions_after(obj, before)
     distance = distances(context, query, versions, step - 1)
     count = len(obj)
-    return Offered(
+    return CandidateChanges(
         np.full(count, step),
         query,
         np.full(count, -1, np.int8),
@@ -93,15 +95,15 @@ def farewell(context: RegionContext, query: Array, obj: Array, step: int, why: i
     )
 
 
-def distances(context: RegionContext, query: Array, versions: Array, step: int) -> Array:
+def distances(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
     """How far versions' places are from the centres of queries after a step, NaN where one is missing."""
     objects, steps = context.batch.objects, np.full(len(versions), step)
     places = places_after(versions, steps, *objects.sources, objects.unending)
     return distances_between(*context.centres(query, steps), *places, context.planar)
 
 
-def together(some: list[Offered]) -> Offered:
+def together(some: list[CandidateChanges]) -> CandidateChanges:
     """Several tables of offers as one."""
     kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.float64, np.int32)
-    none = Offered(*(np.empty(0, kind) for kind in kinds))
-    return Offered(*(np.concatenate(column) for column in zip(none, *some, strict=True)))
+    none = CandidateChanges(*(np.empty(0, kind) for kind in kinds))
+    return CandidateChanges(*(np.concatenate(column) for column in zip(none, *some, strict=True)))

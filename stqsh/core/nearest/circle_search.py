@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.inverted_lists import Centres
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.inverted_lists import SearchCentres
 from stqsh.core.kernels.index.nearest_cells import (
-    PlaceCells,
+    PlaceGrid,
     cells_of_places,
     wanted_distances,
     within_distances,
 )
-from stqsh.core.kernels.index.static_rects import IS, Pairs
-from stqsh.core.matching.query_context import RegionContext
-from stqsh.core.nearest.text_filter import Asking
+from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.nearest.text_filter import TextFilter
 from stqsh.core.regions.grid_layout import lattice_over
 
 Array = npt.NDArray[Any]
@@ -30,7 +30,7 @@ _AT_ONCE = 1 << 22
 """So many objects, all queries together, are looked at before what is known of them is let go again."""
 
 
-class Circles(NamedTuple):
+class SearchCircles(NamedTuple):
     """Circles of queries: position int64, x, y float64 (NaN: no centre), radius float64; (n,) each."""
 
     position: Array
@@ -39,14 +39,14 @@ class Circles(NamedTuple):
     radius: Array
 
 
-class Search:
+class CircleSearch:
     """The objects that are present after a step, in cells."""
 
-    def __init__(self, context: RegionContext, step: int) -> None:
+    def __init__(self, context: QueryContext, step: int) -> None:
         self._context, self._step = context, step
 
     @cached_property
-    def present(self) -> Events:
+    def present(self) -> Transitions:
         """All objects that are present, as events that brought them in."""
         return self._context.batch.objects.arrivals(self._step)
 
@@ -54,37 +54,37 @@ class Search:
         return len(self.present.obj)
 
     @cached_property
-    def _cells(self) -> PlaceCells:
+    def _cells(self) -> PlaceGrid:
         x, y = self.present.nx, self.present.ny
         side = int(np.clip((len(x) / _PLACES_A_CELL) ** 0.5, 1, _MAX_SIDE))
         some = slice(None, None, max(1, len(x) // _SAMPLE))
         return cells_of_places(x, y, lattice_over(x[some], y[some], side))
 
     @cached_property
-    def _asking(self) -> Asking:
-        return Asking(self._context, self.present)
+    def _asking(self) -> TextFilter:
+        return TextFilter(self._context, self.present)
 
-    def members(self, circles: Circles) -> tuple[Array, Array]:
+    def members(self, circles: SearchCircles) -> tuple[Array, Array]:
         """Who is in circles and satisfies the conditions: lists as of a `RosterTable`, by circle."""
         count = np.zeros(len(circles.x) + 1, np.int64)
         found = []
         for some in _portions(np.full(len(circles.x), min(len(self), 4096))):
-            circle, event = self._satisfying(Circles(*(column[some] for column in circles)))
+            circle, event = self._satisfying(SearchCircles(*(column[some] for column in circles)))
             count[1:] += np.bincount(some[circle], minlength=len(circles.x))
             found.append(self.present.obj[event])
         return np.cumsum(count), np.concatenate([*found, np.empty(0, np.int32)])
 
-    def _satisfying(self, circles: Circles) -> tuple[Array, Array]:
+    def _satisfying(self, circles: SearchCircles) -> tuple[Array, Array]:
         """Pairs of circles, ascending, and present objects within that count for their queries."""
         context = self._context
         circle, event = self._within(circles)
         query = circles.position[circle].astype(np.int32)
-        pairs = Pairs(event, query, np.full(len(event), IS, np.uint8))
+        pairs = CandidatePairs(event, query, np.full(len(event), IS, np.uint8))
         holds = context.conditions.settle(pairs, self.present).flags != 0
         holds &= context.focals[query] != self.present.obj[event]
         return circle[holds], event[holds]
 
-    def _within(self, circles: Circles) -> tuple[Array, Array]:
+    def _within(self, circles: SearchCircles) -> tuple[Array, Array]:
         """Pairs of circles, ascending, and present objects within; of keyword queries those with terms."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
@@ -92,23 +92,23 @@ class Search:
         circle, event = within_distances(self._cells, x, y, radius, planar)
         if not len(asking):
             return circle, event
-        centres = Centres(row[asking], circles.x[asking], circles.y[asking])
+        centres = SearchCentres(row[asking], circles.x[asking], circles.y[asking])
         among, those = self._asking.within(centres, circles.radius[asking])
         circle, event = np.concatenate([plain[circle], asking[among]]), np.concatenate([event, those])
         order = np.argsort(circle, kind="stable")
         return circle[order].astype(np.int32), event[order]
 
-    def _distances(self, circles: Circles, want: Array) -> Array:
+    def _distances(self, circles: SearchCircles, want: Array) -> Array:
         """The distance within which so many objects are, of keyword queries those that have the terms."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         out = np.empty(len(row), np.float64)
         out[plain] = wanted_distances(self._cells, circles.x[plain], circles.y[plain], want[plain], planar)
-        centres = Centres(row[asking], circles.x[asking], circles.y[asking])
+        centres = SearchCentres(row[asking], circles.x[asking], circles.y[asking])
         out[asking] = self._asking.distances(centres, want[asking])
         return out
 
-    def radii(self, circles: Circles, goal: Array, want: Array) -> Array:
+    def radii(self, circles: SearchCircles, goal: Array, want: Array) -> Array:
         """For each centre a radius that holds about `want` objects, more than `goal` that count. float64.
 
         Infinite where there are too few in all, 0 where there is no centre; `circles.radius` is not looked
@@ -121,19 +121,19 @@ class Search:
             few = []
             for some in _portions(np.minimum(want[todo], len(self))):
                 at = todo[some]
-                near = Circles(*(column[at] for column in circles))
+                near = SearchCircles(*(column[at] for column in circles))
                 out[at] = self._distances(near, want[at])
                 few.append(self._too_few(near._replace(radius=out[at]), goal[at], at, want))
             todo = np.concatenate(few)
         return out
 
-    def _too_few(self, circles: Circles, goal: Array, at: Array, want: Array) -> Array:
+    def _too_few(self, circles: SearchCircles, goal: Array, at: Array, want: Array) -> Array:
         """Those of the circles at these places that have too few members; more is wanted of them."""
         checked = self._context.queries["template"][circles.position] >= 0
         mine = np.flatnonzero(checked & np.isfinite(circles.radius))
         if not len(mine):
             return at[:0]
-        circle, _ = self._satisfying(Circles(*(column[mine] for column in circles)))
+        circle, _ = self._satisfying(SearchCircles(*(column[mine] for column in circles)))
         held = np.bincount(circle, minlength=len(mine))
         few = held < goal[mine]
         growth = np.clip(2 * goal[mine] / np.maximum(held, 1), 2, 16)

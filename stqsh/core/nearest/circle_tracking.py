@@ -23,18 +23,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.base.clock import NEVER
-from stqsh.core.kernels.events.transitions import Events, places_after
-from stqsh.core.kernels.index.static_rects import IS, Lives, Pairs
+from stqsh.core.kernels.events.transitions import Transitions, places_after
+from stqsh.core.kernels.index.static_rects import IS, CandidatePairs, QueryLifetimes
 from stqsh.core.kernels.join.static_join import join
-from stqsh.core.kernels.knn.circle_members import Roster, Seen, World
-from stqsh.core.kernels.knn.ranking import Circling, Ranked, Turns, enough, rank
+from stqsh.core.kernels.knn.circle_members import MemberEvents, MemberLists, RankingOrder
+from stqsh.core.kernels.knn.ranking import FocalMoves, RankResult, TrackedCircles, enough, rank
 from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
-from stqsh.core.matching.match import Joined, match
-from stqsh.core.matching.query_context import RegionContext
-from stqsh.core.nearest.candidate_changes import Offered, settled
-from stqsh.core.nearest.circle_search import Circles, Search
-from stqsh.core.nearest.members import RosterTable
+from stqsh.core.matching.match import JoinResult, match
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.nearest.candidate_changes import CandidateChanges, settled
+from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
+from stqsh.core.nearest.members import MemberTable
 from stqsh.core.objects.event_objects import is_event
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.regions.grid_layout import rect_lists
@@ -49,7 +49,7 @@ _GROWTH, _AT_LEAST = 4, 1.5
 """A circle that ran short again is laid around so many times as many objects, and grows by so much."""
 
 
-class Boxes:
+class StaticCircleIndex:
     """Boxes of circles that stand still, as an index for `match`; made for one batch.
 
     Those of queries that ask for terms hang in an index of keywords that is kept, beneath `keywords/` of the
@@ -57,31 +57,31 @@ class Boxes:
     looked at all the same.
     """
 
-    def __init__(self, context: RegionContext, positions: Array) -> None:
+    def __init__(self, context: QueryContext, positions: Array) -> None:
         self._context, self._positions = context, positions
 
-    def join(self, events: Events) -> Joined:
-        """See `stqsh.core.matching.match.Index`."""
-        return Joined(self._pairs(events), events, None)
+    def join(self, events: Transitions) -> JoinResult:
+        """See `stqsh.core.matching.match.RegionIndex`."""
+        return JoinResult(self._pairs(events), events, None)
 
-    def _pairs(self, events: Events) -> Pairs:
+    def _pairs(self, events: Transitions) -> CandidatePairs:
         context, at = self._context, self._positions
         if not len(events.step):
-            return Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
+            return CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         keyworded, found = self._keyworded(events)
         still = at[(context.queries["focal"][at] < 0) & ~keyworded[at]]
         boxes = context.boxes(still, context.batch.timing.first - 1)
         tag = (2 * still + 1).astype(np.int32)
         pairs = join(events, *rect_lists(boxes, tag, context.batch.spec["bounds"]))
-        return Pairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+        return CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
 
-    def _keyworded(self, events: Events) -> tuple[Array, Pairs]:
+    def _keyworded(self, events: Transitions) -> tuple[Array, CandidatePairs]:
         """Which queries hang in the index of keywords, and the pairs that it brings, of all active ones."""
         context, queries = self._context, self._context.queries
         keyworded = np.zeros(len(queries), np.bool_)
         index = keywords_of(context.batch, context.prefix)
         if index is None:
-            return keyworded, Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
+            return keyworded, CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         boxes = np.full((len(queries), 4), np.nan)
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
@@ -90,7 +90,7 @@ class Boxes:
         return keyworded, keyword_pairs(context.batch, index, events)
 
 
-class Follower:
+class CircleTracker:
     """One batch of the active queries of a stream.
 
     Args:
@@ -99,17 +99,17 @@ class Follower:
         begin: for each query the step after which all its k are told anew, -1 for those that go on. int64.
     """
 
-    def __init__(self, context: RegionContext, roster: RosterTable, begin: Array) -> None:
+    def __init__(self, context: QueryContext, roster: MemberTable, begin: Array) -> None:
         self._context, self._roster, self._begin = context, roster, begin
         self._queries, self._timing = context.queries, context.batch.timing
-        self._before = Search(context, self._timing.first - 1)
+        self._before = CircleSearch(context, self._timing.first - 1)
         focal = context.batch.focal
-        self._world = World(key_order(context), context.planar)
+        self._world = RankingOrder(key_order(context), context.planar)
         self._turns, who = _turns(focal.events)
         self._turn_of = np.searchsorted(who, np.arange(len(focal.table) + 1))
         self._want = enough(self._queries["k"])
 
-    def follow(self, positions: Array) -> list[Offered]:
+    def follow(self, positions: Array) -> list[CandidateChanges]:
         """What the slot has to tell of these queries, all that live in the batch."""
         new = positions[self._begin[positions] >= 0]
         self._widen(new, *self._context.centres(new, np.full(len(new), self._timing.first)))
@@ -139,18 +139,20 @@ class Follower:
             begin=np.full(len(positions), first),
             until=np.full(len(positions), NEVER),
         )
-        none = Pairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
+        none = CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         nothing = _seen(self._context, none, self._context.batch.objects.events, positions)
         offers = rank(circles, self._turns, self._members(positions), nothing, self._world).offers
         return positions[offers.query], offers.obj
 
-    def _attempt(self, positions: Array) -> tuple[Ranked, Offered, Array]:
+    def _attempt(self, positions: Array) -> tuple[RankResult, CandidateChanges, Array]:
         """Try the circles as they are; also the positions of the queries to which anything happened."""
         queries = self._queries
         since = np.full(len(queries), NEVER)
         since[positions] = self._timing.first - 1
         context = replace(self._context)  # without what it remembers of radii
-        pairs, events = match(context, Boxes(context, positions), Lives(since, queries["until"]))
+        pairs, events = match(
+            context, StaticCircleIndex(context, positions), QueryLifetimes(since, queries["until"])
+        )
         self._count(pairs)
         touched = np.zeros(len(queries), np.bool_)
         touched[pairs.query] = True
@@ -162,17 +164,17 @@ class Follower:
         ranked = rank(self._circling(at), self._turns, self._members(at), seen, self._world)
         return ranked, settled(context, ranked.offers, at[ranked.offers.query], events), at
 
-    def _count(self, pairs: Pairs) -> None:
+    def _count(self, pairs: CandidatePairs) -> None:
         """Keep the figures of EXPLAIN ANALYZE."""
         size = len(self._queries)
         self._queries["tested"][:] += np.bincount(pairs.query, minlength=size)
         self._queries["matched"][:] += np.bincount(pairs.query[pairs.flags & IS != 0], minlength=size)
 
-    def _circling(self, positions: Array) -> Circling:
+    def _circling(self, positions: Array) -> TrackedCircles:
         queries = self._queries
         x, y = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))
         focal = queries["focal"][positions]
-        return Circling(
+        return TrackedCircles(
             k=queries["k"][positions],
             radius=queries["radius"][positions],
             x=x,
@@ -183,13 +185,13 @@ class Follower:
             begin=self._begin[positions],
         )
 
-    def _members(self, positions: Array) -> Roster:
+    def _members(self, positions: Array) -> MemberLists:
         start, obj = self._roster.of(positions)
         stored = self._context.batch.objects.stored
         # Before the batch an object's version is its own number.
-        return Roster(start, obj, obj, stored.x[obj], stored.y[obj])
+        return MemberLists(start, obj, obj, stored.x[obj], stored.y[obj])
 
-    def _keep(self, roster: Roster, touched: Array, which: Array) -> None:
+    def _keep(self, roster: MemberLists, touched: Array, which: Array) -> None:
         """Store the rosters of those queries that did not run short; the others' are empty here."""
         lengths = np.diff(roster.start)[which]
         self._roster.replace(touched[which], np.concatenate([[0], np.cumsum(lengths)]), roster.obj)
@@ -199,27 +201,27 @@ class Follower:
         if not len(positions):
             return
         radius, want = self._queries["radius"], self._want[positions]
-        circles = Circles(positions, x, y, radius[positions])
+        circles = SearchCircles(positions, x, y, radius[positions])
         k = self._queries["k"][positions]
         found = self._typical.radii(circles, (k + enough(k)) // 2, want)
         self._want[positions] = want * _GROWTH
         radius[positions] = np.maximum(found, _AT_LEAST * circles.radius)
         centres = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))
-        start, obj = self._before.members(Circles(positions, *centres, radius[positions]))
+        start, obj = self._before.members(SearchCircles(positions, *centres, radius[positions]))
         self._roster.replace(positions, start, obj)
 
     @cached_property
-    def _typical(self) -> Search:
+    def _typical(self) -> CircleSearch:
         """The objects before the batch, or after it if most of them have come in it."""
         events = self._context.batch.objects.events
         come = np.count_nonzero(np.isnan(events.ox) & ~np.isnan(events.nx))
-        return Search(self._context, self._timing.last) if come > len(self._before) else self._before
+        return CircleSearch(self._context, self._timing.last) if come > len(self._before) else self._before
 
 
 class _Cells:
     """The cells of objects that moving circles need, as they are before the batch."""
 
-    def __init__(self, context: RegionContext) -> None:
+    def __init__(self, context: QueryContext) -> None:
         self._state, self._prefix = context.batch.state, f"{context.prefix}/cells/"
         self._kept = {name: self._state.array(name).copy() for name in self._names()}
 
@@ -233,7 +235,7 @@ class _Cells:
             self._state.replace(name, values)
 
 
-def key_order(context: RegionContext) -> KeyOrder:
+def key_order(context: QueryContext) -> KeyOrder:
     """The order of the objects' keys."""
     table = context.batch.objects.table
     text = pa.types.is_string(table.key_type)
@@ -244,13 +246,15 @@ def key_order(context: RegionContext) -> KeyOrder:
     return by_text(np.arange(len(keys)), keys.strings()) if text else by_number(keys.integers())
 
 
-def _turns(events: Events) -> tuple[Turns, Array]:
+def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
     """What focal objects did, and where each one's begins: int64 (focal objects + 1,)."""
     order = np.lexsort((events.step, events.obj))
-    return Turns(events.step[order], events.nx[order], events.ny[order]), events.obj[order]
+    return FocalMoves(events.step[order], events.nx[order], events.ny[order]), events.obj[order]
 
 
-def _seen(context: RegionContext, pairs: Pairs, events: Events, positions: Array) -> Seen:
+def _seen(
+    context: QueryContext, pairs: CandidatePairs, events: Transitions, positions: Array
+) -> MemberEvents:
     """Pairs in the order of the kernel, by the number of each query among these positions, ascending."""
     flagged = np.flatnonzero(pairs.flags != 0)
     number, event = np.searchsorted(positions, pairs.query[flagged]), pairs.event[flagged]
@@ -259,7 +263,7 @@ def _seen(context: RegionContext, pairs: Pairs, events: Events, positions: Array
     event, version = event[order].astype(np.int32), events.new[event[order]]
     objects = context.batch.objects
     x, y = places_after(version, events.step[event], *objects.sources, objects.unending)
-    return Seen(
+    return MemberEvents(
         start=np.searchsorted(number[order], np.arange(len(positions) + 1)),
         step=events.step[event],
         obj=events.obj[event],

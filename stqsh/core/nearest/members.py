@@ -13,7 +13,7 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 
-class RosterTable:
+class MemberTable:
     """The members of queries' circles that satisfy the conditions, by position of the query, in no order.
 
     Arrays beneath `prefix`: roster_start int64 (queries + 1,) and roster_obj int32: query q's members are

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.inverted_lists import (
-    Centres,
-    Postings,
+    InvertedLists,
+    SearchCentres,
     asked_distances,
     asked_within,
     list_lengths,
@@ -20,7 +20,7 @@ from stqsh.core.kernels.index.inverted_lists import (
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.keyword_queries import keywords_of, texts_of
-from stqsh.core.matching.query_context import RegionContext
+from stqsh.core.matching.query_context import QueryContext
 
 Array = npt.NDArray[Any]
 
@@ -31,15 +31,15 @@ _AT_ONCE = 1 << 22
 """So many objects, all queries together, are looked at at once."""
 
 
-class Asking:
+class TextFilter:
     """Present objects by the terms that queries ask for; present: as events that brought them in."""
 
-    def __init__(self, context: RegionContext, present: Events) -> None:
+    def __init__(self, context: QueryContext, present: Transitions) -> None:
         self._context, self._present = context, present
         self._index = keywords_of(context.batch, context.prefix)
 
     @cached_property
-    def _postings(self) -> Postings:
+    def _postings(self) -> InvertedLists:
         index, present = self._index, self._present
         assert index is not None
         text = texts_of(self._context.batch, present.new)
@@ -66,25 +66,25 @@ class Asking:
         rows[lengths * _USUAL > len(self._present.obj)] = -1
         return rows
 
-    def within(self, centres: Centres, radius: Array) -> tuple[Array, Array]:
+    def within(self, centres: SearchCentres, radius: Array) -> tuple[Array, Array]:
         """The objects in circles that have the terms: circle, ascending, and present object; (n,) each."""
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         for some, room in self._portions(centres):
-            near = Centres(*(column[some] for column in centres))
+            near = SearchCentres(*(column[some] for column in centres))
             circle, event = asked_within(near, radius[some], self._scene, self._context.planar, room)
             found.append((some[circle].astype(np.int32), event))
         circles, events = (np.concatenate(column) for column in zip(*found, strict=True))
         return circles, events
 
-    def distances(self, centres: Centres, want: Array) -> Array:
+    def distances(self, centres: SearchCentres, want: Array) -> Array:
         """The distance of the want-th nearest object that has the terms, infinite where there are fewer."""
         out = np.zeros(len(want), np.float64)
         for some, room in self._portions(centres):
-            near = Centres(*(column[some] for column in centres))
+            near = SearchCentres(*(column[some] for column in centres))
             out[some] = asked_distances(near, want[some], self._scene, self._context.planar, room)
         return out
 
-    def _portions(self, centres: Centres) -> Iterator[tuple[Array, int]]:
+    def _portions(self, centres: SearchCentres) -> Iterator[tuple[Array, int]]:
         """Indices of centres, some at a time, and how many objects they look at."""
         if not len(centres.row):
             return

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import (
-    Accepted,
-    Events,
+    AcceptedRows,
     RowArrays,
+    Transitions,
     accept,
     build,
     places_after,
@@ -23,13 +23,13 @@ from stqsh.core.kernels.events.transitions import (
     without,
 )
 from stqsh.core.kernels.events.updates import LEFT, reasons
-from stqsh.core.objects.object_table import ObjectTable, Rows
+from stqsh.core.objects.object_table import BatchRows, ObjectTable
 from stqsh.core.state.retention_mode import is_significant
 
 Array = npt.NDArray[Any]
 
 
-class Places(NamedTuple):
+class ObjectPlaces(NamedTuple):
     """All objects after a step: versions int32, x and y float64 (NaN: not present); (n,) each."""
 
     versions: Array
@@ -37,18 +37,18 @@ class Places(NamedTuple):
     y: Array
 
 
-class Movement:
+class BatchObjects:
     """A batch's rows over a table that still holds the state before the batch; `finish` moves it on.
 
     Objects may be taken out of the batch (`take_out`): after its last step they are not present, whatever
     their rows say.
     """
 
-    def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: Timing) -> None:
+    def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: BatchTiming) -> None:
         self.table, self.timing = table, timing
-        self.rows: Rows = table.encode(batches)
+        self.rows: BatchRows = table.encode(batches)
         self.stored = table.stored
-        self._places: dict[int, Places] = {}
+        self._places: dict[int, ObjectPlaces] = {}
         self._out: Array | None = None
         self._why: Array | None = None
 
@@ -58,7 +58,7 @@ class Movement:
         return self.rows.arrays, self.stored
 
     @property
-    def unending(self) -> Timing:
+    def unending(self) -> BatchTiming:
         """The timing under which no record grows too old."""
         return self.timing._replace(report=-1)
 
@@ -68,16 +68,16 @@ class Movement:
         return len(self.table) + len(self.rows)
 
     @cached_property
-    def accepted(self) -> Accepted:
+    def accepted(self) -> AcceptedRows:
         """What became of each row, see `accept`."""
         return accept(self.rows.arrays, self.stored)
 
     @cached_property
-    def events(self) -> Events:
+    def events(self) -> Transitions:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.stored, self.timing)
 
-    def went(self, accepted: Accepted, events: Events, out: Array) -> None:
+    def went(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
         """Take in how the batch went where objects were forgotten between its steps.
 
         out: int64 (versions,), from which step on each version is not there any more, NEVER for most.
@@ -101,7 +101,7 @@ class Movement:
         idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
         x, y = places_after(versions[idle], steps[idle], *self.sources, self.unending)
         nowhere = np.full(len(idle), np.nan)
-        lone = Events(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
+        lone = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
         self.events = joined(self.events._replace(nx=nx, ny=ny), lone)
         self._out, self._why = np.full(self.versions, NEVER), why
         self._out[versions] = last
@@ -137,7 +137,7 @@ class Movement:
         """Versions as `Told.show` has them, int64 (n,): for -1, no record, the key of the object."""
         return np.where(versions < 0, np.int64(self.versions) + objects, versions)
 
-    def at(self, step: int) -> Places:
+    def at(self, step: int) -> ObjectPlaces:
         """All objects after a step, first - 1 .. last."""
         if step not in self._places:
             if step < self.timing.first:
@@ -148,7 +148,7 @@ class Movement:
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
             taken = self.is_out(versions, step)
             x[taken] = y[taken] = np.nan
-            self._places = {step: Places(versions, x, y)}  # one is enough: callers ask step by step
+            self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough: callers ask step by step
         return self._places[step]
 
     def versions_after(self, objects: Array, steps: Array) -> Array:
@@ -187,7 +187,7 @@ class Movement:
         x[taken] = y[taken] = np.nan
         return x, y
 
-    def arrivals(self, step: int, among: Array | None = None) -> Events:
+    def arrivals(self, step: int, among: Array | None = None) -> Transitions:
         """All objects that are present after a step, as events of that step that brought them in.
 
         among: int32, ascending: only those of these objects; all unless given.
@@ -195,7 +195,7 @@ class Movement:
         versions, x, y = self.at(step)
         there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
         nowhere = np.full(len(there), np.nan)
-        return Events(
+        return Transitions(
             step=np.full(len(there), step, np.int64),
             obj=there,
             old=np.full(len(there), -1, np.int32),
@@ -220,17 +220,17 @@ class Movement:
         self.table.apply(self.rows, final)
 
 
-def by_step(events: Events, order: Array | slice) -> Events:
+def by_step(events: Transitions, order: Array | slice) -> Transitions:
     """Events in another order, or some of them."""
-    return Events(*(column[order] for column in events))
+    return Transitions(*(column[order] for column in events))
 
 
-def joined(events: Events, more: Events) -> Events:
+def joined(events: Transitions, more: Transitions) -> Transitions:
     """Two tables of events as one."""
-    return Events(*(np.concatenate(pair) for pair in zip(events, more, strict=True)))
+    return Transitions(*(np.concatenate(pair) for pair in zip(events, more, strict=True)))
 
 
-def silent_from(ts: Array, timing: Timing) -> Array:
+def silent_from(ts: Array, timing: BatchTiming) -> Array:
     """From which steps on records of times ts, int64 µs (n,), are older than REPORT EVERY allows; int64."""
     steps: Array = (ts + timing.report) // timing.tick - timing.base + 2
     return steps

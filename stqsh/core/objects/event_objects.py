@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -31,7 +31,7 @@ def is_event(spec: dict[str, Any]) -> bool:
     return spec.get("kind") == "event"
 
 
-class KeyColumn:
+class EventKeyColumn:
     """The keys of a stream's events in the order of their arrival; takes the place of an `Interner`.
 
     Array `{prefix}/key`: codes of the stream's pool int32, or whole numbers int64 or int32.
@@ -113,7 +113,7 @@ def forget_notes(state: SlotState, stream: int) -> None:
         state.header[list_] = [name for name in state.header.get(list_, []) if name not in gone]
 
 
-def forget_expired(state: SlotState, stream: int, timing: Timing) -> int:
+def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     """Forget expired events once they are more than half of those stored; how many have not expired.
 
     One look at all times a batch; making room costs each event that stays a copy, and as many have gone.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.objects.event_objects import KeyColumn, is_event
+from stqsh.core.objects.event_objects import EventKeyColumn, is_event
 from stqsh.core.state.columns import DTYPES, Column, concatenate, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """A batch's rows: what kernels read, their keys, and the other declared columns by name."""
 
     arrays: RowArrays
@@ -35,9 +35,10 @@ class Rows:
 
 
 class ObjectTable:
-    """Last records by key, or events. Arrays beneath `prefix`: keys/… (an interner; of events a `KeyColumn`),
-    x, y float64 (NaN: empty location), ts int64 µs, known bool, and for each further column i: c{i} values,
-    v{i} bool.
+    """Last records by key, or events.
+
+    Arrays beneath `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
+    location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool.
 
     With `columns=False` only places and times are kept by key, as for focal objects of other slots.
     """
@@ -45,9 +46,9 @@ class ObjectTable:
     def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
         self._state, self._prefix, self.spec = state, prefix, spec
         self.pool = pool_of(state, spec["id"])
-        self.keys: Interner | KeyColumn
+        self.keys: Interner | EventKeyColumn
         if columns and is_event(spec):
-            self.keys = KeyColumn(state, prefix, spec, self.pool)
+            self.keys = EventKeyColumn(state, prefix, spec, self.pool)
         else:
             self.keys = Interner(state, f"{prefix}/keys")
         own = {spec["key"], spec["x"], spec["y"], spec["time"]}
@@ -101,7 +102,7 @@ class ObjectTable:
                 self._state.resize(f"{self._prefix}/{name}", len(self.keys))
         return found
 
-    def encode(self, batches: Sequence[pa.RecordBatch]) -> Rows:
+    def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:
         """Rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
         if not batches:
             return self._no_rows()
@@ -112,16 +113,16 @@ class ObjectTable:
         ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
-        return Rows(arrays, keys, columns)
+        return BatchRows(arrays, keys, columns)
 
-    def _no_rows(self) -> Rows:
+    def _no_rows(self) -> BatchRows:
         instant, number = np.empty(0, np.int64), np.empty(0, np.float64)
         columns = {name: self.column(name) for name in self._names}
         columns = {name: Column(column.values[:0], column.valid[:0]) for name, column in columns.items()}
         arrays = _row_arrays(np.empty(0, np.int32), instant, number, number, instant)
-        return Rows(arrays, pa.array([], self.key_type), columns)
+        return BatchRows(arrays, pa.array([], self.key_type), columns)
 
-    def apply(self, rows: Rows, final: Array) -> None:
+    def apply(self, rows: BatchRows, final: Array) -> None:
         """Store the rows whose positions are in `final`, at most one an object."""
         source, stored = rows.arrays, self.stored
         obj = source.obj[final]
@@ -132,14 +133,14 @@ class ObjectTable:
             target.values[obj] = rows.columns[name].values[final]
             target.valid[obj] = rows.columns[name].valid[final]
 
-    def show(self, name: str, rows: Rows, versions: Array, objects: Array) -> pa.Array[Any]:
+    def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
         """A declared column of some versions, in its Arrow type; nulls where a version is -1.
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
         return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
 
-    def show_column(self, name: str, rows: Rows, versions: Array) -> pa.Array[Any]:
+    def show_column(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
         """`show` of a column that is not the key."""
         spec, kind = self.spec, self._kinds[name]
         if name in self._names:

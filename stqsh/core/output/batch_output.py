@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.versions import number
-from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, pack, pack_json
 
 Array = npt.NDArray[Any]
@@ -22,8 +22,8 @@ PART_UPDATES = 1 << 17
 """Updates in a chunk at the most: Spark doubles buffers, so a few MB at once spare it a lot of memory."""
 
 
-class Told(NamedTuple):
-    """Updates with query ids, (n,) each; otherwise as `stqsh.core.kernels.events.updates.Updates`.
+class QueryUpdates(NamedTuple):
+    """Updates with query ids, (n,) each; otherwise as `stqsh.core.kernels.events.updates.UpdateArrays`.
 
     distance: of what is shown from the query's centre, float64, NaN where there is none; None: no query that
     is told of asks for it.
@@ -36,62 +36,68 @@ class Told(NamedTuple):
     show: Array
     distance: Array | None = None
 
-    def where(self, which: slice | Array) -> Told:
+    def where(self, which: slice | Array) -> QueryUpdates:
         """Some of them: a slice, or bool (n,)."""
         step, query, op, why, show = (column[which] for column in self[:5])
-        return Told(step, query, op, why, show, None if self.distance is None else self.distance[which])
+        return QueryUpdates(
+            step, query, op, why, show, None if self.distance is None else self.distance[which]
+        )
 
 
-def arrivals(step: int, query: Array, versions: Array) -> Told:
+def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
     """Versions that come into answers in a step, (n,) each."""
     count = len(query)
-    return Told(np.full(count, step), query, np.ones(count, np.int8), np.zeros(count, np.int8), versions)
+    return QueryUpdates(
+        np.full(count, step), query, np.ones(count, np.int8), np.zeros(count, np.int8), versions
+    )
 
 
 @dataclass
-class Report:
+class BatchOutput:
     """All that a stream's queries say in a batch.
 
     grown: pairs of query ids and by how much their answers grew, int64 (n,) each. chunks: what kinds have to
     tell Aggregate.
     """
 
-    told: list[Told] = field(default_factory=list)
+    told: list[QueryUpdates] = field(default_factory=list)
     grown: list[tuple[Array, Array]] = field(default_factory=list)
     notices: list[dict[str, Any]] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
-    def all_told(self) -> Told:
+    def all_told(self) -> QueryUpdates:
         """One table of all updates."""
         if len(self.told) == 1:
             return self.told[0]
-        parts = self.told or [Told(*[np.empty(0, np.int64)] * 5)]
-        whole = Told(*(np.concatenate(column) for column in zip(*(part[:5] for part in parts), strict=True)))
+        parts = self.told or [QueryUpdates(*[np.empty(0, np.int64)] * 5)]
+        whole = QueryUpdates(
+            *(np.concatenate(column) for column in zip(*(part[:5] for part in parts), strict=True))
+        )
         if all(part.distance is None for part in parts):
             return whole
         far = [np.full(len(t.step), np.nan) if t.distance is None else t.distance for t in parts]
         return whole._replace(distance=np.concatenate(far))
 
 
-class Origin(NamedTuple):
+class UpdateOrigin(NamedTuple):
     """Where updates come from.
 
-    slot, stream: whose they are. rows: gives the declared columns of what `Told.show` names, for an array of
-    distinct values; `codes`: all such values are below.
+    slot, stream: whose they are. rows: gives the declared columns of what `QueryUpdates.show` names, for an
+    array of distinct values; `codes`: all such values are below.
     """
 
     slot: int
     stream: int
-    timing: Timing
+    timing: BatchTiming
     codes: int
     rows: Callable[[Array], pa.RecordBatch]
 
 
-def chunks_of(slot: int, movement: Movement, report: Report) -> list[Chunk]:
+def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Chunk]:
     """The chunks "rows", "updates", "counts" and "notice" of a stream, as far as there is anything to say."""
     stream, timing, told = movement.table.spec["id"], movement.timing, report.all_told()
     codes = movement.versions + len(movement.table)
-    origin = Origin(slot, stream, timing, codes, partial(shown_rows, movement))
+    origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
     chunks = update_chunks(origin, told)
     if len(told.step):
         chunks.append(_chunk(slot, stream, "counts", timing, _counts(report)))
@@ -102,7 +108,7 @@ def chunks_of(slot: int, movement: Movement, report: Report) -> list[Chunk]:
     return [*chunks, *report.chunks]
 
 
-def update_chunks(origin: Origin, told: Told, first_part: int = 0) -> list[Chunk]:
+def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first_part: int = 0) -> list[Chunk]:
     """The chunks "rows" and "updates", numbered from `first_part` on.
 
     The column "distance" is there where some update has one.
@@ -120,7 +126,7 @@ def update_chunks(origin: Origin, told: Told, first_part: int = 0) -> list[Chunk
     return chunks
 
 
-def _updates(told: Told, numbers: Array) -> pa.RecordBatch:
+def _updates(told: QueryUpdates, numbers: Array) -> pa.RecordBatch:
     columns = [told.step, told.query, told.op.astype(np.int8), told.why.astype(np.int8), numbers]
     batch = _batch(columns, UPDATES)
     if told.distance is None or np.isnan(told.distance).all():
@@ -129,7 +135,9 @@ def _updates(told: Told, numbers: Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, distance], names=[*UPDATES.names, "distance"])
 
 
-def _chunk(slot: int, stream: int, kind: str, timing: Timing, batch: pa.RecordBatch, part: int = 0) -> Chunk:
+def _chunk(
+    slot: int, stream: int, kind: str, timing: BatchTiming, batch: pa.RecordBatch, part: int = 0
+) -> Chunk:
     return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
 
 
@@ -138,14 +146,14 @@ def _batch(columns: Sequence[Array], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _counts(report: Report) -> pa.RecordBatch:
+def _counts(report: BatchOutput) -> pa.RecordBatch:
     """How much each query's answer grew; a query may have grown in several steps of the evaluation."""
     ids, deltas = (np.concatenate(column) for column in zip(*report.grown, strict=True))
     queries, position = np.unique(ids, return_inverse=True)
     return _batch([queries, np.bincount(position, weights=deltas).astype(np.int64)], COUNTS)
 
 
-def shown_rows(movement: Movement, shown: Array) -> pa.RecordBatch:
+def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
     """The declared columns of what updates show: versions, or from their number on the keys of objects."""
     table, schema = movement.table, movement.table.schema
     lone = shown >= movement.versions
@@ -159,7 +167,7 @@ def shown_rows(movement: Movement, shown: Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _keys(movement: Movement, shown: Array) -> pa.Array[Any]:
+def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
     """The keys of what is shown: as they came, where all are of the batch, for those are close together."""
     table, known, versions = movement.table, len(movement.table), movement.versions
     if len(shown) and shown.min() >= known and shown.max() < versions:
@@ -170,7 +178,7 @@ def _keys(movement: Movement, shown: Array) -> pa.Array[Any]:
     return table.show_keys(np.where(lone, shown - versions, objects).astype(np.int32))
 
 
-def known_rows(movement: Movement, keys: Sequence[Any]) -> pa.RecordBatch:
+def known_rows(movement: BatchObjects, keys: Sequence[Any]) -> pa.RecordBatch:
     """The stored records of those keys that have one, with an empty location too."""
     table = movement.table
     found = table.keys.find(pa.array(keys, table.key_type))

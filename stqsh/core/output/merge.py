@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.kernels.knn.candidate_merge import Lists, News, Terms, merge
-from stqsh.core.output.batch_output import Told
+from stqsh.core.kernels.knn.candidate_merge import CandidateLists, MergeTerms, SlotChanges, merge
+from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
 from stqsh.core.state.columns import concatenate
@@ -27,7 +27,7 @@ _FIELDS: dict[str, Any] = {"id": np.int64, "k": np.int32, "shows": np.bool_}
 
 
 @dataclass(frozen=True)
-class MergeBatch:
+class MergeInput:
     """What the slots say of one kind's queries over a stream in a batch, on one slot of Aggregate.
 
     kind: the kind's name. partials, marks: payloads of the chunks "partial/<kind>" and "marks/<kind>".
@@ -40,14 +40,14 @@ class MergeBatch:
     marks: list[pa.RecordBatch]
 
 
-class Merged(NamedTuple):
+class MergedUpdates(NamedTuple):
     """Updates of answers; `told.show` names rows of the records."""
 
-    told: Told
+    told: QueryUpdates
     records: CandidateRecords
 
 
-def first_k(batch: MergeBatch) -> Merged:
+def first_k(batch: MergeInput) -> MergedUpdates:
     """Merge a batch for a kind whose answers are the first k of all candidates, by (rank, key).
 
     The `merge` of every kind that ranks (see `stqsh.core.kinds`).
@@ -63,7 +63,7 @@ class _Merger:
     columns of `CandidateRecords`.
     """
 
-    def __init__(self, batch: MergeBatch) -> None:
+    def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
         self._prefix = f"s{batch.spec['id']}/{batch.kind}"
         if f"{self._prefix}/id" not in batch.state:
@@ -76,19 +76,19 @@ class _Merger:
     def _array(self, name: str) -> Array:
         return self._state.array(f"{self._prefix}/{name}")
 
-    def run(self) -> Merged:
+    def run(self) -> MergedUpdates:
         """Take the batch in; what it changes about the answers."""
         self._register()
         known = np.arange(len(self._array("rank")), dtype=np.int32)
-        lists = Lists(self._array("start"), known, self._array("rank"), self._array("told"))
+        lists = CandidateLists(self._array("start"), known, self._array("rank"), self._array("told"))
         news, terms = self._news(), self._terms()
         changes, after = merge(lists, news, terms, self._records.order())
         shown = np.where(self._array("shows")[changes.query], changes.rank, np.nan)
         ids = self._array("id")[changes.query]
         show = changes.version.astype(np.int64)
-        told = Told(changes.step, ids, changes.op, changes.why, show, shown)
+        told = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
         self._keep(after, np.flatnonzero(terms.bye < 0))
-        return Merged(told, self._records)
+        return MergedUpdates(told, self._records)
 
     def _register(self) -> None:
         """Add new queries; ids grow from one to the next."""
@@ -99,12 +99,12 @@ class _Merger:
         end = self._array("start")[-1]
         self._state.append(f"{self._prefix}/start", np.full(len(new), end))
 
-    def _news(self) -> News:
+    def _news(self) -> SlotChanges:
         """What the slots say, in the kernel's order; a leave comes before a candidate of the same key."""
         queries, known = len(self._array("id")), len(self._array("rank"))
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
-            return News(np.zeros(queries + 1, np.int64), *none)
+            return SlotChanges(np.zeros(queries + 1, np.int64), *none)
         batch = concatenate(self._batch.partials)
         query, step, op, why, rank = (
             batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
@@ -113,9 +113,11 @@ class _Merger:
         order = np.lexsort((op, step, at))
         self._records.take(batch.columns[len(PARTIAL) :])
         start = np.searchsorted(at[order], np.arange(queries + 1))
-        return News(start, (known + order).astype(np.int32), step[order], op[order], why[order], rank[order])
+        return SlotChanges(
+            start, (known + order).astype(np.int32), step[order], op[order], why[order], rank[order]
+        )
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> MergeTerms:
         """When queries pause or go."""
         ids, marks = self._array("id"), self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
@@ -124,9 +126,9 @@ class _Merger:
             mine = np.flatnonzero(marks.mark == mark)
             at = np.searchsorted(ids, marks.query[mine])
             bye[at], why[at] = marks.step[mine], reason
-        return Terms(self._array("k"), frozen, bye, why)
+        return MergeTerms(self._array("k"), frozen, bye, why)
 
-    def _keep(self, lists: Lists, staying: Array) -> None:
+    def _keep(self, lists: CandidateLists, staying: Array) -> None:
         """Store the lists after the batch; of queries that have gone they are empty."""
         if not len(staying):
             self._forget()

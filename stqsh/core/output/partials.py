@@ -59,7 +59,7 @@ PART_CANDIDATES = 1 << 17
 """Candidates in a chunk at the most."""
 
 
-class Marks(NamedTuple):
+class QueryMarks(NamedTuple):
     """Marks, (n,) each, of the types of `MARKS`."""
 
     query: Array
@@ -69,9 +69,9 @@ class Marks(NamedTuple):
     shows: Array
 
 
-class Offers(NamedTuple):
+class CandidateOffers(NamedTuple):
     """Candidates, (n,) each: step, query ids; op, why and rank (float64, NaN: none) as in `PARTIAL`; show:
-    the record, as in `stqsh.core.kernels.events.updates.Updates`.
+    the record, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
     """
 
     step: Array
@@ -87,14 +87,14 @@ class Partials:
 
     def __init__(self, batch: StreamBatch, kind: str) -> None:
         self._batch, self._kind = batch, kind
-        self._marks: list[Marks] = []
-        self._offers: list[Offers] = []
+        self._marks: list[QueryMarks] = []
+        self._offers: list[CandidateOffers] = []
 
     def mark(self, query: Array, step: int, mark: int, k: Array, shows: Array) -> None:
         """Say what becomes of queries, given by their ids."""
-        self._marks.append(Marks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
+        self._marks.append(QueryMarks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
 
-    def offer(self, offers: Offers) -> None:
+    def offer(self, offers: CandidateOffers) -> None:
         """Offer candidates, or take them back."""
         if len(offers.step):
             self._offers.append(offers)
@@ -104,7 +104,7 @@ class Partials:
         chunks: list[Chunk] = []
         if self._marks:
             columns = zip(*self._marks, strict=True)
-            chunks = [self._chunk("marks", 0, _marks(Marks(*(np.concatenate(c) for c in columns))))]
+            chunks = [self._chunk("marks", 0, _marks(QueryMarks(*(np.concatenate(c) for c in columns))))]
         part = 0
         for offers in self._offers:
             for start in range(0, len(offers.step), PART_CANDIDATES):
@@ -118,7 +118,7 @@ class Partials:
         kind, stream = f"{what}/{self._kind}", self._batch.spec["id"]
         return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
 
-    def _candidates(self, offers: Offers, span: slice) -> pa.RecordBatch:
+    def _candidates(self, offers: CandidateOffers, span: slice) -> pa.RecordBatch:
         rows = shown_rows(self._batch.objects, offers.show[span])
         rank = offers.rank[span]
         columns = [offers.query, offers.step, offers.op, offers.why]
@@ -130,7 +130,7 @@ class Partials:
         return pa.RecordBatch.from_arrays([*fixed, *rows.columns], schema=schema)
 
 
-def _marks(marks: Marks) -> pa.RecordBatch:
+def _marks(marks: QueryMarks) -> pa.RecordBatch:
     columns = [pa.array(column, kind) for column, kind in zip(marks, MARKS.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=MARKS)
 
@@ -140,10 +140,10 @@ def is_partial(kind: str) -> bool:
     return kind.startswith(("partial/", "marks/"))
 
 
-def all_marks(batches: Iterable[pa.RecordBatch]) -> Marks:
+def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
     """The marks of several slots as one table, each said once, by query."""
     table = pa.Table.from_batches(list(batches), MARKS)
     columns = [column.to_numpy() for column in table.columns]
-    marks = Marks(*columns)
+    marks = QueryMarks(*columns)
     _, first = np.unique(np.stack([marks.query, marks.mark.astype(np.int64)]), axis=1, return_index=True)
-    return Marks(*(column[first] for column in marks))
+    return QueryMarks(*(column[first] for column in marks))

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.queries.registrations import Newcomers
+from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
 
 
-def place_in_areas(state: SlotState, columns: dict[str, Any], new: Newcomers) -> None:
+def place_in_areas(state: SlotState, columns: dict[str, Any], new: NewQueries) -> None:
     """Give new queries with polygons or areas their rows and boxes.
 
     columns: of a `QueryTable`, changed in place: area, and the box in a to d.
@@ -26,10 +26,10 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], new: Newcomers) ->
     if not len(own) and not len(named):
         return
     from stqsh.core.regions.polygon_table import (
-        Areas,
+        PolygonTable,
     )  # shapely takes a while to load, and few slots have areas
 
-    areas, rows = Areas(state), columns["area"]
+    areas, rows = PolygonTable(state), columns["area"]
     if len(own):
         rows[own] = areas.intern_polygons([region["rings"] for region in polygons])
     rows[named] = [areas.row_of(region["area"], region["member"]) for region in members]
@@ -44,6 +44,6 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], new: Newcomers) ->
 def leave_areas(state: SlotState, rows: Array) -> None:
     """Forget the polygons of queries that go; rows of named areas stay, -1 is none."""
     if (rows >= 0).any():
-        from stqsh.core.regions.polygon_table import Areas
+        from stqsh.core.regions.polygon_table import PolygonTable
 
-        Areas(state).release_polygons(rows)
+        PolygonTable(state).release_polygons(rows)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.conditions.evaluation import parts
-from stqsh.core.queries.registrations import Newcomers, gathered
+from stqsh.core.queries.registrations import NewQueries, gathered
 from stqsh.core.state.slot_state import SlotState
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class QueryTable:
 
 
 @dataclass(frozen=True)
-class Commands:
+class QueryCommands:
     """What a batch's commands come to, each query named once: the last word on it counts.
 
     registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
@@ -128,7 +128,7 @@ class Commands:
     `stqsh.core.state.retention_mode` has; None: as before.
     """
 
-    registered: Newcomers
+    registered: NewQueries
     still: set[int]
     dropped: set[int]
     paused: set[int]
@@ -142,19 +142,19 @@ class Commands:
         there = len(self.registered) or self.dropped or self.paused or self.resumed or self.stream_dropped
         return bool(there) or self.memory is not None
 
-    def of_kind(self, name: str) -> Commands:
+    def of_kind(self, name: str) -> QueryCommands:
         """The same, with the new queries of one kind only."""
         return replace(self, registered=self.registered.of_kind(name))
 
 
-def set_focals(columns: dict[str, Any], new: Newcomers, focals: ObjectTable) -> None:
+def set_focals(columns: dict[str, Any], new: NewQueries, focals: ObjectTable) -> None:
     """Put the focal objects of new queries into their column "focal"; `focals` knows the keys of all."""
     rows, keys = new.moving(focals.key_type)
     if len(rows):
         columns["focal"][rows] = focals.keys.find(keys)
 
 
-def digest(commands: Iterable[Spec | Newcomers]) -> Commands:
+def digest(commands: Iterable[Spec | NewQueries]) -> QueryCommands:
     """Fold commands that take effect together, in log order; queries of one pattern come as they are.
 
     A query that is registered and dropped in one batch was never there; one paused and resumed goes on.
@@ -167,16 +167,16 @@ class _Digest:
 
     def __init__(self) -> None:
         self.new: dict[int, Spec] = {}
-        self.alike: list[Newcomers] = []
+        self.alike: list[NewQueries] = []
         self.cancelled: set[int] = set()
         self.last: dict[int, str] = {}
         self.stream_dropped = False
         self.memory: Spec | None = None
 
-    def run(self, commands: Iterable[Spec | Newcomers]) -> Commands:
+    def run(self, commands: Iterable[Spec | NewQueries]) -> QueryCommands:
         """Take all of them in, and say what they come to."""
         for command in commands:
-            if isinstance(command, Newcomers):
+            if isinstance(command, NewQueries):
                 self.alike.append(command)
             else:
                 self._take(command)
@@ -204,17 +204,17 @@ class _Digest:
     def _is_new(self, id_: int) -> bool:
         return id_ in self.new or any(_has(some.ids, id_) for some in self.alike)
 
-    def _commands(self) -> Commands:
+    def _commands(self) -> QueryCommands:
         said: dict[str, set[int]] = {op: set() for op in ("still", "drop", "pause", "resume")}
         for id_, op in self.last.items():
             if not self._is_new(id_):
                 said[op].add(id_)
             elif op == "pause" and id_ not in self.cancelled:
                 said["still"].add(id_)
-        new = gathered([Newcomers.of([*self.new.values()]), *self.alike])
+        new = gathered([NewQueries.of([*self.new.values()]), *self.alike])
         if self.cancelled:
             new = new.those(~np.isin(new.ids, list(self.cancelled)))
-        return Commands(
+        return QueryCommands(
             new, said["still"], said["drop"], said["pause"], said["resume"], self.stream_dropped, self.memory
         )
 
@@ -225,7 +225,7 @@ def _has(ids: Array, id_: int) -> bool:
     return at < len(ids) and bool(ids[at] == id_)
 
 
-def columns_of(new: Newcomers, still: set[int], timing: Timing) -> dict[str, Any]:
+def columns_of(new: NewQueries, still: set[int], timing: BatchTiming) -> dict[str, Any]:
     """New queries as the columns of a `QueryTable`, but for areas, focal objects and conditions."""
     at, count, specs = timing.at(timing.first), len(new), new.patterns
     lasting = [spec.get("for_us") for spec in specs]
@@ -256,7 +256,7 @@ _COLUMN_OF = {
 """Where the numbers go that differ among the queries of a pattern."""
 
 
-def _region_columns(new: Newcomers) -> dict[str, Array]:
+def _region_columns(new: NewQueries) -> dict[str, Array]:
     """The columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
     corners = np.array([_corners(spec["region"]) for spec in new.patterns], np.float64).reshape(-1, 4)
     columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}

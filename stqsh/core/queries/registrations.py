@@ -24,7 +24,7 @@ FOCAL = "focal"
 
 
 @dataclass(frozen=True, eq=False)
-class Newcomers:
+class NewQueries:
     """Queries that come together, by id.
 
     ids: int64 (n,), ascending. patterns: specs; a query registered by itself has one of its own. which: the
@@ -40,10 +40,10 @@ class Newcomers:
     focals: Keys | None = None
 
     @staticmethod
-    def of(specs: Sequence[Spec]) -> Newcomers:
+    def of(specs: Sequence[Spec]) -> NewQueries:
         """Queries with a spec each, in the order of their ids."""
         ids = np.array([spec["id"] for spec in specs], np.int64)
-        return Newcomers(ids, specs, np.arange(len(specs), dtype=np.int32), {})
+        return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {})
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,18 +58,18 @@ class Newcomers:
                 own[FOCAL] = self.focals[row].as_py()
             yield {**pattern, "id": id_, "region": {**pattern["region"], **own}}
 
-    def those(self, rows: Array) -> Newcomers:
+    def those(self, rows: Array) -> NewQueries:
         """Some of them: positions in ascending order, or a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
         return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
 
-    def of_kind(self, kind: str) -> Newcomers:
+    def of_kind(self, kind: str) -> NewQueries:
         """Those whose specs are of a kind."""
         mine = np.array([pattern["kind"] == kind for pattern in self.patterns], np.bool_)
         return self if mine.all() else self.those(mine[self.which])
 
-    def with_patterns(self, changed: dict[int, Spec]) -> Newcomers:
+    def with_patterns(self, changed: dict[int, Spec]) -> NewQueries:
         """The same queries, some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
 
@@ -95,11 +95,11 @@ class Newcomers:
         return rows, keys.take(rows)
 
 
-def gathered(some: Iterable[Newcomers]) -> Newcomers:
+def gathered(some: Iterable[NewQueries]) -> NewQueries:
     """All of them as one, in the order of their ids."""
     parts = [part for part in some if len(part)]
     if not parts:
-        return Newcomers.of([])
+        return NewQueries.of([])
     before = np.cumsum([0, *(len(part.patterns) for part in parts)])
     ids = np.concatenate([part.ids for part in parts])
     names = sorted({name for part in parts for name in part.numbers})
@@ -109,11 +109,11 @@ def gathered(some: Iterable[Newcomers]) -> Newcomers:
     }
     which = np.concatenate([part.which + start for part, start in zip(parts, before.tolist(), strict=False)])
     patterns = [spec for part in parts for spec in part.patterns]
-    together = Newcomers(ids, patterns, which.astype(np.int32), numbers, _focals(parts))
+    together = NewQueries(ids, patterns, which.astype(np.int32), numbers, _focals(parts))
     return together.those(np.argsort(ids, kind="stable"))
 
 
-def _focals(parts: Sequence[Newcomers]) -> Keys | None:
+def _focals(parts: Sequence[NewQueries]) -> Keys | None:
     """The focal keys of all of them, as far as their patterns do not say it."""
     kind = next((part.focals.type for part in parts if part.focals is not None), None)
     if kind is None:
@@ -135,12 +135,12 @@ def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Key
     return pack(batch.replace_schema_metadata({b"pattern": orjson.dumps(pattern)}))
 
 
-def unpack_alike(payload: bytes) -> Newcomers:
+def unpack_alike(payload: bytes) -> NewQueries:
     """The queries within a payload that `pack_alike` made."""
     batch = unpack(payload)
     pattern = orjson.loads((batch.schema.metadata or {})[b"pattern"])
     numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:] if name != FOCAL}
     focals = batch.column(FOCAL) if FOCAL in batch.schema.names else None
-    return Newcomers(
+    return NewQueries(
         batch.column("id").to_numpy(), [pattern], np.zeros(len(batch), np.int32), numbers, focals
     )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Lattice, Lists, Pairs, list_rects
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, list_rects
 from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
 from stqsh.core.state.slot_state import SlotState
 
@@ -38,7 +38,7 @@ _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
 
-def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> Lattice:
+def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> GridFrame:
     """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
 
     Without bounds the outermost half per cent of the points on each side is left to the border cells.
@@ -47,7 +47,7 @@ def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = N
         bounds = [*_spread(xs), *_spread(ys)]
         bounds = [bounds[0], bounds[2], bounds[1], bounds[3]]
     x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
-    return Lattice(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
+    return GridFrame(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
 
 def _spread(values: Array) -> tuple[float, float]:
@@ -58,17 +58,17 @@ def _spread(values: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-class RectGrid:
+class StaticRectIndex:
     """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
 
-    lattice float64 (5,); start, whole, corners (the rects, flat) and tag as in `Lists`.
+    lattice float64 (5,); start, whole, corners (the rects, flat) and tag as in `RectGrid`.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state, self._prefix = state, prefix
 
     def fill(self, rects: Array, tag: Array, bounds: list[float] | None) -> None:
-        """Replace the rectangles: float64 (n, 4) and int32 (n,), see `Lists`."""
+        """Replace the rectangles: float64 (n, 4) and int32 (n,), see `RectGrid`."""
         lattice, lists = rect_lists(rects, tag, bounds)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
@@ -76,25 +76,25 @@ class RectGrid:
         self._state.replace(f"{self._prefix}/corners", lists.rects.reshape(-1))
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
-    def ordered(self, events: Events) -> tuple[Array | None, Events]:
+    def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
         """Which events come when `join` is quick, int32 (None: as they came), and these events."""
         lattice = self.lists()[0]
         return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
 
-    def join(self, events: Events) -> Pairs:
+    def join(self, events: Transitions) -> CandidatePairs:
         """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` before."""
         return join_in_order(events, *self.lists())
 
-    def lists(self) -> tuple[Lattice, Lists]:
+    def lists(self) -> tuple[GridFrame, RectGrid]:
         """The grid for `join`, after a `fill`."""
         x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
         start, whole, rects, tag = (
             self._state.array(f"{self._prefix}/{name}") for name in ("start", "whole", "corners", "tag")
         )
-        return Lattice(x0, y0, per_x, per_y, int(side)), Lists(start, whole, rects.reshape(4, -1), tag)
+        return GridFrame(x0, y0, per_x, per_y, int(side)), RectGrid(start, whole, rects.reshape(4, -1), tag)
 
 
-def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[Lattice, Lists]:
+def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[GridFrame, RectGrid]:
     """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
 
     It lies where they are, within `bounds`, and a little around: what is elsewhere counts to border cells,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import shapely
 
-from stqsh.core.kernels.geometry.polygons import AreaArrays, inside, inside_scaled, lay_bands
+from stqsh.core.kernels.geometry.polygons import PolygonArrays, inside, inside_scaled, lay_bands
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -25,12 +25,12 @@ _SPARE = 4096
 _ROWS: dict[str, Any] = {"bands": np.int32, "per_y": np.float64, "at": np.int64, "use": np.uint8}
 
 
-class Areas:
+class PolygonTable:
     """The areas of a slot, in rows whose numbers stay the same.
 
-    Arrays beneath `areas/`: those of `AreaArrays` (box and edge flat), and use uint8: whether a row is free,
-    a query's own polygon, or of a named area. The header's entry "areas" gives the first row of each named
-    area and the number of its members, whose names are in the interner `areas/{id}/names`.
+    Arrays beneath `areas/`: those of `PolygonArrays` (box and edge flat), and use uint8: whether a row is
+    free, a query's own polygon, or of a named area. The header's entry "areas" gives the first row of each
+    named area and the number of its members, whose names are in the interner `areas/{id}/names`.
     """
 
     def __init__(self, state: SlotState) -> None:
@@ -47,10 +47,10 @@ class Areas:
         return self._state.array(f"areas/{name}")
 
     @property
-    def _arrays(self) -> AreaArrays:
+    def _arrays(self) -> PolygonArrays:
         bands, per_y, at = (self._array(name) for name in ("bands", "per_y", "at"))
         box, edge = self._array("box").reshape(-1, 4), self._array("edge").reshape(-1, 4)
-        return AreaArrays(box, bands, per_y, at, self._array("start"), edge)
+        return PolygonArrays(box, bands, per_y, at, self._array("start"), edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
         """Take a named area in; one that is there already stays as it is.
@@ -121,7 +121,7 @@ class Areas:
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
 
-    def _put(self, rows: Array, laid: AreaArrays, use: int) -> None:
+    def _put(self, rows: Array, laid: PolygonArrays, use: int) -> None:
         """Store areas in free or new rows."""
         if not len(rows):
             return

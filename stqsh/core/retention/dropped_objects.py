@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 
@@ -53,7 +53,7 @@ def shadow_refs(state: SlotState, stream: int) -> Array:
     return state.array(name) if name in state else np.empty(0, np.uint8)
 
 
-class ShadowTable:
+class DroppedObjects:
     """Dropped objects, each once, ascending by hash. Arrays beneath `s{id}/shadow/`: hash uint64, `hash_keys`
     of the key; x, y float64; end uint32, the step from which on the object is silent, modulo 2**32; refs
     uint8, in how many queries' extended regions it is, `MOST` for more.
@@ -103,7 +103,7 @@ class ShadowTable:
             for name in _FIELDS:
                 self._state.shrink(f"{self._prefix}/{name}", self[name][stay])
 
-    def connected(self, timing: Timing) -> Array:
+    def connected(self, timing: BatchTiming) -> Array:
         """Which have been heard of within REPORT EVERY of the last step; bool (n,).
 
         Rows go in the step in which their objects fall silent, so that no end lies far enough ahead, or
@@ -112,10 +112,10 @@ class ShadowTable:
         ahead: Array = (self["end"] - np.uint32(timing.last & 0xFFFFFFFF)).view(np.int32)
         return ahead > 0
 
-    def arrivals(self, step: int) -> Events:
+    def arrivals(self, step: int) -> Transitions:
         """All rows as events of a step that brought them in; versions are -1."""
         count = len(self)
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
         rows = np.arange(count, dtype=np.int32)
         steps = np.full(count, step, np.int64)
-        return Events(steps, rows, none, none, nowhere, nowhere, self["x"].copy(), self["y"].copy())
+        return Transitions(steps, rows, none, none, nowhere, nowhere, self["x"].copy(), self["y"].copy())

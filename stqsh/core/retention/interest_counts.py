@@ -9,24 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.index.static_rects import Lives
+from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.kernels.retention.reference_counts import count_references, take_away
 from stqsh.core.matching.match import match
-from stqsh.core.matching.moving_index import CellStore
-from stqsh.core.matching.query_conditions import Conditions
-from stqsh.core.matching.query_context import Members, RegionContext, context_of
-from stqsh.core.matching.static_index import StillRegions
+from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
+from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.retention.cache_area import reach
 from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
-from stqsh.core.retention.knn_interest import Near
+from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.retention.stream_stats import locked
-from stqsh.core.state.retention_mode import Memory
+from stqsh.core.state.retention_mode import RetentionOrder
 
 Array = npt.NDArray[Any]
 
 
-class Interest:
+class InterestTracker:
     """One piece of a batch of a significant stream: extended regions follow, and counts with them.
 
     Arrays beneath `s{id}/interest/`: those of `InterestTable`, of a grid and of cells. By object:
@@ -39,14 +39,14 @@ class Interest:
     is near to kNN queries.
     """
 
-    def __init__(self, batch: StreamBatch, memory: Memory) -> None:
+    def __init__(self, batch: StreamBatch, memory: RetentionOrder) -> None:
         self.batch, self._memory, self.first = batch, memory, batch.timing.first
         self.queries = InterestTable(batch.state, batch.spec["id"])
         self.prefix = self.queries.prefix
         self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
-        self._conditions = Conditions(batch.state, self.prefix, self.queries, batch.objects)
-        self.still = StillRegions(batch, self.prefix)
-        self.near = Near(batch, self.reach)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self.still = StaticRegionIndex(batch, self.prefix)
+        self.near = KnnInterest(batch, self.reach)
         self._by_object = f"s{batch.spec['id']}/objects"
         self._fit()
 
@@ -64,7 +64,7 @@ class Interest:
         return self.batch.state.array(f"{self._by_object}/refs")
 
     @cached_property
-    def context(self) -> RegionContext:
+    def context(self) -> QueryContext:
         """The extended regions of the queries that there are now, over the stream's objects."""
         return context_of(self.batch, self.queries, self._conditions, self.prefix)
 
@@ -78,7 +78,7 @@ class Interest:
         begun = self._command()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
-        lives = Lives(since, self.queries["until"])
+        lives = QueryLifetimes(since, self.queries["until"])
         if len(self.queries):
             context = self.context
             pairs, events = match(context, self.still, lives)
@@ -95,7 +95,7 @@ class Interest:
         out[own[own >= 0]] = True
         return out
 
-    def pairs_of(self, objects: Array) -> Members:
+    def pairs_of(self, objects: Array) -> AnswerMembers:
         """The active queries that are interested in each of these objects after the last step; kNN too.
 
         objects: int32, ascending, present ones. Ascending by object, then query.
@@ -104,7 +104,7 @@ class Interest:
         query, obj = self._pairs(self.queries.active, objects)
         order = np.lexsort((query, obj))
         query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
-        return Members(query, obj, self.batch.objects.at(last).versions[obj])
+        return AnswerMembers(query, obj, self.batch.objects.at(last).versions[obj])
 
     def mark(self, focal: Array) -> None:
         """Note the roles of objects after the last step. focal: bool (objects,)."""
@@ -128,7 +128,7 @@ class Interest:
     def leave(self, objects: Array) -> None:
         """Let the cells follow when objects are taken out after the last step; int32."""
         if len(objects) and f"{self.prefix}/cells/lattice" in self.batch.state:
-            lattice, cells = CellStore(self.batch, self.prefix).open(self.batch.objects.events)
+            lattice, cells = ObjectCellStore(self.batch, self.prefix).open(self.batch.objects.events)
             take_away(cells, objects, lattice)
 
     def _command(self) -> Array:
@@ -160,7 +160,7 @@ class Interest:
         for name in ("held", "shed"):
             self.queries[name][positions] = 0
 
-    def _count(self, members: Members, sign: int) -> None:
+    def _count(self, members: AnswerMembers, sign: int) -> None:
         if len(members.query):
             self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
             self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))

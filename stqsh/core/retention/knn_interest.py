@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.geometry.circles import Circles, settle_circles
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.circles import QueryCircles, settle_circles
 from stqsh.core.kernels.geometry.distance import circle_boxes, distances_between
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.kernels.retention.reference_counts import kth_distances
-from stqsh.core.matching.query_context import RegionContext
-from stqsh.core.nearest.members import RosterTable
+from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.nearest.members import MemberTable
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.retention.interest_table import CIRCLING
@@ -29,7 +29,7 @@ from stqsh.core.retention.interest_table import CIRCLING
 Array = npt.NDArray[Any]
 
 
-class Past(NamedTuple):
+class PreviousCircles(NamedTuple):
     """kNN queries after the step before: ids int64 ascending, radius float64, (n,) each, that of the k-th
     neighbour; and the neighbours, pairs of id and object, (m,) each.
     """
@@ -40,13 +40,13 @@ class Past(NamedTuple):
     neighbour: Array
 
 
-class Near:
+class KnnInterest:
     """The kNN queries of a stream in one piece of a batch; to be asked before the kind has taken it in."""
 
     def __init__(self, batch: StreamBatch, reach: float) -> None:
         self._batch, self._reach = batch, reach
 
-    def counts(self, context: RegionContext, circling: Array) -> tuple[Array, Array]:
+    def counts(self, context: QueryContext, circling: Array) -> tuple[Array, Array]:
         """How many kNN queries are interested in each object after the last step, and how many objects each.
 
         context: of the interest table, in which `circling` are the positions of the active kNN queries.
@@ -67,7 +67,7 @@ class Near:
         held[everybody[itself]] -= 1
         return counts.astype(np.int32), held[circling]
 
-    def pairs(self, context: RegionContext, objects: Array) -> tuple[Array, Array]:
+    def pairs(self, context: QueryContext, objects: Array) -> tuple[Array, Array]:
         """The kNN queries that are interested in some present objects, int32: positions and objects."""
         circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
         present = self._batch.objects.arrivals(self._batch.timing.last, objects)
@@ -77,7 +77,7 @@ class Near:
         others = context.focals[all_] != of_all
         return np.concatenate([query, all_[others]]), np.concatenate([obj, of_all[others]])
 
-    def strangers(self, context: RegionContext, arrivals: Events) -> tuple[Array, Array]:
+    def strangers(self, context: QueryContext, arrivals: Transitions) -> tuple[Array, Array]:
         """Which kNN queries would be interested in objects that are not kept.
 
         context: with the queries' focal objects as the arrivals' objects are numbered. Returns positions of
@@ -87,16 +87,16 @@ class Near:
         if not len(circling):
             return circling, circling
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
-        number, event = self._within(Circles(x, y, self._looks(context, circling)), arrivals)
+        number, event = self._within(QueryCircles(x, y, self._looks(context, circling)), arrivals)
         query = circling[number]
         others = context.focals[query] != arrivals.obj[event]
         return query[others], event[others]
 
     @cached_property
-    def _past(self) -> Past:
+    def _past(self) -> PreviousCircles:
         batch = self._batch
         queries = QueryTable(batch.state, f"s{batch.spec['id']}/nearest")
-        roster = RosterTable(batch.state, queries.prefix)
+        roster = MemberTable(batch.state, queries.prefix)
         at = np.flatnonzero(queries["mode"] == ACTIVE)
         start, obj = roster.of(at)
         owner = np.repeat(np.arange(len(at)), np.diff(start))
@@ -106,7 +106,7 @@ class Near:
         radius = kth_distances(start, far, queries["k"][at])
         mine = far <= radius[owner]
         ids = queries["id"][at]
-        return Past(ids, radius, ids[owner[mine]], obj[mine])
+        return PreviousCircles(ids, radius, ids[owner[mine]], obj[mine])
 
     def _centres(self, queries: QueryTable, at: Array) -> tuple[Array, Array]:
         """Where kNN queries had their centres before the first step."""
@@ -124,12 +124,12 @@ class Near:
         at = np.searchsorted(queries["id"], self._past.owner)
         return np.minimum(np.bincount(at, minlength=len(queries)), queries["k"])
 
-    def _looks(self, context: RegionContext, circling: Array) -> Array:
+    def _looks(self, context: QueryContext, circling: Array) -> Array:
         """How far queries look: float64 (circling,), infinite where everybody counts."""
         moves = context.queries["focal"][circling] >= 0
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
-    def radii(self, context: RegionContext, circling: Array) -> Array:
+    def radii(self, context: QueryContext, circling: Array) -> Array:
         """How far the k-th neighbour was before the first step: float64 (circling,), infinite for none."""
         queries, past = context.queries, self._past
         ids = queries["id"][circling]
@@ -140,21 +140,21 @@ class Near:
             radius[known] = past.radius[place[known]]
         return radius
 
-    def _holders_of_all(self, context: RegionContext, circling: Array) -> Array:
+    def _holders_of_all(self, context: QueryContext, circling: Array) -> Array:
         """The positions of the queries that everybody counts for, as far as they have a centre."""
         last = np.full(len(circling), self._batch.timing.last)
         x, _ = context.centres(circling, last)
         held: Array = circling[np.isinf(self.radii(context, circling)) & ~np.isnan(x)]
         return held
 
-    def _pairs(self, context: RegionContext, circling: Array, present: Events) -> tuple[Array, Array]:
+    def _pairs(self, context: QueryContext, circling: Array, present: Transitions) -> tuple[Array, Array]:
         """Pairs of queries with circles that end somewhere, and present objects within; each comes once."""
         if not len(circling) or not len(present.obj):
             return np.empty(0, np.int64), np.empty(0, np.int32)
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
         radius = self._looks(context, circling)
         radius[np.isinf(radius)] = np.nan  # without a centre
-        query, event = self._within(Circles(x, y, radius), present)
+        query, event = self._within(QueryCircles(x, y, radius), present)
         obj, past = present.obj[event], self._past
         ids = context.queries["id"][circling]
         old = np.flatnonzero(np.isin(past.owner, ids[~np.isnan(x)]) & np.isin(past.neighbour, present.obj))
@@ -165,7 +165,7 @@ class Near:
         others = context.focals[query] != obj
         return query[others], obj[others]
 
-    def _within(self, circles: Circles, arrivals: Events) -> tuple[Array, Array]:
+    def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
         """Which circles arrivals come into: numbers of both, int64 (n,) each."""
         planar = bool(self._batch.spec["planar"])
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1

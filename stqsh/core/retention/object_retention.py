@@ -13,7 +13,7 @@ from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.retention.reference_counts import present_after
 from stqsh.core.matching.moving_index import laid, lay_cells
 from stqsh.core.objects.event_objects import held_by_arrays, make_room
-from stqsh.core.retention.interest_counts import Interest
+from stqsh.core.retention.interest_counts import InterestTracker
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ _SPARE = 1024
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RetentionDecision:
     """What becomes of the candidates of a piece after its last step, (objects,) each.
 
     present: bool, connected and with a location. why: int8, for those that are present and taken out of the
@@ -41,13 +41,13 @@ class Verdict:
         return kept
 
 
-def judge(batch: StreamBatch, interest: Interest) -> Verdict:
+def judge(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
     """Take out whom nobody is interested in (SOLE Definition 2)."""
     # Whoever is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
     present = present_after(batch.objects.events, batch.objects.stored.known)
     focal = interest.focals()
     lost = present & (interest.refs == 0) & ~focal
-    return Verdict(present, np.where(lost, LEFT, 0).astype(np.int8), focal)
+    return RetentionDecision(present, np.where(lost, LEFT, 0).astype(np.int8), focal)
 
 
 def forget(batch: StreamBatch, kept: Array) -> None:

@@ -14,18 +14,20 @@ from stqsh.core.kernels.events.updates import SHED
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.retention.drop_choice import Standing, shed_objects
+from stqsh.core.kernels.retention.drop_choice import QueryLoad, shed_objects
 from stqsh.core.objects.batch_objects import silent_from
 from stqsh.core.queries.query_table import ACTIVE
-from stqsh.core.retention.dropped_objects import ShadowTable, shadow_size
-from stqsh.core.retention.interest_counts import Interest
-from stqsh.core.retention.object_retention import Verdict
-from stqsh.core.state.retention_mode import Memory
+from stqsh.core.retention.dropped_objects import DroppedObjects, shadow_size
+from stqsh.core.retention.interest_counts import InterestTracker
+from stqsh.core.retention.object_retention import RetentionDecision
+from stqsh.core.state.retention_mode import RetentionOrder
 
 Array = npt.NDArray[Any]
 
 
-def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memory) -> Verdict:
+def shed(
+    batch: StreamBatch, interest: InterestTracker, verdict: RetentionDecision, memory: RetentionOrder
+) -> RetentionDecision:
     """Drop objects that reported in the last step, if fewer than k queries are interested in them.
 
     Of those that k - 1 queries are interested in only a part goes, see `spared`: where most objects have the
@@ -43,7 +45,7 @@ def shed(batch: StreamBatch, interest: Interest, verdict: Verdict, memory: Memor
     if memory.k <= 1 and not shadow_size(batch.state, batch.spec["id"]):
         return verdict
     reported = _reported(batch)
-    shadow = ShadowTable(batch.state, batch.spec)
+    shadow = DroppedObjects(batch.state, batch.spec)
     back = _count_shadow(batch, interest, shadow, reported)
     weak = (interest.refs[reported] > 0) & (interest.refs[reported] < memory.k)
     weak &= verdict.kept[reported] & ~verdict.focal[reported]
@@ -79,7 +81,7 @@ def _reported(batch: StreamBatch) -> Array:
     return np.unique(movement.rows.arrays.obj[movement.accepted.live])
 
 
-def _judge(interest: Interest, candidates: Array, back: Array) -> Array:
+def _judge(interest: InterestTracker, candidates: Array, back: Array) -> Array:
     """Which candidates go, and the queries' counts after that; bool (n,).
 
     back: bool (n,), those that had been dropped before, who come first.
@@ -90,13 +92,13 @@ def _judge(interest: Interest, candidates: Array, back: Array) -> Array:
     lengths = np.diff(begin)[order]
     start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     query = members.query[np.repeat(begin[order] - start[:-1], lengths) + np.arange(start[-1])]
-    standing = Standing(*(queries[name] for name in ("held", "shed", "least")))
+    standing = QueryLoad(*(queries[name] for name in ("held", "shed", "least")))
     dropped = np.empty(len(candidates), np.bool_)
     dropped[order] = shed_objects(start, query.astype(np.int32), standing)
     return dropped
 
 
-def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array, refs: Array) -> None:
+def _note(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Array) -> None:
     """Put objects into the shadow table as they are after the last step. refs: what they were counted."""
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
@@ -105,7 +107,9 @@ def _note(batch: StreamBatch, shadow: ShadowTable, dropped: Array, refs: Array) 
     shadow.add(movement.table.show_keys(dropped), (places.x[dropped], places.y[dropped], ends, refs))
 
 
-def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, reported: Array) -> Array:
+def _count_shadow(
+    batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects, reported: Array
+) -> Array:
     """Let go of the shadows of objects that reported, are silent or of no interest; count the others.
 
     Returns which of those that reported had one, bool (n,).
@@ -122,7 +126,7 @@ def _count_shadow(batch: StreamBatch, interest: Interest, shadow: ShadowTable, r
     return back
 
 
-def _interested(batch: StreamBatch, interest: Interest, shadow: ShadowTable) -> tuple[Array, Array]:
+def _interested(batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects) -> tuple[Array, Array]:
     """The pairs of active queries and rows of the shadow table within their extended regions."""
     queries, last = interest.queries, batch.timing.last
     moving = np.flatnonzero(queries["focal"] >= 0)

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.matching.query_conditions import Conditions
-from stqsh.core.matching.query_context import RegionContext, context_of
-from stqsh.core.objects.batch_objects import Movement
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, AREA, CIRCLE, digest
 from stqsh.core.retention import region_sizes
 from stqsh.core.retention.cache_area import reach
 from stqsh.core.retention.interest_table import CIRCLING, InterestTable
-from stqsh.core.retention.knn_interest import Near
+from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-class Proper(InterestTable):
+class ProperRegions(InterestTable):
     """The queries of an `InterestTable` with their regions proper, without cache areas; only to be read."""
 
     def __getitem__(self, name: str) -> Array:
@@ -42,7 +42,7 @@ class Proper(InterestTable):
 
 
 @dataclass(frozen=True)
-class Sizes:
+class QuerySizes:
     """Of queries, (n,) each: inside int64, kept objects in the region proper; area and extended float64, how
     large the region proper and the extended one are.
     """
@@ -67,23 +67,23 @@ def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
     clock, prefix = state.header["clock"], f"s{spec['id']}"
     last = clock["step"]
     report = -1 if spec["report_every_us"] is None else spec["report_every_us"]
-    timing = Timing(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
+    timing = BatchTiming(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
     return StreamBatch(
-        state, spec, timing, Movement(objects, [], timing), Movement(focal, [], timing), digest([])
+        state, spec, timing, BatchObjects(objects, [], timing), BatchObjects(focal, [], timing), digest([])
     )
 
 
-def sizes_of(state: SlotState, spec: Spec, at: Array) -> Sizes:
+def sizes_of(state: SlotState, spec: Spec, at: Array) -> QuerySizes:
     """How large the regions at these positions of the interest table are, and who is in them."""
     batch = at_rest(state, spec)
     table = InterestTable(state, spec["id"])
     last, memory = batch.timing.last, memory_of(state, spec["id"])
     distance = reach(spec, batch.timing.tick, memory.factor * memory.cache)
-    near = Near(batch, distance)
+    near = KnnInterest(batch, distance)
     extended = _context(batch, table)
-    proper = replace(extended, queries=Proper(state, spec["id"]))
+    proper = replace(extended, queries=ProperRegions(state, spec["id"]))
     mode = table["mode"][at]
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)
@@ -98,15 +98,15 @@ def sizes_of(state: SlotState, spec: Spec, at: Array) -> Sizes:
         own[np.isnan(context.centres(at[mode == CIRCLING], np.full(len(radius), last))[0])] = np.nan
         area[mode == CIRCLING] = own
         areas.append(area)
-    return Sizes(inside[at], *areas)
+    return QuerySizes(inside[at], *areas)
 
 
-def _context(batch: StreamBatch, table: InterestTable) -> RegionContext:
-    conditions = Conditions(batch.state, table.prefix, table, batch.objects)
+def _context(batch: StreamBatch, table: InterestTable) -> QueryContext:
+    conditions = QueryConditions(batch.state, table.prefix, table, batch.objects)
     return context_of(batch, table, conditions, table.prefix)
 
 
-def _areas(context: RegionContext, at: Array, step: int) -> Array:
+def _areas(context: QueryContext, at: Array, step: int) -> Array:
     """How large regions are after a step; NaN while a focal object is not present. float64 (n,)."""
     queries, planar = context.queries, context.planar
     out = region_sizes.boxes(context.boxes(at, step), planar)

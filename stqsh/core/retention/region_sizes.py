@@ -32,10 +32,10 @@ def circles(radius: Array, planar: bool) -> Array:
 def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
     """The areas of rows of the slot's areas, float64 (n,); 0 for -1."""
     from stqsh.core.regions.polygon_table import (
-        Areas,
+        PolygonTable,
     )  # shapely takes a while to load, and few slots have areas
 
-    areas = Areas(state)
+    areas = PolygonTable(state)
     distinct, position = np.unique(rows, return_inverse=True)
     known = np.array([_polygon(areas.edges(row), planar) if row >= 0 else 0.0 for row in distinct.tolist()])
     found: Array = known[position]

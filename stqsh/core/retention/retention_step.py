@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.retention.focal_cleanup import forget_focals
-from stqsh.core.retention.interest_counts import Interest
+from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.object_retention import forget, judge
 from stqsh.core.retention.object_shedding import shed
 from stqsh.core.retention.step_runs import follow_stretch, is_stretch
@@ -21,15 +21,15 @@ Array = npt.NDArray[Any]
 def take_out(batch: StreamBatch) -> Array | None:
     """Count references, and take the objects that do not stay out of the batch, before the kinds see it.
 
-    Either `follow_stretch`, or in order: `Interest.follow`, the judgement by reference counts, `shed`, and
-    `Movement.take_out`. Returns who stays after the last step, bool (objects,). None, and nothing happens,
-    for a stream that keeps all, or is dropped; and where there are no steps.
+    Either `follow_stretch`, or in order: `InterestTracker.follow`, the judgement by reference counts, `shed`,
+    and `Movement.take_out`. Returns who stays after the last step, bool (objects,). None, and nothing
+    happens, for a stream that keeps all, or is dropped; and where there are no steps.
     """
     timing = batch.timing
     if not is_significant(batch.spec) or batch.commands.stream_dropped or timing.last < timing.first:
         return None
     memory = memory_of(batch.state, batch.spec["id"])
-    interest = Interest(batch, memory)
+    interest = InterestTracker(batch, memory)
     if is_stretch(batch):
         kept = follow_stretch(batch, interest)
         interest.mark(interest.focals())

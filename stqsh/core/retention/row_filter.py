@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.contract.batch_pieces import Piece
+from stqsh.core.contract.batch_pieces import BatchPiece
 from stqsh.core.kernels.geometry.boxes import regions
 from stqsh.core.kernels.geometry.distance import circle_boxes
-from stqsh.core.kernels.index.static_rects import Lattice, Lists
+from stqsh.core.kernels.index.static_rects import GridFrame, RectGrid
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.near_rows import mark_cells, near_some, sift
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
-from stqsh.core.regions.grid_layout import RectGrid, lattice_over, rect_lists
+from stqsh.core.regions.grid_layout import StaticRectIndex, lattice_over, rect_lists
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
@@ -33,7 +33,7 @@ Spec = dict[str, Any]
 _SIDE = 256
 
 
-def sieve(state: SlotState, spec: Spec, piece: Piece) -> Piece:
+def sieve(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
     """The piece without the rows of objects that are not known and that come near no query in any step.
 
     Such an object is forgotten in the step of each of its rows, so it leaves nothing behind, whatever the
@@ -62,14 +62,16 @@ def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
     return keys.find(batch.column(table.spec["key"]), frozen(batch.column("_hash").to_numpy()))
 
 
-def _still(state: SlotState, prefix: str) -> tuple[Lattice, Lists]:
+def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
     """The boxes of regions that stand still."""
     if f"{prefix}/grid/lattice" in state:
-        return RectGrid(state, f"{prefix}/grid").lists()
+        return StaticRectIndex(state, f"{prefix}/grid").lists()
     return rect_lists(np.empty((0, 4)), np.empty(0, np.int32))
 
 
-def _marked(state: SlotState, spec: Spec, piece: Piece, queries: InterestTable) -> tuple[Lattice, Array]:
+def _marked(
+    state: SlotState, spec: Spec, piece: BatchPiece, queries: InterestTable
+) -> tuple[GridFrame, Array]:
     """The cells that moving extended regions touch, before the piece and wherever they come to in it."""
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE))
     focal = ObjectTable(state, f"s{spec['id']}/focal", spec, columns=False)
@@ -84,7 +86,7 @@ def _marked(state: SlotState, spec: Spec, piece: Piece, queries: InterestTable) 
     return lattice, mark_cells(boxes, lattice)
 
 
-def _sighted(focal: ObjectTable, piece: Piece) -> tuple[Array, Array, Array]:
+def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array]:
     """Focal objects with all places where they are seen, before the piece and in it; (n,) each."""
     spec = focal.spec
     who: list[Array] = [np.arange(len(focal))]

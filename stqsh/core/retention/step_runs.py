@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.base.clock import NEVER
-from stqsh.core.contract.batch_pieces import Piece, between, single_steps
+from stqsh.core.contract.batch_pieces import BatchPiece, between, single_steps
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Events, none_accepted, places_at
-from stqsh.core.kernels.index.static_rects import Lattice, Lives
-from stqsh.core.kernels.join.moving_params import Field
-from stqsh.core.kernels.retention.multi_step import Course, Plan, go_through
-from stqsh.core.matching.moving_index import CellStore, by_step_and_cell, lay_cells, movers_of
-from stqsh.core.objects.batch_objects import Movement, by_step, silent_from
+from stqsh.core.kernels.events.transitions import Transitions, none_accepted, places_at
+from stqsh.core.kernels.index.static_rects import GridFrame, QueryLifetimes
+from stqsh.core.kernels.join.moving_params import MovingJoinParams
+from stqsh.core.kernels.retention.multi_step import MultiStepPlan, MultiStepState, go_through
+from stqsh.core.matching.moving_index import ObjectCellStore, by_step_and_cell, lay_cells, movers_of
+from stqsh.core.objects.batch_objects import BatchObjects, by_step, silent_from
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.retention.dropped_objects import shadow_size
-from stqsh.core.retention.interest_counts import Interest
+from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.row_filter import sieve
 from stqsh.core.state.retention_mode import memory_of
@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-def stretches(state: SlotState, spec: Spec, whole: Piece) -> Iterator[Piece]:
+def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
     """Cut a batch of a significant stream into pieces; each is asked for when the one before is taken in.
 
     The step of commands is a piece, and so is each in which queries end; what is between is one, or as many
@@ -97,17 +97,17 @@ def is_stretch(batch: StreamBatch) -> bool:
     )
 
 
-class Arrivals(NamedTuple):
+class ObjectArrivals(NamedTuple):
     """What stands where: objects as stored that do something in the batch, then all rows.
 
     events: of arrivals at these places; versions: int32 (n,), which versions these are.
     """
 
-    events: Events
+    events: Transitions
     versions: Array
 
 
-def follow_stretch(batch: StreamBatch, interest: Interest) -> Array:
+def follow_stretch(batch: StreamBatch, interest: InterestTracker) -> Array:
     """Go through the steps; reference counts follow, and objects are taken out of the batch where they go.
 
     Returns who is kept after the last step, bool (objects,).
@@ -117,7 +117,7 @@ def follow_stretch(batch: StreamBatch, interest: Interest) -> Array:
     arrivals = _arrivals(objects, x, y)
     query, version = _at_rest(interest, arrivals)
     plan = _plan(interest, arrivals, np.bincount(version, minlength=objects.versions))
-    course = Course(
+    course = MultiStepState(
         version=np.where(objects.stored.known, np.arange(len(x)), -1).astype(np.int32),
         x=x,
         y=y,
@@ -138,7 +138,7 @@ def follow_stretch(batch: StreamBatch, interest: Interest) -> Array:
     return kept
 
 
-def _at_rest(interest: Interest, arrivals: Arrivals) -> tuple[Array, Array]:
+def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array, Array]:
     """The pairs of queries whose regions stand still, and versions whose places lie within."""
     if not len(interest.queries):  # there may never have been any
         return np.empty(0, np.int32), np.empty(0, np.int32)
@@ -149,14 +149,14 @@ def _at_rest(interest: Interest, arrivals: Arrivals) -> tuple[Array, Array]:
     return pairs.query[inside], versions[pairs.event[inside]]
 
 
-def _places_before(objects: Movement) -> tuple[Array, Array]:
+def _places_before(objects: BatchObjects) -> tuple[Array, Array]:
     """Where objects are before the first step."""
     every = np.arange(len(objects.table), dtype=np.int32)
     versions = np.where(objects.stored.known, every, np.int32(-1))
     return places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing)
 
 
-def _arrivals(objects: Movement, x: Array, y: Array) -> Arrivals:
+def _arrivals(objects: BatchObjects, x: Array, y: Array) -> ObjectArrivals:
     rows, stored = objects.sources
     acting = np.zeros(len(x), np.bool_)
     acting[rows.obj] = True
@@ -166,7 +166,7 @@ def _arrivals(objects: Movement, x: Array, y: Array) -> Arrivals:
     versions = np.concatenate([at, np.arange(len(x), objects.versions, dtype=np.int32)])
     count = len(versions)
     nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
-    events = Events(
+    events = Transitions(
         step=np.full(count, objects.timing.last, np.int64),
         obj=np.concatenate([at, rows.obj]).astype(np.int32),
         old=none,
@@ -176,10 +176,10 @@ def _arrivals(objects: Movement, x: Array, y: Array) -> Arrivals:
         nx=np.concatenate([x[at], rows.x]),
         ny=np.concatenate([y[at], rows.y]),
     )
-    return Arrivals(events, versions)
+    return ObjectArrivals(events, versions)
 
 
-def _plan(interest: Interest, arrivals: Arrivals, counts: Array) -> Plan:
+def _plan(interest: InterestTracker, arrivals: ObjectArrivals, counts: Array) -> MultiStepPlan:
     objects = interest.batch.objects
     rows, stored = objects.sources
     versions = arrivals.versions
@@ -189,7 +189,7 @@ def _plan(interest: Interest, arrivals: Arrivals, counts: Array) -> Plan:
     begins = np.concatenate([np.full(len(own), objects.timing.first - 1), rows.step])
     due = np.flatnonzero((ends > begins) & (ends <= objects.timing.last))
     due = due[np.argsort(ends[due], kind="stable")]
-    return Plan(
+    return MultiStepPlan(
         order=np.argsort(rows.step, kind="stable"),
         counts=counts.astype(np.int32),
         focal=interest.focals(),
@@ -198,21 +198,26 @@ def _plan(interest: Interest, arrivals: Arrivals, counts: Array) -> Plan:
     )
 
 
-def _moving(interest: Interest, arrivals: Events) -> Any:
+def _moving(interest: InterestTracker, arrivals: Transitions) -> Any:
     """Turns of focal objects, the objects' cells, and the regions that move; without those no cells."""
     batch, queries = interest.batch, interest.queries
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
-    store = CellStore(batch, interest.prefix)
+    store = ObjectCellStore(batch, interest.prefix)
     if len(at):
         lattice, cells = store.open(arrivals)
     else:
         store.release()
-        lattice = Lattice(0.0, 0.0, 1.0, 1.0, 1)
+        lattice = GridFrame(0.0, 0.0, 1.0, 1.0, 1)
         cells = lay_cells(SlotState.fresh(0), interest.prefix, lattice, (np.empty(0), np.empty(0)))
-    lives = Lives(np.full(len(queries), batch.timing.first - 1), queries["until"])
+    lives = QueryLifetimes(np.full(len(queries), batch.timing.first - 1), queries["until"])
     turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
-    return turns, cells, movers_of(interest.context, at), Field(lattice, lives, bool(batch.spec["planar"]))
+    return (
+        turns,
+        cells,
+        movers_of(interest.context, at),
+        MovingJoinParams(lattice, lives, bool(batch.spec["planar"])),
+    )
 
 
 def _counted(versions: Array, present: Array, size: int) -> Array:

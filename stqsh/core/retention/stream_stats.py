@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.retention.drop_choice import Standing, locked_queries
+from stqsh.core.kernels.retention.drop_choice import QueryLoad, locked_queries
 from stqsh.core.retention.dropped_objects import MOST, shadow_refs, shadow_size
 from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
 from stqsh.core.state.retention_mode import memory_of
@@ -19,7 +19,7 @@ Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Tallies:
+class QueryTallies:
     """The active queries of a significant stream on a slot, ascending by id, (n,) each.
 
     id int64. inside: kept objects in the query's region (of a kNN query, its neighbours on the slot, but no
@@ -41,7 +41,7 @@ class Tallies:
     locked: Array
 
 
-def tallies(state: SlotState, spec: Spec) -> Tallies:
+def tallies(state: SlotState, spec: Spec) -> QueryTallies:
     """The tallies of a stream after the last batch; of arrays alone, also of published ones.
 
     Arrays read: those of the stream, and beneath `areas/`.
@@ -50,13 +50,13 @@ def tallies(state: SlotState, spec: Spec) -> Tallies:
 
     if not has_interest(state, spec["id"]):
         ids, numbers = np.empty(0, np.int64), np.empty(0)
-        return Tallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
+        return QueryTallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
     state = private(state, spec["id"])
     queries = InterestTable(state, spec["id"])
     at = queries.active
     sizes = sizes_of(state, spec, at)
     beyond = np.subtract(sizes.extended, sizes.area, out=np.zeros(len(at)), where=~np.isinf(sizes.area))
-    return Tallies(
+    return QueryTallies(
         id=queries["id"][at],
         inside=sizes.inside,
         cached=queries["held"][at] - sizes.inside,
@@ -86,7 +86,7 @@ def accuracies(queries: InterestTable, at: Array) -> Array:
 
 def locked(queries: InterestTable, at: Array) -> Array:
     """Which of the queries at these positions cannot lose one more object; bool (n,)."""
-    return locked_queries(Standing(*(queries[name][at] for name in ("held", "shed", "least"))))
+    return locked_queries(QueryLoad(*(queries[name][at] for name in ("held", "shed", "least"))))
 
 
 def figures(state: SlotState, spec: Spec) -> Spec:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.conditions.evaluation import parts
-from stqsh.core.conditions.region_test import Place, Reach, reach_of
+from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
 from stqsh.core.kernels.index.scan import count_in_box, in_box
-from stqsh.core.kernels.index.static_rects import Lattice, cover
-from stqsh.core.snapshots.snapshot_rows import Present, StoredRows
+from stqsh.core.kernels.index.static_rects import GridFrame, cover
+from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.texts.term_table import Terms
+from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 
 Array = npt.NDArray[Any]
@@ -46,7 +46,7 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
         query: tested, matched and told of the query with spec["id"], None where it is not here; all: the same
         of all queries of the stream.
     """
-    present = Present.of(state, spec["stream_id"])
+    present = PresentObjects.of(state, spec["stream_id"])
     if present is None:
         return None
     reach = reach_of(spec["region"], present.resolver, place)
@@ -70,14 +70,14 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
     }
 
 
-def _sides(state: SlotState, spec: Spec, reach: Reach) -> dict[str, tuple[int, int]]:
+def _sides(state: SlotState, spec: Spec, reach: RegionNow) -> dict[str, tuple[int, int]]:
     """Of each index that the kind keeps on this slot: its side, and how many cells the box touches."""
     found = {}
     for folder, name in _GRIDS.items():
         path = f"s{spec['stream_id']}/{spec['kind']}/{folder}/lattice"
         if path in state and not reach.is_nowhere:
             x0, y0, per_x, per_y, side = state.array(path)[:5].tolist()
-            first, last, low, high = cover(reach.box, Lattice(x0, y0, per_x, per_y, int(side)))
+            first, last, low, high = cover(reach.box, GridFrame(x0, y0, per_x, per_y, int(side)))
             found[name] = int(side), int((last - first + 1) * (high - low + 1))
     return found
 
@@ -88,7 +88,7 @@ def _frequencies(state: SlotState, spec: Spec) -> Spec:
         return {"terms": {}, "total": 0}
     import pyarrow as pa
 
-    terms = Terms(state, spec["stream_id"])
+    terms = TermTable(state, spec["stream_id"])
     phrases: Any = pa.array([phrase for _, _, phrase, _ in parts(spec["condition"], "contains")], pa.string())
     _, wanted = tokens(phrases)
     codes = terms.words.find(wanted)

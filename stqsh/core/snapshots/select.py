@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.core.conditions.evaluation import parts
-from stqsh.core.conditions.region_test import Place, Reach, reach_of
+from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import count_in_box, in_box, nearest
 from stqsh.core.snapshots.query_cost import measure
-from stqsh.core.snapshots.snapshot_rows import Present, StoredRows
+from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import pack_json
 
@@ -50,7 +50,7 @@ def focal(state: SlotState, spec: Spec) -> Place | None:
     A region that moves with an object needs the place before any slot's `part`.
     """
     key = spec["region"].get("focal")
-    present = Present.of(state, spec["stream_id"])
+    present = PresentObjects.of(state, spec["stream_id"])
     if key is None or present is None:
         return None
     found = present.among(present.find(key))
@@ -98,7 +98,7 @@ def part(state: SlotState, spec: Spec, place: Place | None = None) -> pa.RecordB
     Raises:
         ValueError: a region or expression of a kind that there is not.
     """
-    present = Present.of(state, spec["stream_id"])
+    present = PresentObjects.of(state, spec["stream_id"])
     if present is None:
         return None
     selection = _Selection(present, spec, reach_of(spec["region"], present.resolver, place))
@@ -154,9 +154,9 @@ def _known(expr: Any) -> Any:
 class _Selection:
     """A snapshot on one slot: the spatial operator first, the condition on what it left (SOLE section 7)."""
 
-    present: Present
+    present: PresentObjects
     spec: Spec
-    reach: Reach
+    reach: RegionNow
 
     @property
     def is_its_box(self) -> bool:

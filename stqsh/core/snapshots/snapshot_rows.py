@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.conditions.evaluation import columns_read, compute, evaluate, parts
-from stqsh.core.conditions.region_test import Reach
+from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
-from stqsh.core.objects.object_table import ObjectTable, Rows
+from stqsh.core.objects.object_table import BatchRows, ObjectTable
 from stqsh.core.state.slot_state import SlotState
 
 Array = npt.NDArray[Any]
@@ -25,7 +25,7 @@ _EVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Present:
+class PresentObjects:
     """The objects of a stream on a slot after the slot's last step.
 
     now: the step's time, µs. since: older records (µs) are those of objects that are not present any more.
@@ -37,7 +37,7 @@ class Present:
     since: int
 
     @staticmethod
-    def of(state: SlotState, stream_id: int) -> Present | None:
+    def of(state: SlotState, stream_id: int) -> PresentObjects | None:
         """A stream's objects, None where the slot has not heard of the stream; nothing is changed."""
         spec = state.header.get("streams", {}).get(str(stream_id))
         if spec is None:
@@ -47,7 +47,7 @@ class Present:
         report, keep = spec.get("report_every_us"), spec.get("keep_us")
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
-        return Present(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
+        return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
 
     @cached_property
     def stored(self) -> StoredArrays:
@@ -55,7 +55,7 @@ class Present:
         return self.table.stored
 
     @cached_property
-    def no_rows(self) -> Rows:
+    def no_rows(self) -> BatchRows:
         """The rows of a batch that has none, as the table asks for them beside what is stored."""
         return self.table.encode([])
 
@@ -78,7 +78,7 @@ class Present:
 class StoredRows:
     """Rows of some objects, int32 (n,), and the values of expressions over them."""
 
-    def __init__(self, present: Present, objects: Array, reach: Reach) -> None:
+    def __init__(self, present: PresentObjects, objects: Array, reach: RegionNow) -> None:
         self._present, self._objects, self._reach = present, objects, reach
 
     def truth(self, condition: Expr) -> Array:

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-class Tables:
+class JoinedTables:
     """The tables of a slot, by id. The header's entry "tables" holds their specs.
 
     Arrays beneath `t{id}/`: keys/… (an interner; a row's number is its key's index), strings/… (an interner

@@ -16,7 +16,7 @@ def is_significant(spec: Spec) -> bool:
 
 
 @dataclass(frozen=True)
-class Memory:
+class RetentionOrder:
     """What a command "memory" asks of a stream.
 
     factor: the share of the cache distance that is used, 0 .. 1 (SOLE section 4.5). k: objects that fewer
@@ -32,14 +32,14 @@ class Memory:
     part: float = 1.0
 
 
-def memory_of(state: SlotState, stream: int) -> Memory:
+def memory_of(state: SlotState, stream: int) -> RetentionOrder:
     """What was last asked of a stream's memory; everything is kept before anything was."""
-    return Memory(**state.header.get("memory", {}).get(str(stream), {}))
+    return RetentionOrder(**state.header.get("memory", {}).get(str(stream), {}))
 
 
-def remember(state: SlotState, stream: int, command: Spec) -> Memory:
+def remember(state: SlotState, stream: int, command: Spec) -> RetentionOrder:
     """Take a command in: what it says is in the slot's header, "memory", from here on."""
-    memory = Memory(**command)
+    memory = RetentionOrder(**command)
     state.header.setdefault("memory", {})[str(stream)] = asdict(memory)
     return memory
 

@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Pairs
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.keyword_join import Asked, drift, join
+from stqsh.core.kernels.join.keyword_join import AskedTerms, drift, join
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.texts.query_terms import AskedRows
-from stqsh.core.texts.term_table import Terms
-from stqsh.core.texts.term_tree import Hanging
+from stqsh.core.texts.query_terms import QueryTerms
+from stqsh.core.texts.term_table import TermTable
+from stqsh.core.texts.term_tree import TermTree
 
 Array = npt.NDArray[Any]
 
@@ -48,14 +48,14 @@ _TOO_COMMON = 1.5
 class KeywordIndex:
     """Keyword queries of a stream on a slot, kept in arrays beneath `prefix`.
 
-    asked/…: see `AskedRows`. forest/… and lattice: see `Hanging`. looks int64 (2,): records since the last
+    asked/…: see `QueryTerms`. forest/… and lattice: see `TermTree`. looks int64 (2,): records since the last
     look at frequencies, and when to look again.
     """
 
-    def __init__(self, state: SlotState, prefix: str, terms: Terms) -> None:
+    def __init__(self, state: SlotState, prefix: str, terms: TermTable) -> None:
         self._state, self._prefix, self.terms = state, prefix, terms
-        self._asked = AskedRows(state, f"{prefix}/asked")
-        self._hanging = Hanging(state, prefix, self._asked, terms)
+        self._asked = QueryTerms(state, f"{prefix}/asked")
+        self._hanging = TermTree(state, prefix, self._asked, terms)
         if f"{prefix}/looks" not in state:
             state.create(f"{prefix}/looks", np.int64, 2)[:] = 0, _FIRST_LOOK
 
@@ -73,7 +73,7 @@ class KeywordIndex:
         return self._asked.positions
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> AskedTerms:
         """What the queries ask for, a row each in the order of `ids`."""
         return self._asked.rows
 
@@ -107,7 +107,7 @@ class KeywordIndex:
         self.positions[:] = at
         self._hanging.hang(np.flatnonzero(~np.isnan(box[:, 0]) & ~same), left, bounds)
 
-    def join(self, events: Events, old: Array, new: Array) -> Pairs:
+    def join(self, events: Transitions, old: Array, new: Array) -> CandidatePairs:
         """The pairs of events and queries, by their positions, where box and terms begin or cease to hold.
 
         Of queries that are checked also those where they go on to. old, new: the codes of the events' texts
@@ -119,7 +119,7 @@ class KeywordIndex:
         self._hanging.follow()
         index = self._hanging.forest, self.asked, terms.spans, self._hanging.lattice
         found = join(events, (frozen(old), frozen(new)), index)
-        return Pairs(found.event, self.positions[found.query], found.flags)
+        return CandidatePairs(found.event, self.positions[found.query], found.flags)
 
     def alone(self, ids: Array, boxes: Array) -> KeywordIndex:
         """An index of some of the queries, with other boxes; for one use, it keeps nothing.

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.join.keyword_join import Asked
-from stqsh.core.kernels.text.term_sets import Coded
+from stqsh.core.kernels.join.keyword_join import AskedTerms
+from stqsh.core.kernels.text.term_sets import CodedTexts
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.term_table import holds_terms
 
@@ -23,8 +23,11 @@ _ASKED: dict[str, Any] = {
 }
 
 
-class AskedRows:
-    """Arrays beneath `prefix`: `_ASKED`, and start, terms and box (flat) as in `kernels.keywords.Asked`."""
+class QueryTerms:
+    """Terms of keyword queries.
+
+    Arrays beneath `prefix`: `_ASKED`, and start, terms and box (flat) as in `keyword_join.AskedTerms`.
+    """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state, self._prefix = state, prefix
@@ -53,14 +56,14 @@ class AskedRows:
         return self._array("position")
 
     @property
-    def rows(self) -> Asked:
+    def rows(self) -> AskedTerms:
         """What each asks for."""
         start, terms, every, box, checked, hung = (
             self._array(name) for name in ("start", "terms", "every", "box", "checked", "hung")
         )
-        return Asked(start, terms, every, box.reshape(-1, 4), checked, hung)
+        return AskedTerms(start, terms, every, box.reshape(-1, 4), checked, hung)
 
-    def put(self, ids: Array, coded: Coded, every: npt.ArrayLike) -> None:
+    def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> None:
         """Take in new queries, whose ids are beyond all others; each has its terms and hangs nowhere yet."""
         state, prefix, known = self._state, self._prefix, len(self._array("terms"))
         state.append(f"{prefix}/start", coded.start[1:] + known)
@@ -82,13 +85,13 @@ class AskedRows:
         for name in _ASKED:
             state.replace(f"{prefix}/{name}", self._array(name)[there])
 
-    def chosen(self, ids: Array) -> tuple[Coded, Array]:
+    def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
         """The terms of some queries, and whether each wants them all. ids: ascending, all kept here."""
         rows, asked = np.searchsorted(self.ids, ids), self.rows
         chosen, counts = np.zeros(len(self), np.bool_), np.diff(asked.start)
         chosen[rows] = True
         codes = asked.terms[np.repeat(chosen, counts)]
-        return Coded(offsets(counts[rows]), codes), asked.every[rows]
+        return CodedTexts(offsets(counts[rows]), codes), asked.every[rows]
 
 
 def offsets(counts: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import Coded, Spans, count_terms, packed, renamed
+from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms, packed, renamed
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import drop_unused, follows_codes, pool_of
@@ -24,7 +24,7 @@ _MEMORY = 1 << 20
 """So many records are counted in full; then all counts are halved, so that what is usual now weighs more."""
 
 
-class Terms:
+class TermTable:
     """The vocabulary of a stream's texts, and the terms of each text that was asked for.
 
     Arrays beneath `s{stream}/terms`: words/… (an interner); begin, end int32, one element a text of the
@@ -55,9 +55,9 @@ class Terms:
         return self._state.array(f"{self._prefix}/{name}")
 
     @property
-    def spans(self) -> Spans:
+    def spans(self) -> TermSpans:
         """The terms of texts, by the texts' codes; after `learn`."""
-        return Spans(self._array("begin"), self._array("end"), self._array("codes"))
+        return TermSpans(self._array("begin"), self._array("end"), self._array("codes"))
 
     @property
     def seen(self) -> Array:
@@ -96,11 +96,11 @@ class Terms:
         """Close the gaps of texts that have left the pool."""
         self._state.replace(f"{self._prefix}/codes", packed(self.spans))
 
-    def of(self, phrases: list[str]) -> Coded:
+    def of(self, phrases: list[str]) -> CodedTexts:
         """The terms of phrases; new ones become part of the vocabulary."""
         return self._coded(pa.array(phrases, pa.string()))
 
-    def _coded(self, texts: pa.Array[Any]) -> Coded:
+    def _coded(self, texts: pa.Array[Any]) -> CodedTexts:
         coded, terms = coded_terms(texts)
         return renamed(coded, self.words.intern(terms))
 
@@ -128,7 +128,7 @@ def tidy(state: SlotState, stream: int) -> None:
     prefix = f"s{stream}/terms"
     if f"{prefix}/begin" not in state:
         return
-    terms = Terms(state, stream)
+    terms = TermTable(state, stream)
     begin, end, codes = terms.spans
     if len(codes) > 2 * int((end - begin).sum()) + _SPARE:
         terms.pack()

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.index.static_rects import Lattice
-from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, Forest
+from stqsh.core.kernels.index.static_rects import GridFrame
+from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, TermQuadtrees
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.keyword_join import hang_rows, sift
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.texts.query_terms import AskedRows
-from stqsh.core.texts.term_table import Terms, follows_terms, holds_terms
+from stqsh.core.texts.query_terms import QueryTerms
+from stqsh.core.texts.term_table import TermTable, follows_terms, holds_terms
 
 Array = npt.NDArray[Any]
 
@@ -26,20 +26,20 @@ _OUTGROWN = 4
 once entries take so many times as much room as they need."""
 
 
-class Hanging:
-    """Arrays beneath `prefix`. forest/…: as in `kernels.forest.Forest`, flat. lattice float64 (6,): a
-    `Lattice`, and for how many queries it was laid.
+class TermTree:
+    """Arrays beneath `prefix`. forest/…: as in `kernels.forest.TermQuadtrees`, flat. lattice float64 (6,): a
+    `GridFrame`, and for how many queries it was laid.
     """
 
-    def __init__(self, state: SlotState, prefix: str, asked: AskedRows, terms: Terms) -> None:
+    def __init__(self, state: SlotState, prefix: str, asked: QueryTerms, terms: TermTable) -> None:
         self._state, self._prefix, self._asked, self._terms = state, prefix, asked, terms
         if f"{prefix}/lattice" in state:
             return
-        self._clear(Lattice(0.0, 0.0, 1.0, 1.0, 1), 0)
+        self._clear(GridFrame(0.0, 0.0, 1.0, 1.0, 1), 0)
         holds_terms(state, f"{prefix}/forest/rest")
         follows_terms(state, f"{prefix}/forest/root")
 
-    def _clear(self, lattice: Lattice, count: int) -> None:
+    def _clear(self, lattice: GridFrame, count: int) -> None:
         """Take all queries down, and lay the grid anew."""
         state, folder = self._state, f"{self._prefix}/forest"
         for name, dtype, length in (
@@ -58,16 +58,20 @@ class Hanging:
         return self._state.array(f"{self._prefix}/{name}")
 
     @property
-    def forest(self) -> Forest:
+    def forest(self) -> TermQuadtrees:
         """The trees, with a root for each term that was known when a query was hung up last; see `follow`."""
-        root, nodes, boxes, rest, tag, used = (self._array(f"forest/{name}") for name in Forest._fields)
-        return Forest(root, nodes.reshape(-1, WIDTH), boxes.reshape(-1, 4), rest.reshape(-1, 2), tag, used)
+        root, nodes, boxes, rest, tag, used = (
+            self._array(f"forest/{name}") for name in TermQuadtrees._fields
+        )
+        return TermQuadtrees(
+            root, nodes.reshape(-1, WIDTH), boxes.reshape(-1, 4), rest.reshape(-1, 2), tag, used
+        )
 
     @property
-    def lattice(self) -> Lattice:
+    def lattice(self) -> GridFrame:
         """The finest cells."""
         x0, y0, per_x, per_y, side, _ = self._array("lattice").tolist()
-        return Lattice(x0, y0, per_x, per_y, int(side))
+        return GridFrame(x0, y0, per_x, per_y, int(side))
 
     def follow(self) -> None:
         """Have a root for each term that is known by now."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stqsh.core.kernels.index.hashing import key_bytes
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import Coded, cut, distinct, holds, renamed
+from stqsh.core.kernels.text.term_sets import CodedTexts, cut, distinct, holds, renamed
 
 _BETWEEN = r"[^\p{L}\p{N}]+"
 """What stands between two terms; RE2's classes of Unicode letters and numbers."""
@@ -35,7 +35,7 @@ def tokens(texts: pa.Array[Any]) -> tuple[npt.NDArray[np.int32], pa.StringArray]
     return coded.start, dictionary.take(positions)
 
 
-def coded_terms(texts: pa.Array[Any]) -> tuple[Coded, pa.StringArray]:
+def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
     """The same as codes, in order of first coming within a text, and the terms that they stand for.
 
     The empty string may be among those terms; no text has it.

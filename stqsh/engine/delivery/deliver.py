@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from stqsh.engine.delivery.log_retention import Retention
-from stqsh.engine.delivery.shedding_controller import Oversight
+from stqsh.engine.delivery.log_retention import LogRetention
+from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.spark.schema import TIMING
-from stqsh.engine.state.payload_files import Spool, opened
+from stqsh.engine.state.payload_files import PayloadFolders, opened
 from stqsh.sizes import size_bytes
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, pack, unpack, unpack_json
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
-from stqsh.storage.progress import BatchEffects, Found, record_batch
+from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
@@ -36,20 +36,20 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class BatchOutcome:
     """A batch's chunks, parted: the clock's content, and what the others tell."""
 
     clock: Spec
     grown: tuple[Array, Array] | None
     ended: frozenset[int]
-    found: tuple[Found, ...]
+    found: tuple[FoundRecords, ...]
     answers: dict[int, list[bytes]] = field(default_factory=dict)
     asks: list[Spec] = field(default_factory=list)
     stats: list[Spec] = field(default_factory=list)
     timings: list[Spec] = field(default_factory=list)
 
 
-class Deliver:
+class Delivery:
     """The function that Spark calls with each batch, one at a time, before the batch is committed.
 
     `retention`: told what each batch adds to the update log.
@@ -58,7 +58,7 @@ class Deliver:
     that only come by name. `run`: has Spark do the batch, and gives its chunks.
     """
 
-    spool: Spool | None = None
+    spool: PayloadFolders | None = None
     run: Callable[[DataFrame, int], pa.Table]
 
     def __init__(
@@ -71,8 +71,10 @@ class Deliver:
     ) -> None:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
         self.run = collected
-        self.retention = Retention(home, lambda: size_bytes(session_settings(control).text("updates.keep")))
-        self._oversight = Oversight(control, session_settings(control))
+        self.retention = LogRetention(
+            home, lambda: size_bytes(session_settings(control).text("updates.keep"))
+        )
+        self._oversight = SheddingController(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
 
@@ -96,7 +98,7 @@ class Deliver:
             self._on_first()
             self._on_first = None
 
-    def _record(self, progress: Progress, delivered: Delivered) -> None:
+    def _record(self, progress: Progress, delivered: BatchOutcome) -> None:
         """Write progress and effects; no SET gets between the settings and the order that follows."""
         with self._control.transaction():
             order = self._oversight.decision(delivered.stats, delivered.clock)
@@ -106,7 +108,7 @@ class Deliver:
             )
             record_batch(self._control, progress, effects)
 
-    def _progress(self, number: int, delivered: Delivered, split: dict[str, int]) -> Progress:
+    def _progress(self, number: int, delivered: BatchOutcome, split: dict[str, int]) -> Progress:
         clock = delivered.clock
         return Progress(
             batch=number,
@@ -120,7 +122,7 @@ class Deliver:
             stats=self._stats(delivered, split),
         )
 
-    def _stats(self, delivered: Delivered, split: dict[str, int]) -> Spec:
+    def _stats(self, delivered: BatchOutcome, split: dict[str, int]) -> Spec:
         """Say what a status line and SHOW want to know: counts, rate, and where the time went."""
         now = self._clock()
         records = total(delivered.stats, "records")
@@ -170,7 +172,7 @@ def small_chunks(chunks: pa.Table) -> list[Chunk]:
     return from_table(chunks.filter(pc.invert(bulk)))
 
 
-def parted(chunks: list[Chunk]) -> Delivered:
+def parted(chunks: list[Chunk]) -> BatchOutcome:
     """Part a batch's chunks by kind.
 
     Raises:
@@ -183,7 +185,7 @@ def parted(chunks: list[Chunk]) -> Delivered:
         raise ValueError("a batch came without a clock")
     clock = unpack_json(kinds["clock"][0].payload)
     answers, asks = answered(clock.get("asks", []), kinds.get("answer", []))
-    return Delivered(
+    return BatchOutcome(
         clock=clock,
         grown=merged_growth(kinds.get("counts", [])),
         ended=ended_queries(kinds.get("notice", [])),
@@ -213,7 +215,7 @@ def ended_queries(chunks: list[Chunk]) -> frozenset[int]:
     return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
 
 
-def found_records(chunks: list[Chunk], asked: int) -> tuple[Found, ...]:
+def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
     """Give the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
     if not asked:
         return ()
@@ -221,8 +223,10 @@ def found_records(chunks: list[Chunk], asked: int) -> tuple[Found, ...]:
     for chunk in chunks:
         streams.setdefault(chunk.stream, []).append(unpack(chunk.payload))
     if not streams:
-        return (Found(0, asked, b""),)
-    return tuple(Found(stream, asked, pack(joined(batches))) for stream, batches in sorted(streams.items()))
+        return (FoundRecords(0, asked, b""),)
+    return tuple(
+        FoundRecords(stream, asked, pack(joined(batches))) for stream, batches in sorted(streams.items())
+    )
 
 
 def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[bytes]], list[Spec]]:
@@ -265,7 +269,7 @@ def total(stats: list[Spec], name: str) -> int:
     return sum(int(entry.get(name, 0)) for entry in stats)
 
 
-def time_split(delivered: Delivered, run_us: int, write_us: int) -> dict[str, int]:
+def time_split(delivered: BatchOutcome, run_us: int, write_us: int) -> dict[str, int]:
     """Say where a batch's time went, in µs: source, transfer, kernel, state, deliver, total.
 
     Slots work side by side, so the slowest one counts. `transfer` is what remains of the job: scheduling,

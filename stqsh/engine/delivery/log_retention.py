@@ -36,7 +36,7 @@ _LOOK_EVERY_S = 5.0
 _NICE = 10
 
 
-class Retention:
+class LogRetention:
     """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes.
 
     Where the disk is full, half of what there is goes.

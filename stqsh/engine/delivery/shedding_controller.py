@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.engine.delivery.warmup import Batch, Settling, grows
+from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, grows
 from stqsh.profile import Profile
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import Spec
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import MemorySettings, Order, memory_settings, orders_after
+from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder, memory_settings, orders_after
 
 _SUMS = ("objects", "shadow", "bytes")
 
 
-class Oversight:
+class SheddingController:
     """Follows the orders of a session and gives new ones; `profile` has the settings below those SET."""
 
     def __init__(self, control: ControlDb, profile: Profile) -> None:
         self._control, self._profile = control, profile
-        self._orders: list[tuple[int, Order]] = [(0, Order())]
+        self._orders: list[tuple[int, SheddingOrder]] = [(0, SheddingOrder())]
         self._report_steps: dict[int, int] = {}
         progress = read_progress(control)
         self._seq = progress.seq
-        self._settling = Settling.from_json((progress.stats.get("memory") or {}).get("settling"))
+        self._settling = Warmup.from_json((progress.stats.get("memory") or {}).get("settling"))
 
     def told(self, stats: list[Spec], clock: Spec) -> Spec | None:
         """What status lines say of a batch: the order in force, sums, and which queries are not settled yet.
@@ -45,7 +45,7 @@ class Oversight:
             "settling": self._settling.to_json(),
         }
 
-    def decision(self, stats: list[Spec], clock: Spec) -> Order | None:
+    def decision(self, stats: list[Spec], clock: Spec) -> SheddingOrder | None:
         """The order to be given after a batch; None where the standing one stays, or is still to take effect.
 
         The same for a batch that comes again. To be asked within the transaction that appends the order.
@@ -61,11 +61,11 @@ class Oversight:
         order = decide(self._settings(), load, standing)
         return None if order is standing else order
 
-    def _take(self, streams: list[tuple[int, Spec]], clock: Spec) -> Order:
+    def _take(self, streams: list[tuple[int, Spec]], clock: Spec) -> SheddingOrder:
         """Note what the batch brought; the order in force in it."""
         self._follow(self._seq)
         orders = [order for number, order in self._orders if number <= max(clock["seq"], self._orders[0][0])]
-        batch = Batch(
+        batch = WarmupBatch(
             clock["first_step"],
             clock["last_step"],
             self._seq,

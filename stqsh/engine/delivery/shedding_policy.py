@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import ceil
 
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import MemorySettings, Order, allowed
+from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder, allowed
 
 CACHE_DOWN, CACHE_UP = 0.25, 0.1
 """Steps of the cache's share: quickly down, and up in steps that do not leap far over the budget."""
@@ -27,7 +27,7 @@ _DIGITS, _LITTLE = 4, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class StreamLoad:
     """What significant streams hold after a step, over all slots.
 
     `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
@@ -61,7 +61,7 @@ class Load:
         return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
-def load_of(told: Iterable[Spec], step: int, report_steps: int) -> Load:
+def load_of(told: Iterable[Spec], step: int, report_steps: int) -> StreamLoad:
     """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
     streams = list(told)
     histogram, dropped = (
@@ -72,10 +72,10 @@ def load_of(told: Iterable[Spec], step: int, report_steps: int) -> Load:
         sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
     )
     least = min((float(one["least"]) for one in streams), default=1.0)
-    return Load(objects, size, histogram, step, max(1, report_steps), shadow, least, dropped)
+    return StreamLoad(objects, size, histogram, step, max(1, report_steps), shadow, least, dropped)
 
 
-def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
+def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     """The order that is to hold after `load` was seen while `now` stood; `now` itself where nothing changes.
 
     Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
@@ -92,7 +92,7 @@ def decide(settings: MemorySettings, load: Load, now: Order) -> Order:
     return now if order.same_as(now) else replace(order, step=load.step)
 
 
-def _shed_objects(settings: MemorySettings, load: Load, now: Order) -> Order:
+def _shed_objects(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     """Drop more while more is held than the target, once it was over the budget; or less, if that will do."""
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if now.k == 1 and held <= budget:
@@ -127,7 +127,7 @@ def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
     return k, min(1.0, ceil(part * 10**_DIGITS - _LITTLE) / 10**_DIGITS)
 
 
-def _shed_queries(settings: MemorySettings, load: Load, now: Order) -> Order:
+def _shed_queries(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if held > budget:
         # Where every query is at its least accuracy, smaller shares change nothing but the way back.
@@ -138,13 +138,13 @@ def _shed_queries(settings: MemorySettings, load: Load, now: Order) -> Order:
     return now
 
 
-def _shrunk(now: Order, share: float) -> Order:
+def _shrunk(now: SheddingOrder, share: float) -> SheddingOrder:
     if now.cache > 0:
         return replace(now, cache=max(0.0, round(now.cache - CACHE_DOWN, _DIGITS)))
     return replace(now, area=max(LEAST_AREA, round(now.area * share, _DIGITS)))
 
 
-def _grown(now: Order, share: float) -> Order:
+def _grown(now: SheddingOrder, share: float) -> SheddingOrder:
     if now.area < 1:
         larger = max(now.area * min(MOST_GROWTH, (1 + share) / 2), now.area + LEAST_GROWTH)
         return replace(now, area=min(1.0, round(larger, _DIGITS)))

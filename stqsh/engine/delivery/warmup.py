@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import Order
+from stqsh.storage.shedding_orders import SheddingOrder
 
 MOST = 64
 """So many batches are told apart; queries of earlier ones share the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class Warmup:
     """What is not settled after a batch.
 
     `recent`: (row of the log, step), ascending: queries whose last change stands in the log after that row,
@@ -29,17 +29,17 @@ class Settling:
     all_until: int = 0
 
     @staticmethod
-    def from_json(told: Spec | None) -> Settling:
+    def from_json(told: Spec | None) -> Warmup:
         """Read it back from the progress, nothing unsettled where there is none."""
         if not told:
-            return Settling()
-        return Settling(tuple((seq, step) for seq, step in told["recent"]), told["all_until"])
+            return Warmup()
+        return Warmup(tuple((seq, step) for seq, step in told["recent"]), told["all_until"])
 
     def to_json(self) -> Spec:
         """Give it as JSON values."""
         return {"recent": [list(entry) for entry in self.recent], "all_until": self.all_until}
 
-    def after(self, batch: Batch) -> Settling:
+    def after(self, batch: WarmupBatch) -> Warmup:
         """What is not settled after a batch that took steps."""
         recent = [entry for entry in self.recent if entry[1] > batch.last]
         due = batch.first + batch.report_steps
@@ -54,7 +54,7 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WarmupBatch:
     """One batch: its steps, the rows `before < row <= seq` of the log that it took in, what they brought.
 
     `grows`: whether an order among them lets regions or their caches grow. `report_steps`: after so many
@@ -69,7 +69,7 @@ class Batch:
     grows: bool = False
 
 
-def grows(orders: Iterable[Order]) -> bool:
+def grows(orders: Iterable[SheddingOrder]) -> bool:
     """Whether, in a row of orders of which the first was in force before, one asks for more than the last."""
     areas = [(order.factor * order.cache, order.area) for order in orders]
     return any(later[0] > first[0] or later[1] > first[1] for first, later in pairwise(areas))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from stqsh.engine.planning.planner import Planner
-    from stqsh.engine.planning.tasks import Task
-    from stqsh.engine.state.payload_files import Spool
+    from stqsh.engine.planning.tasks import SourceTask
+    from stqsh.engine.state.payload_files import PayloadFolders
     from stqsh.spec.chunk import Chunk
     from stqsh.storage.control_log import ControlDb
 
@@ -55,21 +55,21 @@ class StqshSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Give the reader that lives as long as the query."""
-        from stqsh.engine.state.payload_files import Spool
+        from stqsh.engine.state.payload_files import PayloadFolders
 
         options = self.options
         numbers = (int(options[name]) for name in ("slots", "max_records", "max_bytes"))
         reader = StqshReader(Path(options["home"]), tuple(numbers), options["boot"])
         if options.get("transit"):
             least = int(options["spool_bytes"])
-            reader.spool = Spool(Path(options["home"]), Path(options["transit"]), least)
+            reader.spool = PayloadFolders(Path(options["home"]), Path(options["transit"]), least)
         return reader
 
 
 class TaskPartition(InputPartition):
     """One task of a batch on its way to a worker."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SourceTask) -> None:
         super().__init__(None)
         self.task = task
 
@@ -82,7 +82,7 @@ class StqshReader(DataSourceStreamReader):
     payloads are put, if they may go by name.
     """
 
-    spool: Spool | None = None
+    spool: PayloadFolders | None = None
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -174,7 +174,7 @@ def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in offset.items() if name != "boot"}
 
 
-def _timing(task: Task, took_us: int) -> Chunk:
+def _timing(task: SourceTask, took_us: int) -> Chunk:
     from stqsh.spec.chunk import Chunk, pack_json
 
     content = pack_json({"at": "source", "us": took_us})

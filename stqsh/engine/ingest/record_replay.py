@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, Slice, Task, record_chunks
+from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, SourceTask, StreamSlice, record_chunks
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.payload_refs import Reference, reference_in
 from stqsh.storage.rows import Spec
@@ -26,11 +26,11 @@ FORMAT = 1
 _STREAM = ("key", "x", "y")
 
 
-class CannotRemake(RuntimeError):
+class RecordReplayError(RuntimeError):
     """A slot's log names records that cannot be read again."""
 
 
-def again_of(task: Task, chunk: Chunk) -> Any:
+def again_of(task: SourceTask, chunk: Chunk) -> Any:
     """Give what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
     pieces = [
         piece
@@ -93,7 +93,7 @@ def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, int, int], Chunk]:
 def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
     found = made.get((chunk.kind, chunk.part, chunk.slot))
     if found is None or found.rows != chunk.rows:
-        raise CannotRemake(
+        raise RecordReplayError(
             f"part {chunk.part} of stream {chunk.stream} has {found and found.rows} rows, not {chunk.rows}: "
             "the session's folder streams/ has been changed; put it back as it was"
         )
@@ -102,11 +102,11 @@ def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
 
 def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     if again["format"] != [FORMAT, CHUNK_RECORDS]:
-        raise CannotRemake(
+        raise RecordReplayError(
             "the session's state was written by another version of stqsh: open it with that one"
         )
     stream, start, stop, part, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
-    piece = Slice(stream, start, stop, part, tuple(focal))
-    task = Task(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    piece = StreamSlice(stream, start, stop, part, tuple(focal))
+    task = SourceTask(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
     return record_chunks(task, piece, wanted)

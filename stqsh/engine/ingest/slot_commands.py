@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.queries.registrations import pack_alike
-from stqsh.engine.planning.event_routing import Routes
+from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.spec.chunk import pack_json, unpack
 from stqsh.storage.rows import LogRow, Spec
 
@@ -34,7 +34,7 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
+class NewQueryGroup:
     """New queries of one pattern: ids int64 (n,), and what differs in their regions.
 
     numbers: float64 (n,) each. focals: the keys of their focal objects, None where the pattern says it.
@@ -45,14 +45,14 @@ class Alike:
     numbers: dict[str, NDArray[np.float64]]
     focals: pa.Array[Any] | None = None
 
-    def those(self, rows: NDArray[np.bool_]) -> Alike:
+    def those(self, rows: NDArray[np.bool_]) -> NewQueryGroup:
         """Some of them, by a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.filter(pa.array(rows))
         return replace(self, ids=self.ids[rows], numbers=numbers, focals=focals)
 
 
-Command: TypeAlias = "Spec | Alike"
+Command: TypeAlias = "Spec | NewQueryGroup"
 Concerned: TypeAlias = "list[NDArray[np.bool_]]"
 
 
@@ -80,7 +80,7 @@ def needed(query: Spec) -> Spec:
     return {name: value for name, value in query.items() if name not in _UNREAD}
 
 
-def alike_of(row: LogRow) -> Alike:
+def alike_of(row: LogRow) -> NewQueryGroup:
     """Read a row `register_alike`: of a rectangle's corners the lower one comes first."""
     batch = unpack(row.payload or b"")
     numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names if name != "name"}
@@ -91,18 +91,18 @@ def alike_of(row: LogRow) -> Alike:
             numbers[low], numbers[high] = np.where(swapped, second, first), np.where(swapped, first, second)
     ids = np.arange(row.spec["first"], row.spec["first"] + row.spec["count"])
     focals = pa.array(row.spec["focal"]) if "focal" in row.spec else None
-    return Alike(needed(row.spec["pattern"]["spec"]), ids, numbers, focals)
+    return NewQueryGroup(needed(row.spec["pattern"]["spec"]), ids, numbers, focals)
 
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
     """Pack commands in order: the kind and the payload of each chunk."""
     waiting: list[Spec] = []
     for command in commands:
-        if isinstance(command, Alike) or len(waiting) == CHUNK_COMMANDS:
+        if isinstance(command, NewQueryGroup) or len(waiting) == CHUNK_COMMANDS:
             if waiting:
                 yield "commands", pack_json(waiting)
             waiting = []
-        if isinstance(command, Alike):
+        if isinstance(command, NewQueryGroup):
             yield "register_alike", pack_alike(command.pattern, command.ids, command.numbers, command.focals)
         else:
             waiting.append(command)
@@ -110,14 +110,14 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
         yield "commands", pack_json(waiting)
 
 
-def concerned_slots(routes: Routes, stream: Spec, commands: Sequence[Command]) -> Concerned:
+def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
     """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command for command in commands if isinstance(command, dict) and command["op"] == "register"]
     found = iter(routes.slots_of_queries(stream, [command["query"] for command in new]))
     return [
         routes.slots_of_alike(stream, command.pattern, command.numbers, len(command.ids))
-        if isinstance(command, Alike)
+        if isinstance(command, NewQueryGroup)
         else next(found)[None]
         if command["op"] == "register"
         else everyone
@@ -130,7 +130,7 @@ def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> li
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]
-        if isinstance(command, Alike):
+        if isinstance(command, NewQueryGroup):
             mine += [command.those(rows)] if rows.any() else []
         elif rows[0]:
             mine.append(command)

@@ -42,7 +42,7 @@ _AHEAD_STEPS, _AHEAD_BATCHES = 120, 4
 _ENOUGH_RECORDS = 1_000_000
 
 
-class Preparer:
+class StreamPreparer:
     """Prepares the tables and streams of a session; `prepare` is that of `stqsh.sources`, or a test's own."""
 
     def __init__(

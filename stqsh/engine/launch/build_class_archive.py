@@ -52,7 +52,7 @@ def make_archive() -> Path | None:
 
 def _run_engine(folder: Path, archive: Path) -> None:
     """Start Spark and the query on an empty home, and end Java in good order: then it writes the archive."""
-    from stqsh.engine.delivery.deliver import Deliver
+    from stqsh.engine.delivery.deliver import Delivery
     from stqsh.engine.operators.pipeline import start_query
     from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 
@@ -65,7 +65,7 @@ def _run_engine(folder: Path, archive: Path) -> None:
     spark = start_spark(settings)
     try:
         query = start_query(
-            spark, settings, Deliver(home, control, on_first=lambda: done.append(time.time()))
+            spark, settings, Delivery(home, control, on_first=lambda: done.append(time.time()))
         )
         deadline = time.monotonic() + _PATIENCE_S
         while not done and query.isActive and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ from stqsh.storage.home import SessionHome
 BEAT_S = 1.0
 
 
-class Heart:
+class Heartbeat:
     """Writes engine.json; `told` may be called from any thread."""
 
     def __init__(self, home: SessionHome) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.cleanup import is_orphaned
 from stqsh.engine.config import STATE_FORMAT, EngineSettings
-from stqsh.engine.launch.heartbeat import Heart, running_alone
-from stqsh.engine.launch.supervisor import JvmDied, QueryFailed, Supervisor
+from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
+from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 from stqsh.errors import StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
@@ -62,7 +62,7 @@ class Engine:
 
     def __init__(self, home: SessionHome) -> None:
         self._home = home
-        self._heart = Heart(home)
+        self._heart = Heartbeat(home)
         self._begun = time.monotonic()
         self._missing = {KERNELS, FIRST_BATCH}
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class Engine:
         self._heart.start()
         try:
             self._run()
-        except (StqshError, QueryFailed, JvmDied) as error:
+        except (StqshError, QueryFailedError, JvmDiedError) as error:
             log.error("%s", error)
             self._heart.tell("failed", str(error))
             return 1
@@ -93,7 +93,7 @@ class Engine:
         log.info("Spark is up after %.1f s", self._age())
         try:
             self._serve(spark, settings, control)
-        except JvmDied:
+        except JvmDiedError:
             log.error("Java's exit code is %s", _exit_code(spark))
             raise
         finally:
@@ -114,18 +114,18 @@ class Engine:
             raise not_started(settings, error) from error
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
-        from stqsh.engine.delivery.deliver import Deliver
-        from stqsh.engine.ingest.stream_preparer import Preparer
+        from stqsh.engine.delivery.deliver import Delivery
+        from stqsh.engine.ingest.stream_preparer import StreamPreparer
         from stqsh.engine.operators.pipeline import start_query
 
         claim_arena(self._home)
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = Preparer(self._home, control, spark)
+        preparer = StreamPreparer(self._home, control, spark)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        deliver = Deliver(self._home, control, on_first=lambda: self._came_up(FIRST_BATCH))
+        deliver = Delivery(self._home, control, on_first=lambda: self._came_up(FIRST_BATCH))
         supervisor = Supervisor(
             self._home.path,
             lambda: start_query(spark, settings, deliver),

@@ -27,7 +27,7 @@ _DEATH_S = 2.0
 JVM_DIED = "Spark's Java process died"
 
 
-class Query(Protocol):
+class StreamingQuery(Protocol):
     """The part of Spark's StreamingQuery that is used."""
 
     @property
@@ -38,11 +38,11 @@ class Query(Protocol):
     def stop(self) -> None: ...  # noqa: D102
 
 
-class QueryFailed(Exception):
+class QueryFailedError(Exception):
     """The query failed again and again at the same batch; the text is the reason in one line."""
 
 
-class JvmDied(Exception):
+class JvmDiedError(Exception):
     """Spark's process is gone."""
 
 
@@ -56,7 +56,7 @@ class Supervisor:
     def __init__(
         self,
         home: Path,
-        start: Callable[[], Query],
+        start: Callable[[], StreamingQuery],
         *,
         batches: Callable[[], int],
         jvm_alive: Callable[[], bool],
@@ -82,7 +82,7 @@ class Supervisor:
         except (OSError, Py4JError) as error:
             # Calls to a Java process that has just died fail in a dozen ways.
             if not self._jvm_stays():
-                raise JvmDied(JVM_DIED) from error
+                raise JvmDiedError(JVM_DIED) from error
             raise
 
     def _run(self) -> None:
@@ -97,19 +97,19 @@ class Supervisor:
             delivered = self._batches()
             why = reason(query.exception())
             if not self._jvm_alive():
-                raise JvmDied(JVM_DIED)
+                raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
             if failures >= ATTEMPTS:
-                raise QueryFailed(why)
+                raise QueryFailedError(why)
             self._stopping.wait(0.2 * failures)
 
-    def _watch(self, query: Query) -> None:
+    def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query ends by itself or a stop is asked for."""
         for look in count():
             if self._stopping.wait(_POLL_S):
                 return
             if not self._jvm_alive():
-                raise JvmDied(JVM_DIED)
+                raise JvmDiedError(JVM_DIED)
             if look % _LOOKS == 0 and not query.isActive:
                 return
 
@@ -120,7 +120,7 @@ class Supervisor:
             time.sleep(_POLL_S)
         return self._jvm_alive()
 
-    def _stop_between_batches(self, query: Query) -> None:
+    def _stop_between_batches(self, query: StreamingQuery) -> None:
         """Hold batches back, let the running one end, then stop: stopping in mid batch makes noise."""
         self._hold.touch()
         deadline = time.monotonic() + _STOP_PATIENCE_S

@@ -26,17 +26,17 @@ from stqsh.storage.home import SessionHome
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from stqsh.engine.operators.operator_context import Place
+    from stqsh.engine.operators.operator_context import OperatorContext
     from stqsh.engine.state.slot_runner import Fold
 
 
 @dataclass(frozen=True, slots=True)
-class Operators:
+class LocalOperators:
     """Evaluate and Aggregate, one after the other, on batches of chunks."""
 
     evaluate: Fold
     aggregate: Fold
-    place: Place
+    place: OperatorContext
 
     def run(self, chunks: DataFrame, batch: int) -> pa.Table:
         """Run a batch; give what is to be delivered, in columns of CHUNK."""
@@ -51,7 +51,7 @@ class Operators:
         return pa.concat_tables([told.filter(pc.invert(taken)), self._folded(dealt, self.aggregate, batch)])
 
     def _folded(self, chunks: DataFrame, fold: Fold, batch: int) -> pa.Table:
-        told = chunks.mapInArrow(SlotTask(fold, self.place, batch), SPARK_SCHEMA)
+        told = chunks.mapInArrow(LocalSlotTask(fold, self.place, batch), SPARK_SCHEMA)
         return told.select(*CHUNK.names).toArrow()
 
     def _dealt(self, chunks: DataFrame) -> DataFrame:
@@ -59,11 +59,11 @@ class Operators:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotTask:
+class LocalSlotTask:
     """What a worker does with the chunks of one slot: fold batch `batch` into the slot's state."""
 
     fold: Fold
-    place: Place
+    place: OperatorContext
     batch: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stqsh.engine.state.payload_files import Spool
+    from stqsh.engine.state.payload_files import PayloadFolders
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperatorContext:
     """Where operators work: the number of slots, and the folders of the arena on this machine.
 
     home: the session's directory, with the replay stores that slots' logs name. spool: where large payloads
@@ -21,4 +21,4 @@ class Place:
     slots: int
     arena: tuple[Path, ...]
     home: Path
-    spool: Spool | None = None
+    spool: PayloadFolders | None = None

@@ -9,17 +9,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.delivery.deliver import Deliver
+from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.data_source import StqshSource
 from stqsh.engine.operators.folds import AGGREGATE, EVALUATE
-from stqsh.engine.operators.local_operators import Operators
-from stqsh.engine.operators.operator_context import Place
+from stqsh.engine.operators.local_operators import LocalOperators
+from stqsh.engine.operators.operator_context import OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
-from stqsh.engine.state.payload_files import Spool
+from stqsh.engine.state.payload_files import PayloadFolders
 from stqsh.storage.home import SessionHome
 
 
-def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver) -> StreamingQuery:
+def start_query(spark: SparkSession, settings: EngineSettings, deliver: Delivery) -> StreamingQuery:
     """Start the query, from the session's checkpoint where there is one.
 
     Its first batch moves nothing: it brings workers, state and caches up, so that the session is ready after
@@ -27,11 +27,11 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver)
     """
     home = SessionHome(settings.home)
     folders = arena_folders(home)
-    spool = Spool(home.path, folders[0] / "spool", settings.spool_bytes) if settings.local else None
+    spool = PayloadFolders(home.path, folders[0] / "spool", settings.spool_bytes) if settings.local else None
     if spool is not None:
         spool.prepare()
     deliver.spool = spool
-    place = Place(settings.slots, folders, home.path, spool)
+    place = OperatorContext(settings.slots, folders, home.path, spool)
     spark.dataSource.register(StqshSource)
     chunks = (
         spark.readStream.format(StqshSource.name())
@@ -45,7 +45,7 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Deliver)
         .load()
     )
     if settings.local:
-        deliver.run = Operators(EVALUATE, AGGREGATE, place).run
+        deliver.run = LocalOperators(EVALUATE, AGGREGATE, place).run
     else:
         for fold in (EVALUATE, AGGREGATE):
             chunks = with_operator(chunks, fold, place)

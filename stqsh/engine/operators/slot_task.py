@@ -15,22 +15,22 @@ from stqsh.engine.spark.garbage import settle_after_task
 from stqsh.engine.spark.schema import TIMING
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.payload_files import opened, writing
-from stqsh.engine.state.slot_runner import Costs, Fold, Remade, SlotKeeper
+from stqsh.engine.state.slot_runner import Fold, Remade, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import Chunk, in_order, pack, pack_json, unpack
 
 if TYPE_CHECKING:
-    from stqsh.engine.operators.operator_context import Place
+    from stqsh.engine.operators.operator_context import OperatorContext
 
 
-def fold_slot(fold: Fold, place: Place, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
+def fold_slot(fold: Fold, place: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
     slot, taken, sent = parted(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
         content = opened(taken, place.spool)
         logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
-        keeper = SlotKeeper(fold, slot, store, Arena(place.arena, name), _remade(place))
+        keeper = SlotRunner(fold, slot, store, Arena(place.arena, name), _remade(place))
         answers, costs = keeper.advance(content, logged)
         with writing(place.spool, name) as outgoing:
             sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
@@ -39,7 +39,7 @@ def fold_slot(fold: Fold, place: Place, store: SlotStore, chunks: list[Chunk]) -
     return sent
 
 
-def _remade(place: Place) -> Remade:
+def _remade(place: OperatorContext) -> Remade:
     return partial(remade, place.home)
 
 
@@ -71,6 +71,6 @@ def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
             yield replace(chunk, slot=slot, part=part, rows=mine.num_rows, payload=pack(mine))
 
 
-def _timing(fold: Fold, first: Chunk, costs: Costs) -> Chunk:
+def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
     content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
     return Chunk(first.slot, 0, TIMING, 0, first.first_step, first.last_step, 0, content)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    from stqsh.engine.operators.operator_context import Place
+    from stqsh.engine.operators.operator_context import OperatorContext
     from stqsh.engine.state.slot_runner import Fold
 
 
-def with_operator(chunks: DataFrame, fold: Fold, place: Place) -> DataFrame:
+def with_operator(chunks: DataFrame, fold: Fold, place: OperatorContext) -> DataFrame:
     """Chain an operator to a stream of chunks."""
     return chunks.groupBy("slot_key").transformWithStateInPandas(
         SlotProcessor(fold, place), SPARK_SCHEMA, "append", "none"
@@ -31,7 +31,7 @@ def with_operator(chunks: DataFrame, fold: Fold, place: Place) -> DataFrame:
 class SlotProcessor(StatefulProcessor):
     """A fold over the batches of each slot, as one of Spark's stateful processors."""
 
-    def __init__(self, fold: Fold, place: Place) -> None:
+    def __init__(self, fold: Fold, place: OperatorContext) -> None:
         self._fold, self._place = fold, place
 
     def init(self, handle: StatefulProcessorHandle) -> None:

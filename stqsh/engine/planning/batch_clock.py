@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stqsh.engine.planning.offset import Offset
-from stqsh.engine.planning.stream_inputs import Feed, last_tick, records_until
+from stqsh.engine.planning.stream_inputs import StreamInput, last_tick, records_until
 from stqsh.storage.rows import Spec
 
 
-def clock_content(first: Offset, last: Offset, feeds: list[Feed]) -> Spec:
+def clock_content(first: Offset, last: Offset, feeds: list[StreamInput]) -> Spec:
     """Say where a batch stands: the content of its `clock` chunk, for the slots and for Deliver."""
     end = last_step(last, feeds) if last.base_tick is not None else None
     return {
@@ -28,7 +28,7 @@ def clock_content(first: Offset, last: Offset, feeds: list[Feed]) -> Spec:
     }
 
 
-def records_behind(offset: Offset, feeds: list[Feed]) -> int:
+def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
     """Count the records of the steps that were due and not taken, as far as they are there."""
     if not offset.behind or offset.base_tick is None:
         return 0
@@ -41,7 +41,7 @@ def is_playing(offset: Offset, stream: int) -> bool:
     return offset.play is not None and stream in offset.play.streams
 
 
-def last_step(offset: Offset, feeds: list[Feed]) -> int | None:
+def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
     """Give the step at which finite streams end, None if one has no end; the clock has started."""
     end = last_tick(feeds)
     if end is None:

@@ -35,7 +35,7 @@ it registers, code that is compiled) is soon forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BatchLimit:
     """What a batch may take in: records, and bytes as the replay stores have them."""
 
     records: int
@@ -43,7 +43,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BatchSample:
     """A batch as it was measured: records that it might have taken, those that it took, updates, times.
 
     took_us: all of its time; work_us: the part of it that is known to come with records.
@@ -56,10 +56,10 @@ class Sample:
     work_us: int = 0
 
     @staticmethod
-    def of(stats: Mapping[str, Any]) -> Sample:
+    def of(stats: Mapping[str, Any]) -> BatchSample:
         """Take the figures out of a batch's statistics (see `Progress.stats`)."""
         times = stats.get("time", {})
-        return Sample(
+        return BatchSample(
             int(stats.get("room") or FIRST),
             int(stats.get("records", 0)),
             int(stats.get("updates", 0)),
@@ -73,7 +73,7 @@ class Sample:
         return 2 * self.records < self.room and self.took_us <= TARGET_US
 
 
-def records_after(sample: Sample) -> int:
+def records_after(sample: BatchSample) -> int:
     """Give how many records a batch of a backlog takes after this one: as many as take TARGET_US.
 
     Down to PLENTY all of its time counts, below that only what is known to come with records: what remains
@@ -89,6 +89,6 @@ def records_after(sample: Sample) -> int:
     return int(max(LEAST, min(near, by_updates)))
 
 
-def at_first(room: Room) -> Room:
+def at_first(room: BatchLimit) -> BatchLimit:
     """Give the room of a batch that brings commands that somebody waits for."""
     return replace(room, records=min(room.records, FIRST))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stqsh.engine.planning.batch_clock import last_step
-from stqsh.engine.planning.offset import Offset, Play, Run
-from stqsh.engine.planning.session_view import View
-from stqsh.engine.planning.stream_inputs import Feed, first_tick
+from stqsh.engine.planning.offset import Offset, PlayState, RunState
+from stqsh.engine.planning.session_view import SessionView
+from stqsh.engine.planning.stream_inputs import StreamInput, first_tick
 from stqsh.storage.rows import LogRow, Spec
 
 #: More steps than any replay has: as far as the data go.
 FAR = 1 << 40
 
 
-def obeyed(view: View, offset: Offset) -> Offset:
+def obeyed(view: SessionView, offset: Offset) -> Offset:
     """Take clock rows from the log, in order, as far as they can take effect now."""
     rows = view.log.clock_rows(offset)
     stopped = {row.spec["run"] for row in rows if row.kind == "stop_run"}
@@ -28,7 +28,7 @@ def obeyed(view: View, offset: Offset) -> Offset:
     return offset
 
 
-def _obey(view: View, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
+def _obey(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
     """Apply one clock row; None when it has to wait (for another RUN, for a stream to be read)."""
     if row.kind == "play":
         return playing(offset, row)
@@ -43,16 +43,16 @@ def _obey(view: View, offset: Offset, row: LogRow, stopped: set[int]) -> Offset 
     return _start_run(view, offset, row)
 
 
-def _start_run(view: View, offset: Offset, row: LogRow) -> Offset | None:
+def _start_run(view: SessionView, offset: Offset, row: LogRow) -> Offset | None:
     """Turn a RUN into the last step that it asks for, once every stream and table is there to be read."""
     if view.is_waiting():
         return None
     feeds = view.feeds(offset)
     offset = started(offset, feeds, view.streams())
-    return replace(offset, run=Run(row.seq, _run_until(view, offset, feeds, row.spec)))
+    return replace(offset, run=RunState(row.seq, _run_until(view, offset, feeds, row.spec)))
 
 
-def _run_until(view: View, offset: Offset, feeds: list[Feed], run: Spec) -> int:
+def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: Spec) -> int:
     """Give the last step of a RUN: what it asks for, or the end of the data where all are finite."""
     if offset.base_tick is None:
         return offset.step
@@ -63,7 +63,7 @@ def _run_until(view: View, offset: Offset, feeds: list[Feed], run: Spec) -> int:
     return max(offset.step, asked if end is None else min(asked, end))
 
 
-def started(offset: Offset, feeds: list[Feed], streams: dict[int, Spec]) -> Offset:
+def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) -> Offset:
     """Start the clock at the earliest record, if it has not been started and there is a record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
@@ -71,7 +71,7 @@ def started(offset: Offset, feeds: list[Feed], streams: dict[int, Spec]) -> Offs
     return replace(offset, base_tick=base, tick_us=next(spec["tick_us"] for spec in streams.values()))
 
 
-def finished(offset: Offset, run: Run) -> Offset:
+def finished(offset: Offset, run: RunState) -> Offset:
     """End a RUN."""
     return replace(offset, run=None, run_done=run.seq)
 
@@ -80,7 +80,7 @@ def playing(offset: Offset, row: LogRow) -> Offset:
     """Let a stream run on by itself, at the pace of the latest PLAY."""
     streams = {*(offset.play.streams if offset.play else ()), row.spec["id"]}
     pace = None if row.spec["pace"] == "max" else float(row.spec["pace"] or 1)
-    return replace(offset, play=Play(row.seq, tuple(sorted(streams)), pace))
+    return replace(offset, play=PlayState(row.seq, tuple(sorted(streams)), pace))
 
 
 def paused(offset: Offset, row: LogRow) -> Offset:

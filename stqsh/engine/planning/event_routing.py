@@ -22,7 +22,7 @@ Box = tuple[float, float, float, float]
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
 
 
-class Routes:
+class EventRouting:
     """The routings of a home's event streams, as a task needs them."""
 
     def __init__(self, home: Path, slots: int) -> None:

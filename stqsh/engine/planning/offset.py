@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Run:
+class RunState:
     """A `RUN` under way: its sequence number in the control log and the last step it asks for."""
 
     seq: int
@@ -16,7 +16,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayState:
     """Streams that run on by themselves; the latest `PLAY`'s number and pace (None: as fast as may be)."""
 
     seq: int
@@ -44,9 +44,9 @@ class Offset:
     base_tick: int | None = None
     tick_us: int | None = None
     rows: dict[int, int] = field(default_factory=dict)
-    run: Run | None = None
+    run: RunState | None = None
     run_done: int = 0
-    play: Play | None = None
+    play: PlayState | None = None
     asked: int = 0
     behind: int = 0
     due_us: int | None = None
@@ -67,8 +67,8 @@ class Offset:
             **{
                 **value,
                 "rows": {int(stream): row for stream, row in value["rows"].items()},
-                "run": Run(**run) if run else None,
-                "play": Play(play["seq"], tuple(play["streams"]), play["pace"]) if play else None,
+                "run": RunState(**run) if run else None,
+                "play": PlayState(play["seq"], tuple(play["streams"]), play["pace"]) if play else None,
             }
         )
 

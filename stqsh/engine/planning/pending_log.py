@@ -11,7 +11,7 @@ from stqsh.engine.planning.planner_state import (
     DEFINITIONS,
     REGISTERS,
     Key,
-    Ledger,
+    PlannerState,
     focal_keys_of,
 )
 from stqsh.storage.control_log import ControlDb, read_log
@@ -21,7 +21,7 @@ from stqsh.storage.rows import LogRow, Spec
 FAR = 1 << 62
 
 
-class Backlog:
+class PendingLog:
     """The log around one offset: the ledger before it, the rows after it; follows the log as it grows.
 
     `pending` are the rows that wait to be taken in, `held` those behind a table that is still being read.
@@ -33,7 +33,7 @@ class Backlog:
 
     def _forget(self) -> None:
         self.read_to = 0
-        self.ledger = Ledger()
+        self.ledger = PlannerState()
         self.pending: list[LogRow] = []
         self.held: list[LogRow] = []
         self._clock_rows: list[LogRow] = []
@@ -104,7 +104,7 @@ class Backlog:
         """Say whether commands to the slots wait for a step."""
         return any(row.kind in COMMANDS for row in self.pending)
 
-    def ledger_at(self, seq: int) -> Ledger:
+    def ledger_at(self, seq: int) -> PlannerState:
         """Fold the waiting rows up to `seq` into a copy of the ledger."""
         ledger = self.ledger.copy()
         for row in self.pending:

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from stqsh.engine.planning.batch_clock import clock_content, last_step
-from stqsh.engine.planning.batch_size import STEADY, Room, Sample, at_first, records_after
+from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, at_first, records_after
 from stqsh.engine.planning.clock import FAR, finished, obeyed, started
-from stqsh.engine.planning.offset import Offset, Play, Run
-from stqsh.engine.planning.pace import Pace
+from stqsh.engine.planning.offset import Offset, PlayState, RunState
+from stqsh.engine.planning.pace import PlaybackPace
 from stqsh.engine.planning.pending_log import question
-from stqsh.engine.planning.session_view import View
-from stqsh.engine.planning.stream_inputs import Feed, cut
-from stqsh.engine.planning.tasks import Head, Task, cut_into_tasks, is_small
+from stqsh.engine.planning.session_view import SessionView
+from stqsh.engine.planning.stream_inputs import StreamInput, cut
+from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
 
@@ -44,8 +44,8 @@ class Planner:
         self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
     ) -> None:
         self.home, self.slots = home, slots
-        self._most = Room(max_records, max_bytes)
-        self._view, self._pace = View.of(home), Pace()
+        self._most = BatchLimit(max_records, max_bytes)
+        self._view, self._pace = SessionView.of(home), PlaybackPace()
 
     def initial(self) -> dict[str, Any]:
         """Give the offset before anything has happened."""
@@ -64,7 +64,7 @@ class Planner:
             return start
         return replace(end, by_slot=is_small(offset, end, self.slots)).to_json()
 
-    def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+    def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
         first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
         self._view.read(first)
@@ -73,7 +73,7 @@ class Planner:
         clock["asks"] = [question(row) for row in log.asks(first.answered, last.answered)]
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
-        head = Head(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
+        head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
         return cut_into_tasks(self.home, self.slots, head, (first, last), ledger)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
@@ -96,13 +96,13 @@ class Planner:
             return replace(offset, defined=undefined)
         return taken
 
-    def _next_of_run(self, offset: Offset, run: Run) -> Offset | None:
+    def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         if run.until <= offset.step:
             return finished(offset, run)
         taken = self._take(offset, self._view.feeds(offset), run.until)
         return finished(taken, run) if taken and taken.step >= run.until else taken
 
-    def _next_of_play(self, offset: Offset, play: Play, now_us: int) -> Offset | None:
+    def _next_of_play(self, offset: Offset, play: PlayState, now_us: int) -> Offset | None:
         feeds = [feed for feed in self._view.feeds(offset) if feed.stream_id in play.streams]
         offset = started(offset, feeds, self._view.streams())
         if offset.base_tick is None:
@@ -120,7 +120,7 @@ class Planner:
         behind = taken.behind if end is not None or play.pace is not None else 0
         return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play))
 
-    def _take(self, offset: Offset, feeds: list[Feed], until: int) -> Offset | None:
+    def _take(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch.
 
         None: there is none yet, or no room on the disk.
@@ -144,13 +144,13 @@ class Planner:
             room=room.records,
         )
 
-    def _room(self) -> Room:
+    def _room(self) -> BatchLimit:
         """Give the room of a batch of a backlog."""
         if self._view.is_steady():
             return replace(self._most, records=min(self._most.records, STEADY))
-        records = records_after(Sample.of(read_progress(self._view.control).stats))
+        records = records_after(BatchSample.of(read_progress(self._view.control).stats))
         return replace(self._most, records=min(self._most.records, records))
 
-    def _room_now(self, room: Room) -> Room:
+    def _room_now(self, room: BatchLimit) -> BatchLimit:
         """Give the room of the next batch, which is smaller where it brings commands."""
         return at_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room

@@ -22,7 +22,7 @@ DEFINITIONS = frozenset({"create_table", "create_area"})
 
 
 @dataclass
-class Ledger:
+class PlannerState:
     """All log rows up to `seq`, folded to what routing needs.
 
     `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
@@ -66,10 +66,10 @@ class Ledger:
         """List the keys of one stream whose records go to every slot."""
         return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
 
-    def copy(self) -> Ledger:
+    def copy(self) -> PlannerState:
         """Give a ledger that can be folded on without touching this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
-        return Ledger(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
+        return PlannerState(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
 
     def _forget_focal(self, query_id: int) -> None:
         stream_id, key = self._focal_of_query.pop(query_id)

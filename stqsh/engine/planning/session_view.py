@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.engine.planning.offset import Offset
-from stqsh.engine.planning.pending_log import Backlog
-from stqsh.engine.planning.stream_inputs import Feed, Feeds, Tables
+from stqsh.engine.planning.pending_log import PendingLog
+from stqsh.engine.planning.stream_inputs import StreamInput, StreamInputs, TableInputs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import Spec
 
 
 @dataclass(frozen=True)
-class View:
+class SessionView:
     """A session home as it is around one offset; `read` goes on to another one."""
 
     home: Path
     control: ControlDb
-    log: Backlog
-    _feeds: Feeds
-    _tables: Tables
+    log: PendingLog
+    _feeds: StreamInputs
+    _tables: TableInputs
 
     @staticmethod
-    def of(home: Path) -> View:
+    def of(home: Path) -> SessionView:
         """Look at a session home."""
         control = ControlDb(home)
-        return View(home, control, Backlog(control), Feeds(home), Tables(home))
+        return SessionView(home, control, PendingLog(control), StreamInputs(home), TableInputs(home))
 
     def read(self, offset: Offset) -> None:
         """Read the log around an offset, as far as it can be taken in now."""
@@ -38,7 +38,7 @@ class View:
         """Give the streams that exist once all waiting rows are taken in, by id."""
         return self.log.streams()
 
-    def feeds(self, offset: Offset) -> list[Feed]:
+    def feeds(self, offset: Offset) -> list[StreamInput]:
         """Give the feeds of all streams that are ready, in order of their ids."""
         return self._feeds.of(self.streams(), offset)
 
@@ -46,7 +46,7 @@ class View:
         """Say whether a stream or a table that has not failed is still being read."""
         return bool(self.log.held) or self._feeds.waiting(self.streams(), self._failed())
 
-    def owes_a_step(self, feeds: list[Feed]) -> bool:
+    def owes_a_step(self, feeds: list[StreamInput]) -> bool:
         """Say whether, at the end of the data, commands or records from before the clock wait for a step."""
         return self.log.has_commands() or any(feed.left for feed in feeds)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stqsh.engine.planning.batch_size import Room
+from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.offset import Offset
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
@@ -14,7 +14,7 @@ from stqsh.storage.rows import Spec
 
 
 @dataclass(frozen=True)
-class Feed:
+class StreamInput:
     """A stream that is there to be read: its replay store and the next row to take."""
 
     stream_id: int
@@ -27,7 +27,7 @@ class Feed:
         return self.store.rows - self.row
 
 
-class Feeds:
+class StreamInputs:
     """The replay stores of a session home, opened as they become ready."""
 
     def __init__(self, home: Path) -> None:
@@ -38,11 +38,13 @@ class Feeds:
         """Say whether a stream that has not failed is still being prepared."""
         return any(stream not in failed and self._store(stream) is None for stream in streams)
 
-    def of(self, streams: Mapping[int, Spec], offset: Offset) -> list[Feed]:
+    def of(self, streams: Mapping[int, Spec], offset: Offset) -> list[StreamInput]:
         """Give the feeds of all streams that are ready, in order of their ids."""
         stores = ((stream, self._store(stream)) for stream in sorted(streams))
         return [
-            Feed(stream, store, offset.rows.get(stream, 0)) for stream, store in stores if store is not None
+            StreamInput(stream, store, offset.rows.get(stream, 0))
+            for stream, store in stores
+            if store is not None
         ]
 
     def _store(self, stream: int) -> ReplayStore | None:
@@ -56,7 +58,7 @@ class Feeds:
         return store
 
 
-class Tables:
+class TableInputs:
     """The tables of a session home, seen as they become ready."""
 
     def __init__(self, home: Path) -> None:
@@ -71,12 +73,12 @@ class Tables:
         return True
 
 
-def first_tick(feeds: Iterable[Feed]) -> int | None:
+def first_tick(feeds: Iterable[StreamInput]) -> int | None:
     """Give the earliest tick that holds a record, None where there is none at all."""
     return min((feed.store.first_tick for feed in feeds if feed.store.rows), default=None)
 
 
-def last_tick(feeds: Iterable[Feed]) -> int | None:
+def last_tick(feeds: Iterable[StreamInput]) -> int | None:
     """Give the tick at which finite streams end; None if one has no end or none has a record."""
     feeds = [feed for feed in feeds if feed.store.rows or not feed.store.complete]
     if not feeds or not all(feed.store.complete for feed in feeds):
@@ -84,7 +86,7 @@ def last_tick(feeds: Iterable[Feed]) -> int | None:
     return max(feed.store.last_tick for feed in feeds)
 
 
-def cut(feeds: Iterable[Feed], start_tick: int, limit_tick: int, room: Room) -> int:
+def cut(feeds: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit) -> int:
     """Give the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
 
     A tick is never cut: a batch takes what fits into its room, more where its first tick with records alone
@@ -104,12 +106,12 @@ def cut(feeds: Iterable[Feed], start_tick: int, limit_tick: int, room: Room) -> 
     return min(low, limit_tick)
 
 
-def records_until(feeds: Iterable[Feed], tick: int) -> int:
+def records_until(feeds: Iterable[StreamInput], tick: int) -> int:
     """Count the records up to a tick, included, that are not taken yet."""
     return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
 
 
-def _fits(feeds: list[Feed], tick: int, room: Room) -> bool:
+def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
     """Say whether all that is left up to a tick, included, has room in a batch."""
     rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
     size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))

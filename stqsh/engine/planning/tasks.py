@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
-from stqsh.engine.planning.event_routing import Routes, cell_routing, slots_of_places
+from stqsh.engine.planning.event_routing import EventRouting, cell_routing, slots_of_places
 from stqsh.engine.planning.offset import Offset
-from stqsh.engine.planning.planner_state import Key, Ledger
+from stqsh.engine.planning.planner_state import Key, PlannerState
 from stqsh.routing.object_routing import slots_of
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
@@ -44,7 +44,7 @@ _DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
 @dataclass(frozen=True)
-class Head:
+class BatchHead:
     """What slots get before the records: clock, rows of the log, keys to look up, the order about memory.
 
     `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
@@ -59,7 +59,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Slice:
+class StreamSlice:
     """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot."""
 
     stream_id: int
@@ -70,7 +70,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Task:
+class SourceTask:
     """A part of a batch that one worker reads; `streams`: their specs by id.
 
     only: the one slot that it reads for; None: it reads for all, and `head` is only in the first such task.
@@ -82,8 +82,8 @@ class Task:
     first_step: int
     last_step: int
     base_tick: int
-    head: Head | None
-    slices: tuple[Slice, ...]
+    head: BatchHead | None
+    slices: tuple[StreamSlice, ...]
     only: int | None = None
 
     @property
@@ -93,14 +93,14 @@ class Task:
 
 
 def cut_into_tasks(
-    home: Path, slots: int, head: Head, span: tuple[Offset, Offset], ledger: Ledger
-) -> list[Task]:
+    home: Path, slots: int, head: BatchHead, span: tuple[Offset, Offset], ledger: PlannerState
+) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread the slices over tasks of like size.
 
     A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
     """
     first, last = span
-    slices: list[list[Slice]] = [[] for _ in range(SLICES)]
+    slices: list[list[StreamSlice]] = [[] for _ in range(SLICES)]
     for stream_id, stop in sorted(last.rows.items()):
         start = first.rows.get(stream_id, 0)
         pieces = 1 if last.by_slot else max(1, min(SLICES, (stop - start) // SLICE_RECORDS))
@@ -109,7 +109,7 @@ def cut_into_tasks(
             if bounds[piece] < bounds[piece + 1]:
                 keys = ledger.focal_keys(stream_id)
                 slices[piece].append(
-                    Slice(
+                    StreamSlice(
                         stream_id,
                         bounds[piece],
                         bounds[piece + 1],
@@ -119,9 +119,9 @@ def cut_into_tasks(
                 )
     common = (str(home), slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
     if last.by_slot:
-        return [Task(*common, head, tuple(slices[0]), slot) for slot in range(slots)]
-    rest = [Task(*common, None, tuple(some)) for some in slices[1:] if some]
-    return [Task(*common, head, tuple(slices[0])), *rest]
+        return [SourceTask(*common, head, tuple(slices[0]), slot) for slot in range(slots)]
+    rest = [SourceTask(*common, None, tuple(some)) for some in slices[1:] if some]
+    return [SourceTask(*common, head, tuple(slices[0])), *rest]
 
 
 def is_small(first: Offset, last: Offset, slots: int) -> bool:
@@ -133,20 +133,20 @@ def is_small(first: Offset, last: Offset, slots: int) -> bool:
     return records <= BY_SLOT_RECORDS // slots and (first.seq, first.defined) == (last.seq, last.defined)
 
 
-def chunks(task: Task) -> Iterator[Chunk]:
+def chunks(task: SourceTask) -> Iterator[Chunk]:
     """Read a task: yield its chunks, each addressed to a slot (its index)."""
     made = _chunks(task)
     return made if task.only is None else (chunk for chunk in made if chunk.slot == task.only)
 
 
-def _chunks(task: Task) -> Iterator[Chunk]:
+def _chunks(task: SourceTask) -> Iterator[Chunk]:
     if task.head is not None:
         yield from _head_chunks(task, task.head)
     for piece in task.slices:
         yield from record_chunks(task, piece, task.wanted)
 
 
-def _head_chunks(task: Task, head: Head) -> Iterator[Chunk]:
+def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     yield from _to_all(task, 0, "clock", 0, pack_json(head.clock))
     for stream_id, keys in sorted(head.lookups.items()):
         yield from _to_all(task, stream_id, "lookup", PART_LOOKUP, pack_json(list(keys)))
@@ -171,7 +171,7 @@ def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
     return read_log(control, after, up_to) if after < up_to else []
 
 
-def _definition_chunks(task: Task, row: LogRow) -> Iterator[Chunk]:
+def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
     """Hand a table or an area to every slot; one that could not be read is empty."""
     if row.kind == "create_area":
         yield from _to_all(task, row.spec["id"], "area_define", PART_DEFINE, row.payload or b"")
@@ -185,7 +185,7 @@ def _definition_chunks(task: Task, row: LogRow) -> Iterator[Chunk]:
             yield from _to_all(task, table, "table", number, pack(rows), rows.num_rows)
 
 
-def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[Command]]:
+def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
     """The commands of log rows per stream, before them the standing order about memory where it is new."""
     commands = commands_of(rows)
     if head.memory is None:
@@ -199,14 +199,14 @@ def _with_orders(task: Task, head: Head, rows: list[LogRow]) -> dict[int, list[C
     return commands
 
 
-def _command_chunks(task: Task, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
+def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
     stream = task.streams.get(stream_id)
     if task.slots == 1 or stream is None or stream.get("kind") != "event":
         for part, (kind, payload) in enumerate(packed_commands(commands), start=PART_COMMANDS):
             yield from _to_all(task, stream_id, kind, part, payload)
         return
-    concerned = concerned_slots(Routes(Path(task.home), task.slots), stream, commands)
+    concerned = concerned_slots(EventRouting(Path(task.home), task.slots), stream, commands)
     span = (task.first_step, task.last_step)
     for slot in range(task.slots):
         mine = for_slot(commands, concerned, slot)
@@ -214,7 +214,7 @@ def _command_chunks(task: Task, stream_id: int, commands: list[Command]) -> Iter
             yield Chunk(slot, stream_id, kind, part, *span, 0, payload)
 
 
-def _seed_chunks(task: Task, rows: list[LogRow]) -> Iterator[Chunk]:
+def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
     """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
     found = [row for row in rows if row.kind == "found" and row.payload]
     for number, row in enumerate(found):
@@ -229,13 +229,13 @@ def _seed_chunks(task: Task, rows: list[LogRow]) -> Iterator[Chunk]:
 
 
 def _to_all(
-    task: Task, stream_id: int, kind: str, part: int, payload: bytes, rows: int = 0
+    task: SourceTask, stream_id: int, kind: str, part: int, payload: bytes, rows: int = 0
 ) -> Iterator[Chunk]:
     for slot in range(task.slots):
         yield Chunk(slot, stream_id, kind, part, task.first_step, task.last_step, rows, payload)
 
 
-def record_chunks(task: Task, piece: Slice, wanted: Iterable[int]) -> Iterator[Chunk]:
+def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
     """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects.
 
     wanted: the slots whose records are given.

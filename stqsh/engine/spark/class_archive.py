@@ -10,19 +10,19 @@ from pathlib import Path
 import platformdirs
 import pyspark
 
-from stqsh.engine.spark.java import Java
+from stqsh.engine.spark.java import JavaRuntime
 
 #: Java is not to speak of its archive, whatever becomes of it.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
-def archive_options(java: Java) -> list[str]:
+def archive_options(java: JavaRuntime) -> list[str]:
     """Give the options with which Java uses the archive; none where there is none for it and Spark."""
     archive = archive_path(java)
     return [f"-XX:SharedArchiveFile={archive}", *SILENT] if archive.exists() else []
 
 
-def archive_path(java: Java) -> Path:
+def archive_path(java: JavaRuntime) -> Path:
     """Give the place of the archive for a Java runtime and this installation of Spark.
 
     Java refuses an archive of jars that lie elsewhere, so it belongs to the virtual environment and goes

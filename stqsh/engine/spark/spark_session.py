@@ -19,7 +19,7 @@ import stqsh
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import archive_options
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, make_host_ready
-from stqsh.engine.spark.java import Java, find_java
+from stqsh.engine.spark.java import JavaRuntime, find_java
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 _STREAMING = "spark.sql.streaming"
@@ -153,7 +153,7 @@ def _make_scratch(scratch: Path) -> None:
     scratch.mkdir(mode=0o700, parents=True)
 
 
-def _environment(settings: EngineSettings, java: Java) -> dict[str, str]:
+def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
     found = {
         "JAVA_HOME": str(java.home),
         "PYTHONPATH": _python_path(),

@@ -21,9 +21,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stqsh.storage.slot_files import FORMAT, ArenaBusy, Head, as_array, boot_id, locked, read_head
+from stqsh.storage.slot_files import FORMAT, ArenaBusyError, HeadFile, as_array, boot_id, locked, read_head
 
-__all__ = ["Arena", "ArenaBusy", "Head"]
+__all__ = ["Arena", "ArenaBusyError", "HeadFile"]
 
 Array = NDArray[Any]
 
@@ -59,11 +59,11 @@ class Arena:
         with locked(self.folders[0], self.name, shared=False):
             yield
 
-    def read_head(self) -> Head | None:
+    def read_head(self) -> HeadFile | None:
         """Give the head, None where the arrays are not to be trusted (or there are none)."""
         return read_head(self.folders[0], self.name)
 
-    def load(self, head: Head) -> dict[str, Array]:
+    def load(self, head: HeadFile) -> dict[str, Array]:
         """Map the arrays that a head names, to be changed in place.
 
         Raises:

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from stqsh.engine.ingest.record_replay import first_rows
-from stqsh.engine.state.slot_store import Meta, pack_chunks, unpack_chunks
+from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk
 
 _HEAD = "head"
@@ -35,7 +35,7 @@ class _State:
 
     batch: int = -1
     snapshot: int = 0
-    meta: Meta = field(default_factory=Meta)
+    meta: SlotMeta = field(default_factory=SlotMeta)
     rows: dict[int, int] = field(default_factory=dict)
 
 
@@ -49,11 +49,11 @@ class FileStore:
         self._before, self._older, *_ = [*earlier, _State(), _State()]
         self._snapshot, self._rows = self._before.snapshot, self._before.rows
 
-    def read_meta(self) -> Meta:
+    def read_meta(self) -> SlotMeta:
         """Give where the slot stood before the batch; the zero values for one that has seen none."""
         return self._before.meta
 
-    def write_meta(self, meta: Meta) -> None:
+    def write_meta(self, meta: SlotMeta) -> None:
         """Put down where the slot stands, and delete what no state needs any more."""
         states = [_State(self._batch, self._snapshot, meta, self._rows), self._before]
         self._replace(_HEAD, orjson.dumps([_as_json(state) for state in states]))
@@ -123,7 +123,7 @@ def _as_json(state: _State) -> list[object]:
 
 
 def _from_json(batch: int, snapshot: int, meta: list[Any], rows: list[tuple[int, int]]) -> _State:
-    return _State(batch, snapshot, Meta(*meta), dict(rows))
+    return _State(batch, snapshot, SlotMeta(*meta), dict(rows))
 
 
 def _least(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:

@@ -27,7 +27,7 @@ from typing import Any
 
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
-from stqsh.storage.payload_refs import ENDING, Bulk, Reference, reference_in
+from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
 
 #: Payloads begin at multiples of this, as the columns within want it.
 _ALIGNMENT = 64
@@ -39,7 +39,7 @@ _ALWAYS_WITHIN = ("clock",)
 
 
 @dataclass(frozen=True, slots=True)
-class Spool:
+class PayloadFolders:
     """Where a session's large payloads lie.
 
     home: the session's directory. transit: the folder for payloads on their way. least: smaller payloads
@@ -70,19 +70,19 @@ class Spool:
 
 
 @contextmanager
-def writing(spool: Spool | None, name: str) -> Iterator[Outgoing]:
+def writing(spool: PayloadFolders | None, name: str) -> Iterator[PayloadWriter]:
     """Give what puts a task's payloads into files; `name` (operator and slot) is part of the files' names."""
-    outgoing = Outgoing(spool, name)
+    outgoing = PayloadWriter(spool, name)
     try:
         yield outgoing
     finally:
         outgoing.close()
 
 
-class Outgoing:
+class PayloadWriter:
     """Puts payloads into files, one for each folder; without a spool all stay where they are."""
 
-    def __init__(self, spool: Spool | None, name: str) -> None:
+    def __init__(self, spool: PayloadFolders | None, name: str) -> None:
         self._spool, self._files = spool, {}
         if spool is not None:
             unique = uuid.uuid4().hex
@@ -155,18 +155,18 @@ def _write_all(descriptor: int, payload: bytes, at: int) -> None:
         view, at = view[written:], at + written
 
 
-def opened(chunks: Iterable[Chunk], spool: Spool | None) -> list[Chunk]:
+def opened(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list[Chunk]:
     """Give chunks with their payloads instead of references; these are views of mapped files.
 
     Raises:
         ValueError: there is a reference, and no spool to look it up in.
         FileNotFoundError: a file is gone.
     """
-    folders = {} if spool is None else {False: Bulk(spool.transit), True: Bulk(spool.log)}
+    folders = {} if spool is None else {False: PayloadReader(spool.transit), True: PayloadReader(spool.log)}
     return [_opened(chunk, folders) for chunk in chunks]
 
 
-def _opened(chunk: Chunk, folders: dict[bool, Bulk]) -> Chunk:
+def _opened(chunk: Chunk, folders: dict[bool, PayloadReader]) -> Chunk:
     reference = reference_in(chunk.payload)
     if reference is None:
         return chunk

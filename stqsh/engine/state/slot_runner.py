@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.slot_store import Meta, SlotStore
+from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
 
 Remade = Callable[[list[Chunk]], list[Chunk]]
@@ -31,7 +31,7 @@ class Fold(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class SlotTiming:
     """Where the time of one slot's batch went, in µs; `rebuilt` says that the arena was of no use."""
 
     open_us: int
@@ -53,7 +53,7 @@ class _Warm:
 _warm: dict[tuple[str, str], _Warm] = {}
 
 
-class SlotKeeper:
+class SlotRunner:
     """Keeps the state of one slot of one operator, in its store, and cached in the arena.
 
     remade: gives a batch from the log with all its content, where the log holds less.
@@ -64,7 +64,9 @@ class SlotKeeper:
         self._remade = remade
         self._key = (str(arena.folders[0]), arena.name)
 
-    def advance(self, chunks: list[Chunk], logged: list[Chunk] | None = None) -> tuple[list[Chunk], Costs]:
+    def advance(
+        self, chunks: list[Chunk], logged: list[Chunk] | None = None
+    ) -> tuple[list[Chunk], SlotTiming]:
         """Fold a batch into the state, and keep it: in the store first, then in the arena.
 
         logged: the batch as the log is to hold it; by default, as it is.
@@ -84,10 +86,12 @@ class SlotKeeper:
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm[self._key] = _Warm(meta.stamp, state, self._arena)
             stored = time.perf_counter_ns()
-        costs = Costs((opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt)
+        costs = SlotTiming(
+            (opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt
+        )
         return sent, costs
 
-    def _open(self, meta: Meta) -> tuple[SlotState, bool]:
+    def _open(self, meta: SlotMeta) -> tuple[SlotState, bool]:
         """Give the state that `meta` names, and whether it had to be rebuilt."""
         head = self._arena.read_head() if meta.stamp else None
         if head is None or head.stamp != meta.stamp:
@@ -112,7 +116,7 @@ class SlotKeeper:
             self._fold.apply(state, self._remade(chunks))
         return state
 
-    def _keep(self, meta: Meta, chunks: list[Chunk], state: SlotState, fold_us: int) -> Meta:
+    def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
         """Put the batch into the store, as a piece of the log or as a new snapshot."""
         version = meta.version + 1
         after = replace(

@@ -27,7 +27,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class SlotMeta:
     """Where a slot stands.
 
     `version` counts its batches; `stamp` names this very state, for the arena; then the bytes of log and
@@ -55,10 +55,10 @@ class SlotStore(Protocol):
     store. What is written becomes true with the batch: a batch that is repeated finds what stood before it.
     """
 
-    def read_meta(self) -> Meta:
+    def read_meta(self) -> SlotMeta:
         """Give where the slot stands; the zero values for one that has seen no batch."""
 
-    def write_meta(self, meta: Meta) -> None:
+    def write_meta(self, meta: SlotMeta) -> None:
         """Put down where the slot stands, after everything that it tells of."""
 
     def append(self, version: int, chunks: list[Chunk]) -> int:

@@ -8,21 +8,21 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from stqsh.engine.state.slot_store import Meta, pack_chunks, unpack_chunks
+from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk
 
 #: Values of the state store are cut into pieces of this size.
 PIECE_BYTES = 4 << 20
 
 
-class Value(Protocol):
+class ValueState(Protocol):
     """The part of Spark's ValueState that is used."""
 
     def get(self) -> tuple[Any, ...] | None: ...  # noqa: D102
     def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: D102
 
 
-class Pieces(Protocol):
+class ListState(Protocol):
     """The part of Spark's ListState that is used."""
 
     def get(self) -> Iterator[tuple[Any, ...]]: ...  # noqa: D102
@@ -34,15 +34,15 @@ class Pieces(Protocol):
 class SparkStore:
     """The three variables of one slot in the state store; a `SlotStore`."""
 
-    def __init__(self, meta: Value, log: Pieces, snapshot: Pieces) -> None:
+    def __init__(self, meta: ValueState, log: ListState, snapshot: ListState) -> None:
         self._meta, self._log, self._snapshot = meta, log, snapshot
 
-    def read_meta(self) -> Meta:
+    def read_meta(self) -> SlotMeta:
         """Give where the slot stands; the zero values for one that has seen no batch."""
         row = self._meta.get()
-        return Meta(*row) if row is not None else Meta()
+        return SlotMeta(*row) if row is not None else SlotMeta()
 
-    def write_meta(self, meta: Meta) -> None:
+    def write_meta(self, meta: SlotMeta) -> None:
         """Put down where the slot stands."""
         self._meta.update(
             (

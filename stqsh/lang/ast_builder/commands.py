@@ -25,7 +25,7 @@ from stqsh.lang.ast.statements import (
     Watch,
 )
 from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
-from stqsh.lang.errors import SyntaxFault, near
+from stqsh.lang.errors import StatementSyntaxError, near
 
 PARTITIONINGS = ("object", "grid", "agrid", "quadtree", "qttree")
 REBALANCINGS = ("shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
@@ -194,4 +194,6 @@ def _strategy(name: Name, known: tuple[str, ...]) -> str:
     given = name.text.lower()
     if given in known:
         return given
-    raise SyntaxFault(f"unknown strategy {name.text!r}", name.span, expected=known, near=near(given, known))
+    raise StatementSyntaxError(
+        f"unknown strategy {name.text!r}", name.span, expected=known, near=near(given, known)
+    )

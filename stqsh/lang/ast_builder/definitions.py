@@ -24,7 +24,7 @@ from stqsh.lang.ast.statements import (
 )
 from stqsh.lang.ast_builder.regions import coordinate
 from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, fields_of, rule
-from stqsh.lang.errors import SyntaxFault, near
+from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
 FORMATS = ("csv", "jsonl", "parquet", "geojson")
@@ -57,7 +57,7 @@ def options(parts: Parts) -> Options:
     names = [name for name, _ in given]
     for name, value in given:
         if names.count(name) > 1:
-            raise SyntaxFault(f"the option {name} is given twice", value.span)
+            raise StatementSyntaxError(f"the option {name} is given twice", value.span)
     return tuple(given)
 
 
@@ -111,7 +111,7 @@ def format_clause(parts: Parts) -> Clause:
     given = name.text.lower()
     found = _FORMAT_ALIASES.get(given, given)
     if found not in FORMATS:
-        raise SyntaxFault(
+        raise StatementSyntaxError(
             f"unknown format {name.text!r}", name.span, expected=FORMATS, near=near(given, FORMATS)
         )
     return Clause("format", (found, parts[1] or ()), "FORMAT", name.span)
@@ -207,12 +207,12 @@ def _source_fields(name: Name, clauses: list[Clause]) -> dict[str, Any]:
     fields = fields_of(clauses)
     source: DataSource | None = fields.get("source")
     if source is None:
-        raise SyntaxFault(
+        raise StatementSyntaxError(
             f"{name.text} has no source", name.span, expected=("FROM FILE 'glob' or another source",)
         )
     given = fields.pop("format", None)
     if given is not None and isinstance(source, GeneratorSource):
-        raise SyntaxFault("a generator has no FORMAT", source.span)
+        raise StatementSyntaxError("a generator has no FORMAT", source.span)
     if given is not None:
         fields["source"] = replace(source, format=given[0], options=given[1])
     return fields

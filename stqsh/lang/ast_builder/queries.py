@@ -16,9 +16,9 @@ from stqsh.lang.ast.statements import (
     SelectItem,
     Subscribe,
 )
-from stqsh.lang.ast_builder.regions import Place, check_letter, coordinate, nearest
+from stqsh.lang.ast_builder.regions import Point, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
-from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.errors import StatementSyntaxError
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
 _FORMAT_PLACE = "REGISTER QUERY shows no rows; say FORMAT with TAIL or SUBSCRIBE"
@@ -81,7 +81,7 @@ def knn_clause(parts: Parts) -> Clause:
     if first.kind == "STRING":
         check_letter(first, "KNN", "KNN ('M', k, id)")
         return Clause("nearest", nearest(_count(second), third), "KNN", first.span)
-    place = Place(coordinate(second), coordinate(third), cover(first.span, third.span))
+    place = Point(coordinate(second), coordinate(third), cover(first.span, third.span))
     return Clause("nearest", nearest(_count(first), place), "KNN", first.span)
 
 
@@ -156,7 +156,7 @@ def register(parts: Parts) -> RegisterQuery:
     """`REGISTER QUERY name clauses AS select`."""
     name, *clauses, body = parts
     if body.format is not None:
-        raise SyntaxFault(_FORMAT_PLACE, name.span)
+        raise StatementSyntaxError(_FORMAT_PLACE, name.span)
     return RegisterQuery(name, body, **fields_of(clauses))
 
 
@@ -185,7 +185,7 @@ def explained_query(parts: Parts) -> Explain:
 
 def _count(value: Literal) -> int:
     if value.kind != "INTEGER" or not isinstance(value.value, int) or value.value < 0:
-        raise SyntaxFault("KNN takes a whole number of neighbours", value.span)
+        raise StatementSyntaxError("KNN takes a whole number of neighbours", value.span)
     return value.value
 
 

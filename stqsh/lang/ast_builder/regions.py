@@ -18,10 +18,10 @@ from stqsh.lang.ast.expressions import (
 )
 from stqsh.lang.ast.source import Span, cover
 from stqsh.lang.ast_builder.rules import Parts, rule
-from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.errors import StatementSyntaxError
 
 
-class Place(NamedTuple):
+class Point(NamedTuple):
     """A point, and where it stands in the statement."""
 
     x: float
@@ -54,7 +54,9 @@ def rectangle(parts: Parts) -> Region:
     if focal is not None and len(given) == 2:
         return MovingRectangle(focal, given[0], given[1], span=span)
     if focal is not None or len(given) != 4:
-        raise SyntaxFault(f"{_count(given)}{_around(focal)} make no rectangle", span, expected=(_RECT_FORMS,))
+        raise StatementSyntaxError(
+            f"{_count(given)}{_around(focal)} make no rectangle", span, expected=(_RECT_FORMS,)
+        )
     x1, y1, x2, y2 = (coordinate(value) for value in given)
     return Rectangle(x1, y1, x2, y2, span=span)
 
@@ -75,25 +77,27 @@ def circle(parts: Parts) -> Region:
     if focal is not None and len(given) == 1:
         return MovingCircle(focal, given[0], span=span)
     if focal is not None or len(given) != 3:
-        raise SyntaxFault(f"{_count(given)}{_around(focal)} make no circle", span, expected=(_CIRCLE_FORMS,))
+        raise StatementSyntaxError(
+            f"{_count(given)}{_around(focal)} make no circle", span, expected=(_CIRCLE_FORMS,)
+        )
     return Circle(coordinate(given[0]), coordinate(given[1]), given[2], span=span)
 
 
 @rule("vertex")
-def vertex(parts: Parts) -> Place:
+def vertex(parts: Parts) -> Point:
     """`x y`."""
-    return Place(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
+    return Point(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
 @rule("ring")
-def ring(parts: Parts) -> list[Place]:
+def ring(parts: Parts) -> list[Point]:
     """`(x y, x y, x y)`, closed where the user left that out."""
-    corners: list[Place] = parts
+    corners: list[Point] = parts
     if corners[0][:2] != corners[-1][:2]:
         corners = [*corners, corners[0]]
     if len(corners) <= _SMALLEST_RING:
         span = cover(parts[0].span, parts[-1].span)
-        raise SyntaxFault("a polygon's ring has at least three corners", span)
+        raise StatementSyntaxError("a polygon's ring has at least three corners", span)
     return corners
 
 
@@ -113,12 +117,12 @@ def named_region(parts: Parts) -> NamedRegion:
 
 
 @rule("point")
-def point(parts: Parts) -> Place:
+def point(parts: Parts) -> Point:
     """`(x, y)`."""
-    return Place(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
+    return Point(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
-def nearest(k: int, place: Place | Literal) -> Nearest:
+def nearest(k: int, place: Point | Literal) -> Nearest:
     """The k nearest to a point or to a focal object."""
     if isinstance(place, Literal):
         return Nearest(k, focal=key(place), span=place.span)
@@ -129,20 +133,22 @@ def coordinate(value: Literal | Quantity) -> float:
     """A number without a unit, as a coordinate."""
     if isinstance(value, Literal) and isinstance(value.value, int | float):
         return float(value.value)
-    raise SyntaxFault("a coordinate is a number without a unit", value.span)
+    raise StatementSyntaxError("a coordinate is a number without a unit", value.span)
 
 
 def key(value: Literal) -> Literal:
     """The key of an object: a string or a whole number."""
     if value.kind == "DECIMAL":
-        raise SyntaxFault(f"a key is a string or a whole number, not {value.value}", value.span)
+        raise StatementSyntaxError(f"a key is a string or a whole number, not {value.value}", value.span)
     return value
 
 
 def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, xdist, ydist)") -> None:
     """The 'M' of the notations that move; `what` it begins and its `form` are for who writes another."""
     if letter.value not in ("M", "m"):
-        raise SyntaxFault(f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",))
+        raise StatementSyntaxError(
+            f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",)
+        )
 
 
 def _count(given: list[Literal | Quantity]) -> str:

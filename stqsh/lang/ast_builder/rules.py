@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lark.lexer import Token
 
 from stqsh.lang.ast.source import NOWHERE, Span
-from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.errors import StatementSyntaxError
 
 Parts = list[Any]
 """What the symbols of a rule were built into, in order; None for an optional one that is missing."""
@@ -41,7 +41,7 @@ def fields_of(clauses: Iterable[Clause]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for clause in clauses:
         if clause.field in fields:
-            raise SyntaxFault(f"{clause.label} is given twice", clause.span)
+            raise StatementSyntaxError(f"{clause.label} is given twice", clause.span)
         fields[clause.field] = clause.value
     return fields
 

@@ -10,7 +10,7 @@ from lark.lexer import Token
 from stqsh.lang.ast.expressions import Literal, Name, Quantity
 from stqsh.lang.ast.source import Span, cover
 from stqsh.lang.ast_builder.rules import Parts, capitals, rule, span_of
-from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.errors import StatementSyntaxError
 from stqsh.lang.units import CANONICAL, fits
 
 _QUANTITY = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.+)", re.DOTALL)
@@ -63,7 +63,7 @@ def whole(parts: Parts) -> int:
     """A whole number, 0 or more."""
     value = _number(parts[0], span_of(parts[0]))
     if not isinstance(value, int):
-        raise SyntaxFault(f"{parts[0]} is no whole number", span_of(parts[0]))
+        raise StatementSyntaxError(f"{parts[0]} is no whole number", span_of(parts[0]))
     return value
 
 
@@ -75,7 +75,7 @@ def quantity(parts: Parts) -> Quantity:
     span = span_of(parts[0])
     value, unit = _number(match[1], span), CANONICAL[match[2].lower()]
     if not fits(value, unit):
-        raise SyntaxFault(f"{parts[0][:30]} is too much", span)
+        raise StatementSyntaxError(f"{parts[0][:30]} is too much", span)
     return Quantity(value, unit, span=span)
 
 
@@ -87,7 +87,7 @@ def pace(parts: Parts) -> float | str:
         return "MAX"
     value = float(_number(text.rstrip("X").rstrip(), span_of(parts[0])))
     if value <= 0:
-        raise SyntaxFault("a pace must be more than 0x", span_of(parts[0]))
+        raise StatementSyntaxError("a pace must be more than 0x", span_of(parts[0]))
     return value
 
 
@@ -112,9 +112,9 @@ def null(parts: Parts) -> Literal:
 def _number(text: str, span: Span) -> int | float:
     if text.isdigit():
         if len(text) > _MOST_DIGITS or int(text) > _INT64_MAX:
-            raise SyntaxFault(f"{text[:30]} does not fit 64 bits", span)
+            raise StatementSyntaxError(f"{text[:30]} does not fit 64 bits", span)
         return int(text)
     value = float(text)
     if math.isinf(value):
-        raise SyntaxFault(f"{text[:30]} is too large a number", span)
+        raise StatementSyntaxError(f"{text[:30]} is too large a number", span)
     return value

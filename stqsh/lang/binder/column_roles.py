@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
-from stqsh.lang.errors import BindFault, near, or_list
+from stqsh.lang.errors import BindError, near, or_list
 from stqsh.lang.types import KEY_TYPES, NUMBERS
 
 Columns = Sequence[Sequence[str]]
@@ -36,7 +36,7 @@ _SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
 """What else stands between the columns of a file, as an option is written."""
 
 
-class Roles(NamedTuple):
+class ColumnRoles(NamedTuple):
     """The columns by role, and which of the roles were guessed."""
 
     key: str
@@ -51,10 +51,10 @@ def guess_roles(columns: Columns) -> dict[str, str | None]:
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
-def find_roles(stream: CreateStream, columns: Columns) -> Roles:
+def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
     """The roles as the statement says, and guessed where it says nothing.
 
-    Raises `BindFault` for a column that does not exist, two roles for one column, or a role that can
+    Raises `BindError` for a column that does not exist, two roles for one column, or a role that can
     be guessed from no name.
     """
     x, y = stream.location or (None, None)
@@ -69,16 +69,16 @@ def find_roles(stream: CreateStream, columns: Columns) -> Roles:
         column = _existing(name, columns) if name is not None else guesses[role]
         assert column is not None, "those that are missing are told above"
         if column in found.values():
-            raise BindFault(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
+            raise BindError(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
         found[role] = column
-    return Roles(**found, guessed=tuple(role for role, name in said.items() if name is None))
+    return ColumnRoles(**found, guessed=tuple(role for role, name in said.items() if name is None))
 
 
-def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindFault:
+def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindError:
     """What to say of a stream for whose key, location or time there is no column: all of it at once."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
-    return BindFault(
+    return BindError(
         f"{stream.name.text} has no column that looks like its {or_list(words)}",
         stream.name.span,
         expected=(" ".join(clauses),),
@@ -102,7 +102,7 @@ def _columns_hint(names: Sequence[str]) -> str:
 def _existing(name: Name, columns: Columns) -> str:
     names = [column for column, _ in columns]
     if name.text not in names:
-        raise BindFault(
+        raise BindError(
             f"there is no column {name.text!r}",
             name.span,
             near=near(name.text, names),

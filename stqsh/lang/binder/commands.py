@@ -12,7 +12,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.names import area_named, kind_of, query_named, stream_named, table_named
 from stqsh.lang.binder.timestamps import duration_us, timestamp_us
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
 from stqsh.settings import KEYS
 
@@ -29,7 +29,7 @@ def run(statement: statements.Run) -> Spec:
     if statement.steps is None:
         return {"mode": "end"}
     if statement.steps == 0:
-        raise BindFault("RUN takes one step or more", statement.span)
+        raise BindError("RUN takes one step or more", statement.span)
     return {"mode": "steps", "n": statement.steps}
 
 
@@ -60,7 +60,7 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[str, Spe
     if "set" in found and found["set"] != (statement.kind == "REGIONS"):
         right = "REGIONS" if found["set"] else "REGION"
         what = "a set of regions" if found["set"] else "a single region"
-        raise BindFault(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
+        raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
     return kind, ids(found)
 
 
@@ -71,7 +71,7 @@ def describe(statement: statements.Describe, catalogue: CatalogueView) -> Spec:
     if kind is not None:
         return {"kind": kind, "name": name.text}
     known = [known for kind in ("stream", "query", "table", "region") for known in catalogue.names(kind)]
-    raise BindFault(f"nothing is called {name.text!r}", name.span, near=near(name.text, known))
+    raise BindError(f"nothing is called {name.text!r}", name.span, near=near(name.text, known))
 
 
 def show_query(statement: statements.ShowQuery, catalogue: CatalogueView) -> Spec:
@@ -95,20 +95,20 @@ def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> S
     if key in SETTINGS_TO_COME:
         raise NotSupported(f"SET {key}")
     known = (*catalogue.settings, *SETTINGS_TO_COME)
-    raise BindFault(
+    raise BindError(
         f"unknown setting {key!r}", statement.key.span, near=near(key, known), hint="SHOW SETTINGS lists them"
     )
 
 
 def _check_value(key: str, text: str, span: Span) -> None:
-    """Raise `BindFault` for a value that the setting cannot have."""
+    """Raise `BindError` for a value that the setting cannot have."""
     for known in KEYS:
         if known.name == key:
             try:
                 known.read(text)
             except ValueError as error:
                 close = near(text, known.choices) if text.isalpha() else None
-                raise BindFault(f"{key} is {text!r}, expected {error}", span, near=close) from None
+                raise BindError(f"{key} is {text!r}, expected {error}", span, near=close) from None
 
 
 def _plain(value: Literal | Quantity | Column) -> Any:

@@ -32,9 +32,9 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.key_values import key_value
 from stqsh.lang.binder.regions import bound_region, moves
-from stqsh.lang.binder.scope import Expr, Scope, Typed
+from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
 from stqsh.lang.units import UNITS, metres, metres_a_second, micros
@@ -43,12 +43,12 @@ _LOCATION_NAMES = frozenset({"loc", "location"})
 
 
 def condition(node: Expression, scope: Scope) -> Expr:
-    """A bound condition. Raises `BindFault` where it is none, or its columns and types do not fit."""
+    """A bound condition. Raises `BindError` where it is none, or its columns and types do not fit."""
     typed = bind(node, scope)
     if typed.type == "NULL":
         return ["lit", None, "BOOLEAN"]
     if typed.type != "BOOLEAN":
-        raise BindFault(f"a condition is TRUE or FALSE, but {_described(node, typed)}", node.span)
+        raise BindError(f"a condition is TRUE or FALSE, but {_described(node, typed)}", node.span)
     return typed.expr
 
 
@@ -68,67 +68,67 @@ def all_of(conditions: list[Expr]) -> Expr | None:
     return conditions[0] if len(conditions) == 1 else ["and", *conditions]
 
 
-def bind(node: Expression, scope: Scope) -> Typed:
+def bind(node: Expression, scope: Scope) -> TypedExpression:
     """A bound expression with its type."""
     return _BINDERS[type(node)](node, scope)
 
 
-def _literal(node: Literal, scope: Scope) -> Typed:
+def _literal(node: Literal, scope: Scope) -> TypedExpression:
     del scope
     if node.kind == "NULL":
-        return Typed(["lit", None, "STRING"], "NULL", node.span)
+        return TypedExpression(["lit", None, "STRING"], "NULL", node.span)
     kind = {"INTEGER": "BIGINT", "DECIMAL": "DOUBLE"}.get(node.kind, node.kind)
-    return Typed(["lit", node.value, kind], kind, node.span)
+    return TypedExpression(["lit", node.value, kind], kind, node.span)
 
 
-def _quantity(node: Quantity, scope: Scope) -> Typed:
+def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
     """Lengths are metres, speeds metres a second."""
     del scope
     dimension = UNITS[node.unit].dimension
     if dimension == "duration":
-        return Typed(["dur", micros(node.number, node.unit)], "DURATION", node.span)
+        return TypedExpression(["dur", micros(node.number, node.unit)], "DURATION", node.span)
     convert = metres if dimension == "length" else metres_a_second
-    return Typed(["lit", convert(node.number, node.unit), "DOUBLE"], "DOUBLE", node.span)
+    return TypedExpression(["lit", convert(node.number, node.unit), "DOUBLE"], "DOUBLE", node.span)
 
 
-def _column(node: Column, scope: Scope) -> Typed:
+def _column(node: Column, scope: Scope) -> TypedExpression:
     return scope.column(node)
 
 
-def _now(node: Now, scope: Scope) -> Typed:
+def _now(node: Now, scope: Scope) -> TypedExpression:
     del scope
     raise NotSupported("NOW other than in a comparison with a time") from None
 
 
-def _negative(node: Negative, scope: Scope) -> Typed:
+def _negative(node: Negative, scope: Scope) -> TypedExpression:
     operand = _number(node.operand, scope)
-    return Typed(["neg", operand.expr], operand.type, node.span)
+    return TypedExpression(["neg", operand.expr], operand.type, node.span)
 
 
-def _arithmetic(node: Arithmetic, scope: Scope) -> Typed:
+def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
     if is_moment(node, scope):
         raise NotSupported(f"times in arithmetic other than in a comparison: {printed(node)}")
     left, right = _number(node.left, scope), _number(node.right, scope)
     whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
     expr = ["arith", node.operator, left.expr, right.expr]
-    return Typed(expr, "BIGINT" if whole else "DOUBLE", node.span)
+    return TypedExpression(expr, "BIGINT" if whole else "DOUBLE", node.span)
 
 
-def _number(node: Expression, scope: Scope) -> Typed:
+def _number(node: Expression, scope: Scope) -> TypedExpression:
     typed = bind(node, scope)
     if typed.type not in NUMBERS and typed.type != "NULL":
-        raise BindFault(f"arithmetic takes numbers, but {_described(node, typed)}", node.span)
-    return Typed(["lit", None, "DOUBLE"], "DOUBLE", typed.span) if typed.type == "NULL" else typed
+        raise BindError(f"arithmetic takes numbers, but {_described(node, typed)}", node.span)
+    return TypedExpression(["lit", None, "DOUBLE"], "DOUBLE", typed.span) if typed.type == "NULL" else typed
 
 
-def _comparison(node: Comparison, scope: Scope) -> Typed:
+def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
     if is_moment(node.left, scope) or is_moment(node.right, scope):
         return _true_or_false(compare_moments(node.operator, node.left, node.right, scope), node)
     left, right = _fitting([node.left, node.right], scope)
     return _true_or_false(["cmp", node.operator, left, right], node)
 
 
-def _between(node: Between, scope: Scope) -> Typed:
+def _between(node: Between, scope: Scope) -> TypedExpression:
     parts = [node.operand, node.low, node.high]
     if any(is_moment(part, scope) for part in parts):
         low = compare_moments(">=", node.operand, node.low, scope)
@@ -137,7 +137,7 @@ def _between(node: Between, scope: Scope) -> Typed:
     return _negated(["between", *_fitting(parts, scope)], node)
 
 
-def _in(node: In, scope: Scope) -> Typed:
+def _in(node: In, scope: Scope) -> TypedExpression:
     if is_moment(node.operand, scope):
         equal = [compare_moments("=", node.operand, item, scope) for item in node.items]
         return _negated(["or", *equal] if len(equal) > 1 else equal[0], node)
@@ -145,34 +145,34 @@ def _in(node: In, scope: Scope) -> Typed:
     return _negated(["in", operand, items], node)
 
 
-def _like(node: Like, scope: Scope) -> Typed:
+def _like(node: Like, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
-        raise BindFault(f"LIKE takes a STRING, but {_described(node.operand, operand)}", node.operand.span)
+        raise BindError(f"LIKE takes a STRING, but {_described(node.operand, operand)}", node.operand.span)
     return _negated(["like", operand.expr, node.pattern], node)
 
 
-def _is_null(node: IsNull, scope: Scope) -> Typed:
+def _is_null(node: IsNull, scope: Scope) -> TypedExpression:
     return _negated(["isnull", bind(node.operand, scope).expr], node)
 
 
-def _after(node: After, scope: Scope) -> Typed:
+def _after(node: After, scope: Scope) -> TypedExpression:
     return _true_or_false(after(node.operand, node.moment, node.span, scope), node)
 
 
-def _and(node: And, scope: Scope) -> Typed:
+def _and(node: And, scope: Scope) -> TypedExpression:
     return _true_or_false(["and", *(condition(part, scope) for part in conjuncts(node))], node)
 
 
-def _or(node: Or, scope: Scope) -> Typed:
+def _or(node: Or, scope: Scope) -> TypedExpression:
     return _true_or_false(["or", *(condition(part, scope) for part in node.parts)], node)
 
 
-def _not(node: Not, scope: Scope) -> Typed:
+def _not(node: Not, scope: Scope) -> TypedExpression:
     return _true_or_false(["not", condition(node.operand, scope)], node)
 
 
-def _inside(node: Inside, scope: Scope) -> Typed:
+def _inside(node: Inside, scope: Scope) -> TypedExpression:
     """`loc INSIDE r` where the query has another region already, or under OR and NOT."""
     check_location(node)
     if moves(node.region):
@@ -182,32 +182,32 @@ def _inside(node: Inside, scope: Scope) -> Typed:
 
 
 def check_location(node: Inside) -> None:
-    """Raise `BindFault` where another column than the location stands before INSIDE."""
+    """Raise `BindError` where another column than the location stands before INSIDE."""
     if node.column.name.lower() not in _LOCATION_NAMES:
-        raise BindFault(
+        raise BindError(
             f"INSIDE takes the location, not {node.column.name!r}", node.span, expected=("loc INSIDE …",)
         )
 
 
-def _contains(node: Contains, scope: Scope) -> Typed:
+def _contains(node: Contains, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
-        raise BindFault(
+        raise BindError(
             f"CONTAINS takes a STRING, but {_described(node.operand, operand)}", node.operand.span
         )
     if not any(unicodedata.category(character)[0] in "LN" for character in node.terms):
-        raise BindFault(
+        raise BindError(
             f"there is no word to look for in '{node.terms}'", node.span, expected=("letters or digits",)
         )
     return _true_or_false(["contains", operand.expr, node.terms, "any" if node.any_of else "all"], node)
 
 
-def _call(node: Call, scope: Scope) -> Typed:
+def _call(node: Call, scope: Scope) -> TypedExpression:
     return call(node, scope, bind)
 
 
-def _star(node: Star, scope: Scope) -> Typed:
-    raise BindFault("* has no value", node.span)
+def _star(node: Star, scope: Scope) -> TypedExpression:
+    raise BindError("* has no value", node.span)
 
 
 def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
@@ -218,28 +218,28 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
     for node, part in zip(nodes, typed, strict=True):
         if part.type != "NULL" and _family(part.type) != _family(first.type):
             this, that = _described(nodes[typed.index(first)], first), _described(node, part)
-            raise BindFault(f"cannot compare: {this}, {that}", part.span, hint=_remedy(first, part))
+            raise BindError(f"cannot compare: {this}, {that}", part.span, hint=_remedy(first, part))
     kind = "STRING" if first.type == "NULL" else first.type
     return [["lit", None, kind] if part.type == "NULL" else part.expr for part in typed]
 
 
-def _beside_key(node: Expression, key_type: str, scope: Scope) -> Typed:
+def _beside_key(node: Expression, key_type: str, scope: Scope) -> TypedExpression:
     if not isinstance(node, Literal) or node.kind not in ("STRING", "INTEGER"):
         return bind(node, scope)
-    return Typed(["lit", key_value(node, key_type), key_type], key_type, node.span)
+    return TypedExpression(["lit", key_value(node, key_type), key_type], key_type, node.span)
 
 
 def _family(kind: str) -> str:
     return "number" if kind in NUMBERS else kind
 
 
-def _described(node: Expression, typed: Typed) -> str:
+def _described(node: Expression, typed: TypedExpression) -> str:
     text = printed(node)
     kinds = {"DURATION": "is a duration", "NULL": "is NULL"}
     return f"{text} {kinds.get(typed.type, f'is {a_type(typed.type)}')}"
 
 
-def _remedy(first: Typed, other: Typed) -> str | None:
+def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     types = {first.type, other.type}
     literal = next((part for part in (other, first) if part.expr[0] == "lit"), None)
     if "STRING" in types and types & NUMBERS and literal is not None and literal.type != "STRING":
@@ -247,15 +247,15 @@ def _remedy(first: Typed, other: Typed) -> str | None:
     return None
 
 
-def _true_or_false(expr: Expr, node: Expression) -> Typed:
-    return Typed(expr, "BOOLEAN", node.span)
+def _true_or_false(expr: Expr, node: Expression) -> TypedExpression:
+    return TypedExpression(expr, "BOOLEAN", node.span)
 
 
-def _negated(expr: Expr, node: Between | In | Like | IsNull) -> Typed:
+def _negated(expr: Expr, node: Between | In | Like | IsNull) -> TypedExpression:
     return _true_or_false(["not", expr] if node.negated else expr, node)
 
 
-_BINDERS: dict[type[Expression], Callable[[Any, Scope], Typed]] = {
+_BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     Literal: _literal,
     Quantity: _quantity,
     Column: _column,

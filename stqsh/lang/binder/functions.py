@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Call, Expression
-from stqsh.lang.binder.scope import Scope, Typed
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
 
@@ -16,23 +16,23 @@ OF_TIMES = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT"}
 AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "TOPK"})
 _TO_COME = AGGREGATES | {"REGION"}
 
-Bind = Callable[[Expression, Scope], Typed]
+Bind = Callable[[Expression, Scope], TypedExpression]
 
 
-def call(node: Call, scope: Scope, bind: Bind) -> Typed:
-    """A bound call; `bind` binds its argument. Raises `BindFault` and `NotSupported`."""
+def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
+    """A bound call; `bind` binds its argument. Raises `BindError` and `NotSupported`."""
     if node.name in _TO_COME:
         raise NotSupported(f"{node.name}(…)")
     if node.name not in OF_TIMES:
-        raise BindFault(
+        raise BindError(
             f"there is no function {node.name}", node.span, near=near(node.name, (*OF_TIMES, *_TO_COME))
         )
     if len(node.arguments) != 1:
-        raise BindFault(f"{node.name} takes one TIMESTAMP", node.span, expected=(f"{node.name}(ts)",))
+        raise BindError(f"{node.name} takes one TIMESTAMP", node.span, expected=(f"{node.name}(ts)",))
     argument = bind(node.arguments[0], scope)
     if argument.type != "TIMESTAMP":
         text = printed(node.arguments[0])
-        raise BindFault(
+        raise BindError(
             f"{node.name} takes a TIMESTAMP, but {text} is {a_type(argument.type)}", argument.span
         )
-    return Typed(["fn", node.name, argument.expr], OF_TIMES[node.name], node.span)
+    return TypedExpression(["fn", node.name, argument.expr], OF_TIMES[node.name], node.span)

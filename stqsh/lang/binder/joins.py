@@ -10,14 +10,14 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Relation, Select
 from stqsh.lang.binder.conditions import conjuncts
 from stqsh.lang.binder.names import stream_named
-from stqsh.lang.binder.scope import Expr, Joined, names_of
+from stqsh.lang.binder.scope import Expr, JoinedTable, names_of
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
 
 
-class From(NamedTuple):
+class FromClause(NamedTuple):
     """A query's stream with the names that it goes by, its table if it has one, and the rest of its WHERE.
 
     `conditions` are the parts that AND joins, without the equality that makes the join.
@@ -25,7 +25,7 @@ class From(NamedTuple):
 
     stream: Spec
     qualifiers: frozenset[str]
-    joined: Joined | None
+    joined: JoinedTable | None
     conditions: tuple[Expression, ...]
 
 
@@ -37,13 +37,13 @@ class _Equality(NamedTuple):
     of_table: Column
 
 
-def from_clause(select: Select, catalogue: CatalogueView) -> From:
-    """What a SELECT is about. Raises `BindFault` and `NotSupported`."""
+def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
+    """What a SELECT is about. Raises `BindError` and `NotSupported`."""
     conditions = conjuncts(select.where)
     if len(select.relations) == 1:
         [relation] = select.relations
         stream = _stream(relation, catalogue)
-        return From(stream, names_of(stream, relation.alias), None, conditions)
+        return FromClause(stream, names_of(stream, relation.alias), None, conditions)
     relation, other = _stream_and_table(select.relations, catalogue)
     stream, table = _stream(relation, catalogue), catalogue.table(other.name)
     assert table is not None
@@ -51,11 +51,11 @@ def from_clause(select: Select, catalogue: CatalogueView) -> From:
     _check_names(names, other)
     found = _equality(conditions, (stream, table), names, other.span)
     _check_types(found, stream, table)
-    joined = Joined(table, found.of_stream.name, names[1])
-    return From(stream, names[0], joined, tuple(part for part in conditions if part is not found.node))
+    joined = JoinedTable(table, found.of_stream.name, names[1])
+    return FromClause(stream, names[0], joined, tuple(part for part in conditions if part is not found.node))
 
 
-def has_row(joined: Joined) -> Expr:
+def has_row(joined: JoinedTable) -> Expr:
     """The condition that the table has a row for the object."""
     return ["not", ["isnull", joined.value(joined.table["key"])]]
 
@@ -63,7 +63,7 @@ def has_row(joined: Joined) -> Expr:
 def _stream(relation: Relation, catalogue: CatalogueView) -> Spec:
     name = Name(relation.name, span=relation.span)
     if catalogue.table(relation.name) is not None and catalogue.stream(relation.name) is None:
-        raise BindFault(
+        raise BindError(
             f"{relation.name} is a table, and queries are about streams",
             relation.span,
             hint=f"join it: FROM a stream, {relation.name} WHERE its key equals a column of the stream",
@@ -75,7 +75,7 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
     for relation in relations:
         if catalogue.stream(relation.name) is None and catalogue.table(relation.name) is None:
             known = (*catalogue.names("stream"), *catalogue.names("table"))
-            raise BindFault(
+            raise BindError(
                 f"unknown stream or table {relation.name!r}", relation.span, near=near(relation.name, known)
             )
     streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
@@ -90,7 +90,7 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
 def _check_names(names: tuple[frozenset[str], frozenset[str]], other: Relation) -> None:
     both = names[0] & names[1]
     if both:
-        raise BindFault(f"{min(both)!r} may mean either of the two", other.span, hint="give another alias")
+        raise BindError(f"{min(both)!r} may mean either of the two", other.span, hint="give another alias")
 
 
 def _equality(
@@ -106,11 +106,11 @@ def _equality(
         return on_key[0]
     wanted = f"{stream['name']}.column = {table['name']}.{table['key']}"
     if on_key:
-        raise BindFault(f"{table['name']} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
+        raise BindError(f"{table['name']} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
     if equal:
         message = f"{printed(equal[0].of_table)} is not the key of {table['name']}"
-        raise BindFault(message, equal[0].of_table.span, hint=f"its key is {table['key']}")
-    raise BindFault(
+        raise BindError(message, equal[0].of_table.span, hint=f"its key is {table['key']}")
+    raise BindError(
         f"nothing joins {stream['name']} and {table['name']}", span, expected=(f"WHERE {wanted}",)
     )
 
@@ -143,7 +143,7 @@ def _check_types(found: _Equality, stream: Spec, table: Spec) -> None:
     if left == right or {left, right} <= WHOLE_NUMBERS:
         return
     mine, yours = printed(found.of_stream), printed(found.of_table)
-    raise BindFault(
+    raise BindError(
         f"cannot join: {mine} is {a_type(left)}, {yours} is {a_type(right)}",
         found.node.span,
         hint="the types of the columns of a stream or a table may be listed after its name",

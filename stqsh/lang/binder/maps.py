@@ -6,13 +6,13 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import Map
 from stqsh.lang.binder.names import kind_of, query_named, stream_named
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 
 
 def map_(statement: Map, catalogue: CatalogueView) -> Spec:
     """What MAP draws: {"stream": its name, "queries": their names or None for all of it, "file"}.
 
-    Without a stream it is that of the queries, else the only one that there is. Raises `BindFault`.
+    Without a stream it is that of the queries, else the only one that there is. Raises `BindError`.
     """
     stream, names = _told_apart(statement, catalogue)
     queries = [query_named(name, catalogue) for name in names]
@@ -24,7 +24,7 @@ def map_(statement: Map, catalogue: CatalogueView) -> Spec:
         home = _only_stream(statement, catalogue)
     for name, query in zip(names, queries, strict=True):
         if query["stream"] != home:
-            raise BindFault(
+            raise BindError(
                 f"{name.text} asks about {query['stream']}, and this is a map of {home}",
                 name.span,
                 hint="a map shows one stream",
@@ -41,7 +41,7 @@ def _told_apart(statement: Map, catalogue: CatalogueView) -> tuple[Name | None, 
     kind = kind_of(name.text, catalogue)
     if kind is None:
         known = (*catalogue.names("stream"), *catalogue.names("query"))
-        raise BindFault(f"unknown stream or query {name.text!r}", name.span, near=near(name.text, known))
+        raise BindError(f"unknown stream or query {name.text!r}", name.span, near=near(name.text, known))
     return (None, names) if kind == "query" else (name, ())
 
 
@@ -50,10 +50,10 @@ def _only_stream(statement: Map, catalogue: CatalogueView) -> str:
     if len(streams) == 1:
         return streams[0]
     if not streams:
-        raise BindFault(
+        raise BindError(
             "there is no stream to draw", statement.span, hint="make one with CREATE MOVING STREAM"
         )
     ways = "; ".join(f"MAP {name}" for name in streams[:3])
-    raise BindFault(
+    raise BindError(
         "there are several streams, and a map shows one", statement.span, hint=f"say which: {ways}"
     )

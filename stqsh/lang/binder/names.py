@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 
 _PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
 _MAKING = {
@@ -18,22 +18,22 @@ _MAKING = {
 
 
 def stream_named(name: Name, catalogue: CatalogueView) -> Spec:
-    """The StreamSpec of a stream. Raises `BindFault` where there is none of that name."""
+    """The StreamSpec of a stream. Raises `BindError` where there is none of that name."""
     return _named("stream", name, catalogue.stream, catalogue)
 
 
 def query_named(name: Name, catalogue: CatalogueView) -> Spec:
-    """The QuerySpec of a live query. Raises `BindFault` where there is none of that name."""
+    """The QuerySpec of a live query. Raises `BindError` where there is none of that name."""
     return _named("query", name, catalogue.query, catalogue)
 
 
 def table_named(name: Name, catalogue: CatalogueView) -> Spec:
-    """The TableSpec of a table. Raises `BindFault` where there is none of that name."""
+    """The TableSpec of a table. Raises `BindError` where there is none of that name."""
     return _named("table", name, catalogue.table, catalogue)
 
 
 def area_named(name: Name, catalogue: CatalogueView) -> Spec:
-    """The AreaSpec of a region or a set of them. Raises `BindFault` where there is none of that name."""
+    """The AreaSpec of a region or a set of them. Raises `BindError` where there is none of that name."""
     return _named("region", name, catalogue.area, catalogue)
 
 
@@ -49,10 +49,10 @@ def kind_of(name: str, catalogue: CatalogueView) -> str | None:
 
 
 def check_free(name: Name, catalogue: CatalogueView) -> None:
-    """Raise `BindFault` where a name is in use already."""
+    """Raise `BindError` where a name is in use already."""
     user = kind_of(name.text, catalogue)
     if user is not None:
-        raise BindFault(
+        raise BindError(
             f"the name {name.text!r} is in use by a {user}",
             name.span,
             hint=f"choose another, or DROP {user.upper()} {name.text}; first",
@@ -68,4 +68,4 @@ def _named(kind: str, name: Name, find: Callable[[str], Spec | None], catalogue:
     hint = None if known else _MAKING[kind]
     if other is not None:
         hint = f"{name.text} is a {other}; SHOW {plural.upper()} lists the {plural}"
-    raise BindFault(f"unknown {kind} {name.text!r}", name.span, near=near(name.text, known), hint=hint)
+    raise BindError(f"unknown {kind} {name.text!r}", name.span, near=near(name.text, known), hint=hint)

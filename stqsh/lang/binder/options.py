@@ -9,7 +9,7 @@ from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQuery
 from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.catalogue import Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 
 OPTIONS = ("dwell", "kind", "min_accuracy")
 BUILT_IN_KINDS = frozenset({"range", "nearest"})
@@ -19,13 +19,13 @@ BUILT_IN_KINDS = frozenset({"range", "nearest"})
 def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
-    Raises `BindFault` for an option that there is not, or a value that does not fit it, and
+    Raises `BindError` for an option that there is not, or a value that does not fit it, and
     `NotSupported` for what is to come.
     """
     given = dict(query.options)
     for name, value in query.options:
         if name not in OPTIONS:
-            raise BindFault(
+            raise BindError(
                 f"a query has no option {name!r}", value.span, expected=OPTIONS, near=near(name, OPTIONS)
             )
     if "kind" in given:
@@ -42,21 +42,21 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
 
 def _kind(value: Literal | Quantity, natural: str) -> str:
     if not isinstance(value, Literal) or value.kind != "STRING" or not value.value:
-        raise BindFault("kind is the name of a kind of query, in quotes", value.span)
+        raise BindError("kind is the name of a kind of query, in quotes", value.span)
     named = str(value.value)
     if named in BUILT_IN_KINDS and named != natural:
-        raise BindFault(f"this is a {natural} query, and no {named} query", value.span)
+        raise BindError(f"this is a {natural} query, and no {named} query", value.span)
     return named
 
 
 def _dwell(value: Literal | Quantity) -> int:
     if not isinstance(value, Quantity):
-        raise BindFault("dwell is a duration, such as 5 s", value.span)
+        raise BindError("dwell is a duration, such as 5 s", value.span)
     return duration_us(value, "dwell")
 
 
 def _share(value: Literal | Quantity) -> float:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 <= float(number) <= 1:
-        raise BindFault("min_accuracy is a number from 0 to 1, such as 0.9", value.span)
+        raise BindError("min_accuracy is a number from 0 to 1, such as 0.9", value.span)
     return float(number)

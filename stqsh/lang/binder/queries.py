@@ -9,7 +9,7 @@ from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
 from stqsh.lang.binder.conditions import all_of, check_location, condition
-from stqsh.lang.binder.joins import From, from_clause, has_row
+from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
 from stqsh.lang.binder.regions import EVERYWHERE, MEASURED, bound_nearest, bound_region, moves
@@ -18,7 +18,7 @@ from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
 
 _LOCATION = Column("loc")
@@ -32,7 +32,7 @@ class _Query(NamedTuple):
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
-    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindFault` and `NotSupported`."""
+    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupported`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     spec = continuous(query.select, catalogue)
@@ -58,7 +58,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> Spec:
     if counts(select):
         [item] = select.items
         if select.order_by:
-            raise BindFault("COUNT(*) gives one row, and takes no ORDER BY", select.order_by[0].span)
+            raise BindError("COUNT(*) gives one row, and takes no ORDER BY", select.order_by[0].span)
         return {**spec, "select": [], "aggregate": "count", "output": item.alias or "count",
                 "order": [], "limit": select.limit}  # fmt: skip
     outputs = _outputs(select, query.scope)
@@ -109,7 +109,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     return _Query(spec, replace(scope, no_distance=centre))
 
 
-def _placed(select: Select, source: From) -> tuple[list[Expression], Region | None]:
+def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
     """The conditions that stay, and the query's region, taken out of them.
 
     The region is the one that moves, as only a query's region can; else that of the INSIDE clause, else

@@ -24,7 +24,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.key_values import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.lang.units import EXAMPLES, UNITS, metres
 
@@ -43,24 +43,24 @@ def moves(region: Region) -> bool:
 
 
 def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> Spec:
-    """A region of a query over a stream. Raises `BindFault` for one that makes no sense there."""
+    """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
     return _BINDERS[type(region)](region, stream, catalogue)
 
 
 def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
     """The region of a CREATE REGION, which may be used over any stream, whatever its coordinates."""
     if moves(region):
-        raise BindFault("a region with a name stands still", region.span, hint="AROUND is for queries")
+        raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
         raise NotSupported("circles as named regions")
     return bound_region(region, {"planar": True}, catalogue)
 
 
 def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
-    """`NEAREST k TO place` over a stream. Raises `BindFault`."""
+    """`NEAREST k TO place` over a stream. Raises `BindError`."""
     if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
         wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
-        raise BindFault(f"{nearest.k} nearest: there must be {wanted}", nearest.span)
+        raise BindError(f"{nearest.k} nearest: there must be {wanted}", nearest.span)
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
@@ -83,7 +83,7 @@ def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
 def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
     for ring in region.rings:
         if len(set(ring)) < _FEWEST_CORNERS:
-            raise BindFault("a polygon's ring has at least three different corners", region.span)
+            raise BindError("a polygon's ring has at least three different corners", region.span)
         _check_latitudes([x for x, _ in ring], [y for _, y in ring], stream, region.span, "(lon lat, …)")
     return {"type": "polygon", "rings": [[list(corner) for corner in ring] for ring in region.rings]}
 
@@ -92,7 +92,7 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
     area = area_named(Name(region.name, span=region.span), catalogue)
     found = {"type": "area", "area": area["id"], "name": area["name"]}
     if region.member is None and area["set"]:
-        raise BindFault(
+        raise BindError(
             f"{area['name']} is a set of regions, and a query asks about one of them",
             region.span,
             expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
@@ -100,10 +100,10 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
     if region.member is None:
         return {**found, "member": None}
     if not area["set"]:
-        raise BindFault(f"{area['name']} is a single region and has no members", region.member.span)
+        raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
     member = str(region.member.value)
     if member not in area["members"]:
-        raise BindFault(
+        raise BindError(
             f"{area['name']} has no region {member!r}",
             region.member.span,
             near=near(member, area["members"]),
@@ -146,7 +146,7 @@ _BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
 
 def _focal(focal: Literal, stream: Spec) -> str | int:
     if stream["kind"] == "event":
-        raise BindFault(f"events do not move: {stream['name']} has no focal objects", focal.span)
+        raise BindError(f"events do not move: {stream['name']} has no focal objects", focal.span)
     return key_value(focal, dict(stream["columns"])[stream["key"]])
 
 
@@ -158,7 +158,7 @@ def _length(value: Expression) -> float:
     elif isinstance(value, Literal) and value.value is not None:
         length = float(value.value)
     if length <= 0:
-        raise BindFault(f"a length is more than 0, such as {EXAMPLES['length']}", value.span)
+        raise BindError(f"a length is more than 0, such as {EXAMPLES['length']}", value.span)
     return length
 
 
@@ -167,7 +167,7 @@ def _check_latitudes(xs: list[float], ys: list[float], stream: Spec, span: Span,
     if stream["planar"] or abs(beyond) <= _POLE:
         return
     swapped = max(map(abs, xs)) <= _POLE
-    raise BindFault(
+    raise BindError(
         f"a latitude of {beyond:g} is beyond 90" + ("; lat and lon seem to be swapped" if swapped else ""),
         span,
         expected=(form,),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stqsh.lang.ast.expressions import Column
 from stqsh.lang.ast.source import Span
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 
 Expr = list[Any]
 """A bound expression: nested lists, as the control log keeps them."""
@@ -17,7 +17,7 @@ NO_CENTRE = "DISTANCE is for CIRCLE and NEAREST: there is no place to measure fr
 NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
 
 
-class Typed(NamedTuple):
+class TypedExpression(NamedTuple):
     """A bound expression, its type, and where it stands. `NULL` and `DURATION` are types here as well."""
 
     expr: Expr
@@ -26,7 +26,7 @@ class Typed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTable:
     """A table whose row is found by its key: the one that equals the stream's `column`."""
 
     table: Spec
@@ -54,16 +54,16 @@ class Scope:
     stream: Spec
     qualifiers: frozenset[str]
     catalogue: CatalogueView
-    joined: Joined | None = None
-    outputs: Mapping[str, Typed] = field(default_factory=dict)
+    joined: JoinedTable | None = None
+    outputs: Mapping[str, TypedExpression] = field(default_factory=dict)
     no_distance: str | None = NO_CENTRE
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", dict(self.stream["columns"]))
 
-    def column(self, node: Column) -> Typed:
-        """What a name stands for. Raises `BindFault` where that is nothing, or more than one thing.
+    def column(self, node: Column) -> TypedExpression:
+        """What a name stands for. Raises `BindError` where that is nothing, or more than one thing.
 
         `time` means the TIME column, and DISTANCE the distance from the query's centre, where no column
         is called so.
@@ -88,7 +88,7 @@ class Scope:
         found = self._found(node) if isinstance(node, Column) else None
         return found is not None and found.type == "TIMESTAMP"
 
-    def _found(self, node: Column) -> Typed | None:
+    def _found(self, node: Column) -> TypedExpression | None:
         of_table = self._of_table(node)
         of_stream = self._of_stream(node)
         if node.qualifier is not None:
@@ -99,39 +99,41 @@ class Scope:
         named = self.outputs.get(node.name)
         return named or of_stream or of_table or self._special(node)
 
-    def _qualified(self, node: Column, of_stream: Typed | None, of_table: Typed | None) -> Typed | None:
+    def _qualified(
+        self, node: Column, of_stream: TypedExpression | None, of_table: TypedExpression | None
+    ) -> TypedExpression | None:
         if node.qualifier in self.qualifiers:
             return of_stream or self._special(node)
         if self.joined is not None and node.qualifier in self.joined.qualifiers:
             return of_table
         known = self.qualifiers | (self.joined.qualifiers if self.joined else frozenset())
-        raise BindFault(
+        raise BindError(
             f"unknown stream or alias {node.qualifier!r}",
             node.span,
             near=near(node.qualifier or "", known),
         )
 
-    def _of_stream(self, node: Column) -> Typed | None:
+    def _of_stream(self, node: Column) -> TypedExpression | None:
         kind = self.columns.get(node.name)
-        return None if kind is None else Typed(["col", node.name], kind, node.span)
+        return None if kind is None else TypedExpression(["col", node.name], kind, node.span)
 
-    def _of_table(self, node: Column) -> Typed | None:
+    def _of_table(self, node: Column) -> TypedExpression | None:
         kind = None if self.joined is None else self.joined.columns.get(node.name)
         if self.joined is None or kind is None:
             return None
-        return Typed(self.joined.value(node.name), kind, node.span)
+        return TypedExpression(self.joined.value(node.name), kind, node.span)
 
-    def _special(self, node: Column) -> Typed | None:
+    def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
         if word == "time":
-            return Typed(["col", self.stream["time"]], "TIMESTAMP", node.span)
+            return TypedExpression(["col", self.stream["time"]], "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None
         if self.no_distance is not None:
-            raise BindFault(self.no_distance, node.span)
-        return Typed(["distance"], "DOUBLE", node.span)
+            raise BindError(self.no_distance, node.span)
+        return TypedExpression(["distance"], "DOUBLE", node.span)
 
-    def _is_pair(self, of_stream: Typed, of_table: Typed) -> bool:
+    def _is_pair(self, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
         """Whether two columns are those that the join makes equal: it does not matter which is meant."""
         joined = self.joined
         return (
@@ -140,19 +142,19 @@ class Scope:
             and of_table.expr[-1] == joined.table["key"]
         )
 
-    def _ambiguous(self, node: Column) -> BindFault:
+    def _ambiguous(self, node: Column) -> BindError:
         assert self.joined is not None
         names = f"{self.stream['name']}.{node.name} or {self.joined.table['name']}.{node.name}"
-        return BindFault(f"{node.name!r} is a column of both; say {names}", node.span)
+        return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
 
-    def _unknown(self, node: Column) -> BindFault:
+    def _unknown(self, node: Column) -> BindError:
         in_table = self.joined is not None and node.qualifier in self.joined.qualifiers
         if self.joined is not None and in_table:
             who, columns = f"table {self.joined.table['name']}", list(self.joined.columns)
         else:
             who, columns = f"stream {self.stream['name']}", list(self.columns)
         further = [] if in_table else [*self.outputs, *(self.joined.columns if self.joined else ())]
-        return BindFault(
+        return BindError(
             f"{who} has no column {node.name!r}",
             node.span,
             near=near(node.name, (*columns, *further)),

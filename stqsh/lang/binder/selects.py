@@ -5,22 +5,22 @@ from __future__ import annotations
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Star
 from stqsh.lang.ast.statements import OrderItem, SelectItem
 from stqsh.lang.binder.conditions import bind
-from stqsh.lang.binder.scope import Expr, Scope, Typed
-from stqsh.lang.errors import BindFault
+from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 
-Outputs = dict[str, Typed]
+Outputs = dict[str, TypedExpression]
 """The columns of an answer by name, in order."""
 
 
 def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
-    """What a select list gives, `*` written out. Raises `BindFault`."""
+    """What a select list gives, `*` written out. Raises `BindError`."""
     outputs: Outputs = {}
     for item in items:
         added = _star(item.expression, scope) if isinstance(item.expression, Star) else _one(item, scope)
         twice = next((name for name in added if name in outputs), None)
         if twice is not None:
-            raise BindFault(
+            raise BindError(
                 f"two columns of the answer are called {twice!r}", item.span, hint="name one with AS"
             )
         outputs.update(added)
@@ -35,11 +35,11 @@ def ordering(items: tuple[OrderItem, ...], scope: Scope) -> list[list[Expr | boo
 def _one(item: SelectItem, scope: Scope) -> Outputs:
     typed = bind(item.expression, scope)
     if typed.type == "DURATION":
-        raise BindFault(f"{printed(item.expression)} is a duration, and no value of an answer", item.span)
+        raise BindError(f"{printed(item.expression)} is a duration, and no value of an answer", item.span)
     return {item.alias or _name(item.expression, typed): typed}
 
 
-def _name(expression: Expression, typed: Typed) -> str:
+def _name(expression: Expression, typed: TypedExpression) -> str:
     if typed.expr == ["distance"]:
         return "distance"
     if isinstance(expression, Column):
@@ -50,10 +50,13 @@ def _name(expression: Expression, typed: Typed) -> str:
 def _star(star: Star, scope: Scope) -> Outputs:
     joined = scope.joined
     if joined is not None and star.qualifier in joined.qualifiers:
-        return {name: Typed(joined.value(name), kind, star.span) for name, kind in joined.columns.items()}
+        return {
+            name: TypedExpression(joined.value(name), kind, star.span)
+            for name, kind in joined.columns.items()
+        }
     if star.qualifier is not None:
         scope.column(Column(scope.stream["key"], star.qualifier, span=star.span))
-    own = {name: Typed(["col", name], kind, star.span) for name, kind in scope.columns.items()}
+    own = {name: TypedExpression(["col", name], kind, star.span) for name, kind in scope.columns.items()}
     if joined is None or star.qualifier is not None:
         return own
     return {**own, **_of_table(own, scope, star)}
@@ -66,18 +69,18 @@ def _of_table(own: Outputs, scope: Scope, star: Star) -> Outputs:
     further = {name: kind for name, kind in joined.columns.items() if name != key}
     twice = next((name for name in further if name in own), None)
     if twice is not None:
-        raise BindFault(
+        raise BindError(
             f"two columns of the answer are called {twice!r}",
             star.span,
             hint="list them, and name one with AS",
         )
-    return {name: Typed(joined.value(name), kind, star.span) for name, kind in further.items()}
+    return {name: TypedExpression(joined.value(name), kind, star.span) for name, kind in further.items()}
 
 
-def _orderable(expression: Expression, scope: Scope) -> Typed:
+def _orderable(expression: Expression, scope: Scope) -> TypedExpression:
     if isinstance(expression, Literal):
-        raise BindFault("ORDER BY takes columns and expressions, not constants", expression.span)
+        raise BindError("ORDER BY takes columns and expressions, not constants", expression.span)
     typed = bind(expression, scope)
     if typed.type == "DURATION":
-        raise BindFault(f"there is no order of {printed(expression)}", expression.span)
+        raise BindError(f"there is no order of {printed(expression)}", expression.span)
     return typed

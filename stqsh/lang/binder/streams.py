@@ -7,13 +7,13 @@ from typing import Any
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
-from stqsh.lang.binder.column_roles import Columns, Roles, find_roles
+from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles
 from stqsh.lang.binder.columns import listed_columns
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import STREAM_RULES, check
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.lang.units import EXAMPLES, UNITS, metres, metres_a_second, micros
 
@@ -27,7 +27,7 @@ def create_stream(
     """The StreamSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindFault` and `NotSupported`.
+    Raises `BindError` and `NotSupported`.
     """
     _check_retention(stream)
     check(STREAM_RULES, stream)
@@ -40,7 +40,7 @@ def create_stream(
     return _spec(stream, columns, roles), _notes(stream, columns, roles)
 
 
-def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) -> Spec:
+def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> Spec:
     return {
         "name": stream.name.text,
         "kind": stream.kind,
@@ -64,26 +64,26 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) ->
 
 
 def _check_kind(stream: CreateStream) -> None:
-    """Raise `BindFault` for clauses about objects that move where events are meant."""
+    """Raise `BindError` for clauses about objects that move where events are meant."""
     moving = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
     given = next(((clause, value) for clause, value in moving.items() if value is not None), None)
     if stream.kind == "event" and given is not None:
         clause, value = given
-        raise BindFault(f"{clause} is for MOVING streams: events do not report again", value.span)
+        raise BindError(f"{clause} is for MOVING streams: events do not report again", value.span)
 
 
 def _check_retention(stream: CreateStream) -> None:
-    """Raise `BindFault` where RETAIN SIGNIFICANT is about events, or cannot know how far objects get."""
+    """Raise `BindError` where RETAIN SIGNIFICANT is about events, or cannot know how far objects get."""
     if stream.retain is None or stream.retain.text != "SIGNIFICANT":
         return
     if stream.kind == "event":
-        raise BindFault(
+        raise BindError(
             "RETAIN SIGNIFICANT is for MOVING streams: KEEP says how long events stay", stream.retain.span
         )
     bounding = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
     missing = [clause for clause, value in bounding.items() if value is None]
     if missing:
-        raise BindFault(
+        raise BindError(
             f"RETAIN SIGNIFICANT needs {' and '.join(missing)}",
             stream.retain.span,
             hint="how far an object gets between two reports: REPORT EVERY 30 s MAX SPEED 60 km/h",
@@ -91,7 +91,7 @@ def _check_retention(stream: CreateStream) -> None:
 
 
 def _with_types_of_roles(
-    columns: list[tuple[str, str]], roles: Roles, *, declared: bool
+    columns: list[tuple[str, str]], roles: ColumnRoles, *, declared: bool
 ) -> list[tuple[str, str]]:
     """Inferred whole numbers may be coordinates, and inferred numbers seconds since the epoch."""
     if declared:
@@ -100,7 +100,7 @@ def _with_types_of_roles(
     return [(name, wanted.get(name, kind) if kind in NUMBERS else kind) for name, kind in columns]
 
 
-def _check_types(stream: CreateStream, types: dict[str, str], roles: Roles) -> None:
+def _check_types(stream: CreateStream, types: dict[str, str], roles: ColumnRoles) -> None:
     wanted = {
         roles.key: ("KEY", KEY_TYPES),
         roles.x: ("LOCATION", frozenset({"DOUBLE"})),
@@ -111,12 +111,12 @@ def _check_types(stream: CreateStream, types: dict[str, str], roles: Roles) -> N
         if types[name] not in fitting:
             column = next((c for c in stream.columns if c.name == name), stream.name)
             expected = tuple(sorted(fitting))
-            raise BindFault(
+            raise BindError(
                 f"{name} is {a_type(types[name])}, and cannot be {role}", column.span, expected=expected
             )
 
 
-def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) -> tuple[str, ...]:
+def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> tuple[str, ...]:
     notes = []
     if not stream.columns:
         notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
@@ -133,7 +133,7 @@ def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: Roles) -
 def _text_column(stream: CreateStream, types: dict[str, str]) -> str | None:
     name = stream.text_column
     if name is not None and types.get(name.text) != "STRING":
-        raise BindFault(f"TEXT takes a STRING column, and {name.text!r} is none", name.span)
+        raise BindError(f"TEXT takes a STRING column, and {name.text!r} is none", name.span)
     return None if name is None else name.text
 
 
@@ -142,9 +142,9 @@ def _bounds(stream: CreateStream) -> list[float] | None:
         return None
     x1, y1, x2, y2 = stream.bounds
     if x1 == x2 or y1 == y2:
-        raise BindFault("BOUNDS have no area", stream.name.span)
+        raise BindError("BOUNDS have no area", stream.name.span)
     if stream.geometry != "PLANAR" and max(abs(y1), abs(y2)) > _POLE:
-        raise BindFault(
+        raise BindError(
             "BOUNDS reach beyond latitude 90", stream.name.span, hint="they are (lon1, lat1, lon2, lat2)"
         )
     return [min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)]
@@ -156,7 +156,7 @@ def _optional_us(value: Quantity | None, what: str) -> int | None:
 
 def _keep_us(stream: CreateStream) -> int | None:
     if stream.keep == "NONE" and stream.kind != "event":
-        raise BindFault("KEEP NONE is for EVENT streams", stream.name.span)
+        raise BindError("KEEP NONE is for EVENT streams", stream.name.span)
     if stream.keep == "NONE":
         raise NotSupported("KEEP NONE")
     return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
@@ -170,7 +170,7 @@ def _speed(value: Quantity | Literal | None) -> float | None:
     else:
         speed = float(value.value or 0)
     if speed <= 0:
-        raise BindFault(f"MAX SPEED must be more than 0, such as {EXAMPLES['speed']}", value.span)
+        raise BindError(f"MAX SPEED must be more than 0, such as {EXAMPLES['speed']}", value.span)
     return speed
 
 

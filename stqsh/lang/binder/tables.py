@@ -9,7 +9,7 @@ from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView, Spec
-from stqsh.lang.errors import BindFault, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.types import KEY_TYPES, a_type
 
 
@@ -19,7 +19,7 @@ def create_table(
     """The TableSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindFault` and `NotSupported`.
+    Raises `BindError` and `NotSupported`.
     """
     check(SOURCE_RULES, table)
     check_free(table.name, catalogue)
@@ -45,7 +45,7 @@ def _key(table: CreateTable, columns: list[tuple[str, str]]) -> str:
         # A usual name, else the first column that may be one.
         guess = guess_roles(columns)["key"] or next((n for n, kind in columns if kind in KEY_TYPES), None)
         if guess is None:
-            raise BindFault(
+            raise BindError(
                 f"{table.name.text} has no column that looks like its key",
                 table.name.span,
                 expected=("KEY column",),
@@ -53,14 +53,14 @@ def _key(table: CreateTable, columns: list[tuple[str, str]]) -> str:
         return guess
     name = table.key.text
     if name not in types:
-        raise BindFault(
+        raise BindError(
             f"there is no column {name!r}",
             table.key.span,
             near=near(name, types),
             hint=f"the columns are {', '.join(types)}",
         )
     if types[name] not in KEY_TYPES:
-        raise BindFault(
+        raise BindError(
             f"{name} is {a_type(types[name])}, and cannot be KEY",
             table.key.span,
             expected=tuple(sorted(KEY_TYPES)),

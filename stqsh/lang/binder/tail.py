@@ -10,7 +10,7 @@ from stqsh.lang.ast.statements import Tail
 from stqsh.lang.binder.conditions import condition
 from stqsh.lang.binder.functions import OF_TIMES
 from stqsh.lang.binder.names import query_named, stream_named, table_named
-from stqsh.lang.binder.scope import Expr, Joined, Scope, Typed, names_of
+from stqsh.lang.binder.scope import Expr, JoinedTable, Scope, TypedExpression, names_of
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.types import WHOLE_NUMBERS
 
@@ -42,9 +42,9 @@ def _scope(query: Spec, name: Name, catalogue: CatalogueView) -> Scope:
     joined, join = None, query.get("join")
     if join is not None:
         table = table_named(Name(join["table"], span=name.span), catalogue)
-        joined = Joined(table, join["column"], names_of(table, None))
+        joined = JoinedTable(table, join["column"], names_of(table, None))
     plain = Scope(stream, names_of(stream, None), catalogue, joined)
-    outputs = {out: Typed(expr, type_of(expr, plain), name.span) for out, expr in query["select"]}
+    outputs = {out: TypedExpression(expr, type_of(expr, plain), name.span) for out, expr in query["select"]}
     selected = any(_has_distance(expr) for _, expr in query["select"])
     return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
 

@@ -12,7 +12,7 @@ from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, 
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.scope import Expr, Scope
 from stqsh.lang.binder.timestamps import timestamp_us
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
 from stqsh.lang.units import UNITS, micros, parse_ago
@@ -68,12 +68,12 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
 def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
     """`time AFTER '10 mins ago'`, or AFTER a timestamp."""
     if not is_moment(column, scope):
-        raise BindFault(
+        raise BindError(
             f"{printed(column)} is no TIMESTAMP", column.span, expected=("a TIMESTAMP column before AFTER",)
         )
     ago_us = parse_ago(moment)
     if ago_us is None and moment.strip().lower().endswith("ago"):
-        raise BindFault(f"{moment!r} is no time span", span, expected=("something like '10 mins ago'",))
+        raise BindError(f"{moment!r} is no time span", span, expected=("something like '10 mins ago'",))
     end: Expression = Literal(moment, "STRING", span=span)
     if ago_us is not None:
         end = Arithmetic("-", Now(span=span), Quantity(ago_us / 1000, "ms", span=span), span=span)
@@ -102,10 +102,10 @@ def _moment(node: Expression, scope: Scope) -> Moment:
         bound = scope.column(node)
         if bound.type == "TIMESTAMP":
             return Moment(bound.expr, 0, node.span)
-        raise BindFault(f"cannot compare a time with {node.name}, {a_type(bound.type)}", node.span)
+        raise BindError(f"cannot compare a time with {node.name}, {a_type(bound.type)}", node.span)
     if mentions_now(node):
         raise NotSupported(f"NOW in {printed(node)}")
-    raise BindFault(f"cannot compare a time with {printed(node)}", node.span)
+    raise BindError(f"cannot compare a time with {printed(node)}", node.span)
 
 
 def _sum(node: Arithmetic, scope: Scope) -> Moment:
@@ -116,7 +116,7 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
     if node.operator not in "+-" or not isinstance(right, Quantity) or not _is_duration(right):
         if mentions_now(node):
             raise NotSupported(f"NOW in {printed(node)}")
-        raise BindFault(f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",))
+        raise BindError(f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",))
     base = _moment(left, scope)
     sign = 1 if node.operator == "+" else -1
     return base._replace(offset_us=base.offset_us + sign * micros(right.number, right.unit), span=node.span)
@@ -131,7 +131,7 @@ def _constant_us(node: Literal) -> int | None:
         return None
     if node.kind == "STRING":
         return timestamp_us(str(node.value), node.span)
-    raise BindFault(
+    raise BindError(
         f"cannot compare a time with {printed(node)}",
         node.span,
         expected=("a timestamp such as '2008-02-02T15:00:00'",),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from stqsh.lang.ast.expressions import Quantity
 from stqsh.lang.ast.source import Span
-from stqsh.lang.errors import BindFault
+from stqsh.lang.errors import BindError
 from stqsh.lang.units import EXAMPLES, UNITS, micros
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,12 +17,12 @@ _LONGEST_US = 2**62
 def timestamp_us(text: str, span: Span) -> int:
     """Microseconds since the epoch of an ISO 8601 timestamp; UTC unless it carries an offset.
 
-    Raises `BindFault` for any other text.
+    Raises `BindError` for any other text.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise BindFault(
+        raise BindError(
             f"{text!r} is no timestamp", span, expected=("a timestamp such as '2008-02-02T15:00:00'",)
         ) from None
     if moment.tzinfo is None:
@@ -34,9 +34,9 @@ def duration_us(value: Quantity, what: str) -> int:
     """A duration in microseconds, more than 0; `what` names the clause in the error."""
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
-        raise BindFault(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)
+        raise BindError(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)
     span_us = micros(value.number, value.unit)
     if not 0 < span_us < _LONGEST_US:
         limit = "too long" if span_us > 0 else "at least a microsecond"
-        raise BindFault(f"{what} is {limit}" if span_us > 0 else f"{what} must be {limit}", value.span)
+        raise BindError(f"{what} is {limit}" if span_us > 0 else f"{what} must be {limit}", value.span)
     return span_us

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from stqsh.lang.reference.administration import ADMINISTRATION, OUTPUT_TOPICS
 from stqsh.lang.reference.definitions import DEFINITIONS, DROPS
-from stqsh.lang.reference.entry import Entry
+from stqsh.lang.reference.entry import ReferenceEntry
 from stqsh.lang.reference.options import OPTIONS
 from stqsh.lang.reference.queries import CONTINUOUS, QUERIES, TOPICS
 from stqsh.lang.reference.running import RUNNING
 
-__all__ = ["ALL", "IN_ORDER", "OPTIONS", "PARTS", "STATEMENTS", "Entry"]
+__all__ = ["ALL", "IN_ORDER", "OPTIONS", "PARTS", "STATEMENTS", "ReferenceEntry"]
 
-STATEMENTS: tuple[Entry, ...] = (
+STATEMENTS: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
     *DROPS,
     *CONTINUOUS,
@@ -25,13 +25,13 @@ STATEMENTS: tuple[Entry, ...] = (
 )
 """Every statement, in the order in which HELP lists them."""
 
-PARTS: tuple[Entry, ...] = (*TOPICS, *OUTPUT_TOPICS)
+PARTS: tuple[ReferenceEntry, ...] = (*TOPICS, *OUTPUT_TOPICS)
 """Parts of statements that have an entry of their own."""
 
-ALL: tuple[Entry, ...] = (*STATEMENTS, *PARTS)
+ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
 """All that HELP knows."""
 
-IN_ORDER: tuple[Entry, ...] = (
+IN_ORDER: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
     *CONTINUOUS,
     *RUNNING,

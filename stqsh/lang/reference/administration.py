@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stqsh.lang.reference.entry import Entry
+from stqsh.lang.reference.entry import ReferenceEntry
 
 _CHEAP = "Nothing to speak of."
 
 ADMINISTRATION = (
-    Entry(
+    ReferenceEntry(
         "SHOW",
         """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SLOTS | ROUTING | CACHE | LOAD
    | DEAD LETTERS | SETTINGS [FORMAT x]""",
@@ -15,7 +15,7 @@ ADMINISTRATION = (
         "SHOW QUERIES",
         _CHEAP,
     ),
-    Entry(
+    ReferenceEntry(
         "SHOW STATUS",
         "SHOW STATUS [FORMAT x]",
         "Show session, engine, clock, how far behind it is, and where the last batch's time went.",
@@ -27,7 +27,7 @@ what waits; it follows what batches cost, at about 2 s each, up to engine.max_re
 (read and dealt out), transfer (Spark: tasks, shuffles, bytes), kernel (queries), state, deliver (the update
 log).""",
     ),
-    Entry(
+    ReferenceEntry(
         "SHOW LOAD",
         "SHOW LOAD [FORMAT x]",
         "Show what streams that RETAIN SIGNIFICANT hold: budget, orders, accuracy; then a row for each slot.",
@@ -40,7 +40,7 @@ histogram: how many objects one query wants, how many two, and so on. locked: qu
 factor: cache.factor. cache, area: which share shedding leaves of cache areas and of regions. approximate,
 mean and least accuracy: of the active queries' answers. \\watch shows it again and again.""",
     ),
-    Entry(
+    ReferenceEntry(
         "SHOW CACHE",
         "SHOW CACHE [FORMAT x]",
         "Show what is kept for each query over a stream that is to RETAIN SIGNIFICANT.",
@@ -52,35 +52,35 @@ in the cache area, dropped; of NEAREST, inside are the nearest of each slot. exp
 cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's objects, or of its region,
 that load shedding leaves; none where it cannot be measured.""",
     ),
-    Entry(
+    ReferenceEntry(
         "SHOW QUERY",
         "SHOW QUERY name [FORMAT x]",
         "Show one query in full, with its counters.",
         "SHOW QUERY near",
         "One look at the objects, as for a snapshot.",
     ),
-    Entry(
+    ReferenceEntry(
         "DESCRIBE",
         "DESCRIBE name [FORMAT x]",
         "Show what a stream, a table, a region or a query is.",
         "DESCRIBE taxis",
         _CHEAP,
     ),
-    Entry(
+    ReferenceEntry(
         "REPARTITION",
         "REPARTITION [stream] USING object | grid | agrid | quadtree | qttree [INTO n SLOTS]",
         "Change how a stream is spread over the slots. Not supported yet.",
         "REPARTITION taxis USING quadtree INTO 8 SLOTS",
         "The stream's state moves once.",
     ),
-    Entry(
+    ReferenceEntry(
         "REBALANCE",
         "REBALANCE [stream] [USING shift | splitmerge | pm | fm | fg | greedy | border]",
         "Even out the slots' loads. Not supported yet.",
         "REBALANCE taxis USING shift",
         "Some of the stream's state moves.",
     ),
-    Entry(
+    ReferenceEntry(
         "SET",
         "SET key = value",
         "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
@@ -94,7 +94,7 @@ shedding.keep = 0.9                 the share of the budget to which the load is
 cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
                                     their answers are exact""",
     ),
-    Entry(
+    ReferenceEntry(
         "WATCH",
         "WATCH query, …",
         "Show answers as they stand on the full screen, what they send, and how the slots are doing. Space"
@@ -103,7 +103,7 @@ cache.factor = 1                    the share of the cache area around regions t
         "WATCH near",
         "The engine does not notice: answers are kept from the session's log, which is read once.",
     ),
-    Entry(
+    ReferenceEntry(
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
         "Draw objects, regions and answers on a map: live on the terminal (? tells its keys), or as a page in"
@@ -111,14 +111,14 @@ cache.factor = 1                    the share of the cache area around regions t
         "MAP taxis near TO 'map.html'",
         "One look at all objects for each picture, a quarter of a core at the most.",
     ),
-    Entry(
+    ReferenceEntry(
         "HELP",
         "HELP [statement]",
         "Say what there is, or how to write it.",
         "HELP CREATE REGION",
         _CHEAP,
     ),
-    Entry(
+    ReferenceEntry(
         "DUMP",
         "DUMP",
         "Print every definition and query as a script that runs.",
@@ -128,7 +128,7 @@ cache.factor = 1                    the share of the cache area around regions t
 )
 
 OUTPUT_TOPICS = (
-    Entry(
+    ReferenceEntry(
         "FORMAT",
         """… FORMAT jsonl | csv | tsv | table | …
 FROM FILE 'glob' FORMAT csv | json | geojson | parquet [(option => value, …)]""",

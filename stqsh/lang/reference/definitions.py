@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stqsh.lang.reference.entry import Entry
+from stqsh.lang.reference.entry import ReferenceEntry
 
 DEFINITIONS = (
-    Entry(
+    ReferenceEntry(
         "CREATE MOVING STREAM",
         """CREATE MOVING STREAM [IF NOT EXISTS] name [(column TYPE, …)]
   [KEY column] [LOCATION (x, y)] [TIME column]
@@ -24,7 +24,7 @@ DEFINITIONS = (
 one that moves or grows, or as its centre. REPORT EVERY and MAX SPEED say how wide that area is. A new query
 is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
     ),
-    Entry(
+    ReferenceEntry(
         "CREATE EVENT STREAM",
         """CREATE EVENT STREAM [IF NOT EXISTS] name [(column TYPE, …)]
   [KEY column] [LOCATION (x, y)] [TIME column] [TEXT column]
@@ -36,7 +36,7 @@ is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
         "Memory grows with what KEEP holds; without KEEP all events stay. Counting a TEXT column's terms"
         " makes keyword queries quick, and costs some time for each record.",
     ),
-    Entry(
+    ReferenceEntry(
         "CREATE TABLE",
         """CREATE TABLE [IF NOT EXISTS] name [(column TYPE, …)]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] [KEY column]""",
@@ -44,14 +44,14 @@ is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
         "CREATE TABLE favourites FROM FILE 'sample_data/favourites.csv' KEY oid",
         "It is read once, and every slot holds all of it. Later rows of a known key are dead letters.",
     ),
-    Entry(
+    ReferenceEntry(
         "CREATE REGION",
         "CREATE REGION [IF NOT EXISTS] name AS RECT(…) | POLYGON((x y, x y, x y, x y)) | name | zones['id']",
         "Give a region a name, which INSIDE may use.",
         "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018)",
         "Nothing until a query uses it. It cannot be dropped while a query does.",
     ),
-    Entry(
+    ReferenceEntry(
         "CREATE REGIONS",
         "CREATE REGIONS [IF NOT EXISTS] name FROM FILE 'file.geojson' [NAME column]",
         "Define a set of regions from a GeoJSON file; a query uses one of them: INSIDE zones['north'].",
@@ -61,7 +61,7 @@ is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
 )
 
 DROPS = (
-    Entry(
+    ReferenceEntry(
         "DROP",
         "DROP STREAM | TABLE | REGION | REGIONS | QUERY [IF EXISTS] name",
         "Take a definition or a query away; every member of a dropped query's answer leaves it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class ReferenceEntry(NamedTuple):
     """A statement, or a part of one: how it is written, what it does, an example, and what it costs.
 
     name: the words that a statement begins with. example: one statement that runs on the sample data, after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stqsh.lang.reference.entry import Entry
+from stqsh.lang.reference.entry import ReferenceEntry
 
 _SELECT = """SELECT * | COUNT(*) | column [AS name], … FROM stream [alias] [, table [alias]]
   [WHERE condition]
@@ -10,7 +10,7 @@ _SELECT = """SELECT * | COUNT(*) | column [AS name], … FROM stream [alias] [, 
   [ORDER BY expression [ASC|DESC], …] [LIMIT n] [FORMAT x]"""
 
 CONTINUOUS = (
-    Entry(
+    ReferenceEntry(
         "REGISTER QUERY",
         """REGISTER QUERY name [FOR duration] [WITH (dwell => duration, min_accuracy => share)] AS
   SELECT list FROM stream [, table] [WHERE condition] [INSIDE region | NEAREST k TO place]""",
@@ -22,7 +22,7 @@ CONTINUOUS = (
 )
 
 QUERIES = (
-    Entry(
+    ReferenceEntry(
         "SELECT",
         _SELECT,
         "Answer once, on the state after the last step.",
@@ -30,14 +30,14 @@ QUERIES = (
         "One look at all objects, some milliseconds for a million; with `key = …` half a millisecond. The"
         " streams do not stop for it.",
     ),
-    Entry(
+    ReferenceEntry(
         "SUBSCRIBE",
         "SUBSCRIBE SELECT …",
         "Register a query, follow it, and drop it on leaving.",
         "SUBSCRIBE SELECT oid FROM taxis NEAREST 3 TO 'ambulance'",
         "As REGISTER QUERY; Ctrl-C ends it.",
     ),
-    Entry(
+    ReferenceEntry(
         "EXPLAIN",
         "EXPLAIN SELECT … | EXPLAIN [ANALYZE] [QUERY] name [FORMAT x]",
         "Show how a query is evaluated; with ANALYZE, what a registered one has cost so far.",
@@ -47,7 +47,7 @@ QUERIES = (
 )
 
 TOPICS = (
-    Entry(
+    ReferenceEntry(
         "INSIDE",
         """INSIDE (x1, y1, x2, y2) | RECT(x1, y1, x2, y2) | CIRCLE(x, y, radius) | POLYGON((x y, x y, …))
 INSIDE RECT(width, height) AROUND key | CIRCLE(radius) AROUND key | ('M', key, width, height)
@@ -56,7 +56,7 @@ INSIDE region | zones['member']""",
         "SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(500 m) AROUND 'ambulance'",
         "Rectangles cost four comparisons a record, circles and polygons more, but only near them.",
     ),
-    Entry(
+    ReferenceEntry(
         "NEAREST",
         "NEAREST k TO (x, y) | NEAREST k TO key | KNN (k, x, y) | KNN ('M', k, key)",
         "Ask for the k nearest that satisfy the condition; DISTANCE may be selected.",
@@ -65,7 +65,7 @@ INSIDE region | zones['member']""",
         "More than a region: each record may change the order of its neighbours. A condition that few"
         " satisfy makes the search wide.",
     ),
-    Entry(
+    ReferenceEntry(
         "WHERE",
         """WHERE column = value | <> | < | <= | > | >= | BETWEEN a AND b | IN (…) | LIKE 'a%' | IS [NOT] NULL
   AND | OR | NOT | + - * / | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
@@ -75,14 +75,14 @@ INSIDE region | zones['member']""",
         "Conditions are asked after regions. CONTAINS on a TEXT column, joined by AND, comes first: a query"
         " is looked at only where its rarest term occurs.",
     ),
-    Entry(
+    ReferenceEntry(
         "JOIN",
         "FROM stream alias, table alias WHERE alias.column = alias.key …",
         "Join a stream with a table by the table's key; the table's columns may be selected and tested.",
         "SELECT T.oid, F.driver FROM taxis T, favourites F WHERE T.oid = F.oid AND stars >= 4 INSIDE square",
         "One look-up in memory for each record that the region leaves.",
     ),
-    Entry(
+    ReferenceEntry(
         "WITH",
         "REGISTER QUERY name WITH (dwell => duration, min_accuracy => share, kind => 'name') AS …",
         "Give a query options: after how long a change counts, how much of its answer shedding has to leave,"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from stqsh.lang.reference.entry import Entry
+from stqsh.lang.reference.entry import ReferenceEntry
 
 RUNNING = (
-    Entry(
+    ReferenceEntry(
         "RUN",
         "RUN [UNTIL 'time' | FOR duration | n STEPS]",
         "Advance the replayed streams, and return when that is done.",
         "RUN FOR 2 min",
         "As fast as the engine can; a batch takes tenths of a second. Ctrl-C stops it between two batches.",
     ),
-    Entry(
+    ReferenceEntry(
         "PLAY",
         "PLAY stream [AT 10x | AT MAX]",
         "Let a stream run on by itself.",
@@ -21,22 +21,22 @@ RUNNING = (
         """What is due and more than the engine can take waits in its source: the engine lags, says so in the
 toolbar and in SHOW STATUS, takes larger batches, and catches up once less comes. Nothing is left out.""",
     ),
-    Entry("PAUSE", "PAUSE stream", "Let a stream stand still.", "PAUSE taxis", "Nothing."),
-    Entry(
+    ReferenceEntry("PAUSE", "PAUSE stream", "Let a stream stand still.", "PAUSE taxis", "Nothing."),
+    ReferenceEntry(
         "PAUSE QUERY",
         "PAUSE QUERY name",
         "Stop a query's updates without dropping it.",
         "PAUSE QUERY near",
         "A paused query costs nothing.",
     ),
-    Entry(
+    ReferenceEntry(
         "RESUME QUERY",
         "RESUME QUERY name",
         "Let a paused query go on, with the difference since it was paused.",
         "RESUME QUERY near",
         "The answer is made anew once.",
     ),
-    Entry(
+    ReferenceEntry(
         "TAIL",
         "TAIL query [FROM START | FROM STEP n] [ONLY + | ONLY -] [WHERE condition] [LIMIT n] [FORMAT x]",
         "Follow a query's updates. On a terminal space pauses, / filters by a text or by + or -, arrows"

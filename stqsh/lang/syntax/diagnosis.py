@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection
 from lark.lexer import Token
 
 from stqsh.lang.ast.source import Span
-from stqsh.lang.errors import SyntaxFault, near
+from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.syntax.expected import what_may_follow
 from stqsh.lang.syntax.keywords import KEYWORDS
-from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.units import CANONICAL, EXAMPLES
 
 _NUMBER_AND_WORD = re.compile(r"((?:\d+\.?\d*|\.\d+))\s*([^\W\d][\w/]*)")
@@ -67,7 +67,7 @@ _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
-def diagnose(scan: Scan) -> SyntaxFault:
+def diagnose(scan: ScannedText) -> StatementSyntaxError:
     """The fault of a scan that has stopped: at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
         return _bad_character(scan, scan.stopped_at)
@@ -98,25 +98,27 @@ def in_words(follow: Collection[str]) -> tuple[str, ...]:
     return (*words, ";") if ";" in rest else tuple(words)
 
 
-def _missing_name(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """`SELECT FROM t`: FROM stands where a name does, and so was taken for one."""
     for word in scan.tokens[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
-            return SyntaxFault(f"something is missing before {_shown(word)}", _span(word))
+            return StatementSyntaxError(f"something is missing before {_shown(word)}", _span(word))
     return None
 
 
-def _wrong_sign(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """`a => 5`, `a == 5`."""
     before, stop = ("", "") if scan.at_end else ([Token("", ""), *scan.tokens])[-2:]
     written = stop if stop in _RIGHT_SIGNS else f"{before}{stop}"
     meant = _RIGHT_SIGNS.get(written)
     if meant is None or not (meant in follow or before in _COMPARISONS):
         return None
-    return SyntaxFault(f"unexpected {_shown(Token('', written))}", _span(scan.tokens[-1]), near=meant)
+    return StatementSyntaxError(
+        f"unexpected {_shown(Token('', written))}", _span(scan.tokens[-1]), near=meant
+    )
 
 
-def _unknown_unit(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """`TICK 5 sex`: a number and a word where a quantity may stand."""
     numbers = [token for token in scan.tokens[-2:] if token.type == "NUMBER"]
     match = _NUMBER_AND_WORD.match(scan.text, _span(numbers[-1]).start) if numbers else None
@@ -125,12 +127,12 @@ def _unknown_unit(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
     close, wanted = near(match[2], CANONICAL), _UNITS & set(follow)
     if not wanted and (close is None or numbers[-1] is scan.tokens[-1]):
         return None
-    return SyntaxFault(
+    return StatementSyntaxError(
         f"unknown unit {match[2]!r}", Span(*match.span()), expected=in_words(wanted), near=close
     )
 
 
-def _misspelt(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     """A word that is much like a keyword: where the parser stopped, or just before.
 
     In `SELECT a FORM t`, FORM was taken for an alias, and only what follows gives it away.
@@ -148,17 +150,21 @@ def _misspelt(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
         close = near(word, could_be)
         if close is not None:
             expected = in_words(follow) if is_stop else ()
-            return SyntaxFault(f"unexpected {_shown(word)}", _span(word), expected=expected, near=close)
+            return StatementSyntaxError(
+                f"unexpected {_shown(word)}", _span(word), expected=expected, near=close
+            )
     return None
 
 
-def _too_early(scan: Scan, follow: Collection[str]) -> SyntaxFault | None:
+def _too_early(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
     end = len(scan.text)
-    early = SyntaxFault("the statement ends too early", Span(end, end + 1), expected=in_words(follow))
+    early = StatementSyntaxError(
+        "the statement ends too early", Span(end, end + 1), expected=in_words(follow)
+    )
     return early if scan.at_end else None
 
 
-_REASONS: tuple[Callable[[Scan, Collection[str]], SyntaxFault | None], ...] = (
+_REASONS: tuple[Callable[[ScannedText, Collection[str]], StatementSyntaxError | None], ...] = (
     _missing_name,
     _wrong_sign,
     _unknown_unit,
@@ -167,9 +173,9 @@ _REASONS: tuple[Callable[[Scan, Collection[str]], SyntaxFault | None], ...] = (
 )
 
 
-def _unexpected(scan: Scan, follow: Collection[str]) -> SyntaxFault:
+def _unexpected(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError:
     stop = scan.tokens[-1]
-    return SyntaxFault(f"unexpected {_shown(stop)}", _span(stop), expected=in_words(follow))
+    return StatementSyntaxError(f"unexpected {_shown(stop)}", _span(stop), expected=in_words(follow))
 
 
 def _keywords(follow: Collection[str]) -> frozenset[str]:
@@ -181,17 +187,19 @@ def _span(token: Token) -> Span:
     return Span(start, start + len(token))
 
 
-def _bad_character(scan: Scan, position: int) -> SyntaxFault:
+def _bad_character(scan: ScannedText, position: int) -> StatementSyntaxError:
     match = _BAD_NUMBER.match(scan.text, position)
     if match is None:
-        return SyntaxFault(f"unexpected character {scan.text[position]!r}", Span(position, position + 1))
+        return StatementSyntaxError(
+            f"unexpected character {scan.text[position]!r}", Span(position, position + 1)
+        )
     span = Span(*match.span())
     with_unit = _NUMBER_AND_WORD.fullmatch(match.group())
     if with_unit:
-        return SyntaxFault(
+        return StatementSyntaxError(
             f"unknown unit {with_unit[2]!r} in {match.group()}", span, near=near(with_unit[2], CANONICAL)
         )
-    return SyntaxFault(f"bad number {match.group()!r}", span)
+    return StatementSyntaxError(f"bad number {match.group()!r}", span)
 
 
 def _shown(token: Token) -> str:

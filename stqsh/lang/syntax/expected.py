@@ -8,7 +8,7 @@ from typing import Any
 from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
-from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.parse_table import accepted, names_of_terminal
 from stqsh.lang.syntax.parser import grammar, start_state, states
 from stqsh.lang.syntax.split import split
@@ -56,7 +56,7 @@ def expected(text: str) -> frozenset[str]:
     except StqshError:
         return frozenset()
     is_open = bool(pieces) and not text[pieces[-1].offset + len(pieces[-1].text) :].lstrip().startswith(";")
-    scan = Scan(pieces[-1].text if is_open else "")
+    scan = ScannedText(pieces[-1].text if is_open else "")
     engine: Any = grammar().parser
     try:
         engine.parse(scan)

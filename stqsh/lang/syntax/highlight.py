@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedInput
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Piece
 from stqsh.lang.syntax.keywords import KEYWORDS
-from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.parser import grammar
 from stqsh.lang.syntax.split import split
 
@@ -42,7 +42,7 @@ def _pieces(text: str) -> list[Piece]:
 
 @lru_cache(_KEPT)
 def _names_of(statement: str) -> tuple[int, ...]:
-    scan = Scan(statement)
+    scan = ScannedText(statement)
     engine: Any = grammar().parser
     with suppress(UnexpectedInput, StqshError, RecursionError):  # what was read until there is in the scan
         engine.parse(scan)

@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedCharacters
 from lark.lexer import Lexer, LexerState, PatternStr, Token
 
 from stqsh.lang.ast.source import Span
-from stqsh.lang.errors import TOO_DEEP, SyntaxFault
+from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError
 from stqsh.lang.syntax.parse_table import States, accepts
 
 _IDENTIFIER = "IDENT"
@@ -25,7 +25,7 @@ _DEEPEST = 500  # states; lists of any length take few, only nesting piles them 
 
 
 @dataclass
-class Scan:
+class ScannedText:
     """A text being parsed, and how far the parser has come: what an error report starts from.
 
     `stacks` are the parser's stacks of states before each of the `tokens`, and after the last of them,
@@ -40,7 +40,7 @@ class Scan:
 
 
 class StqlLexer(Lexer):
-    """Gives the tokens of a `Scan`; used by Lark, which makes it from the grammar's terminals."""
+    """Gives the tokens of a `ScannedText`; used by Lark, which makes it from the grammar's terminals."""
 
     __future_interface__ = 2
 
@@ -57,8 +57,11 @@ class StqlLexer(Lexer):
         self._match = re.compile(f"{named}|(?P<SIGN>{signs})").match
 
     def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Token]:
-        """The tokens of `lexer_state.text`, which is a `Scan`; raises at a character that begins none."""
-        scan: Scan = lexer_state.text  # type: ignore[assignment]
+        """Yield the tokens of `lexer_state.text`, a `ScannedText`.
+
+        Raises at a character that begins no token.
+        """
+        scan: ScannedText = lexer_state.text  # type: ignore[assignment]
         states: States = parser_state.parse_conf.states
         position, end = 0, len(scan.text)
         while position < end:
@@ -73,7 +76,7 @@ class StqlLexer(Lexer):
             value, stack = match.group(), parser_state.state_stack.copy()
             scan.stacks.append(stack)
             if len(stack) > _DEEPEST:
-                raise SyntaxFault(TOO_DEEP, Span(start, position))
+                raise StatementSyntaxError(TOO_DEEP, Span(start, position))
             if kind == _IDENTIFIER:
                 kind = self._word(value, states, stack)
             elif kind == "SIGN":

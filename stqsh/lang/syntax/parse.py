@@ -12,7 +12,7 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Statement
 from stqsh.lang.errors import locating
 from stqsh.lang.syntax.diagnosis import diagnose
-from stqsh.lang.syntax.lexer import Scan
+from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.parser import grammar
 from stqsh.lang.syntax.split import split
 
@@ -36,7 +36,7 @@ def parse_piece(piece: Piece | str) -> Statement:
 
 def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
     """One statement, and the tokens that make it up."""
-    scan = Scan(piece.text)
+    scan = ScannedText(piece.text)
     engine: Any = grammar().parser
     with locating(piece):
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from stqsh.lang.ast.source import Piece, Source, Span
-from stqsh.lang.errors import SyntaxFault
+from stqsh.lang.errors import StatementSyntaxError
 
 # Whole strings, identifiers and comments come first, so that what is left of their openers is unclosed.
 # Two quotes inside a string need no care: 'it''s' is cut as two strings, one after the other.
@@ -24,7 +24,7 @@ _UNCLOSED = {
 def split(text: str, file: str | None = None) -> list[Piece]:
     """Cut a text into its statements; the last may lack its semicolon, and empty ones are left out.
 
-    Raises `SyntaxFault` for a string, quoted name or comment without an end.
+    Raises `StatementSyntaxError` for a string, quoted name or comment without an end.
     """
     source = Source(text, file)
     pieces: list[Piece] = []
@@ -61,8 +61,8 @@ def _add(pieces: list[Piece], source: Source, start: int, end: int) -> None:
         pieces.append(Piece(source, offset, source.text[offset:end].rstrip()))
 
 
-def _unclosed(source: Source, offset: int, opener: str) -> SyntaxFault:
+def _unclosed(source: Source, offset: int, opener: str) -> StatementSyntaxError:
     message, hint = _UNCLOSED[opener]
-    return SyntaxFault(
+    return StatementSyntaxError(
         message, Span(0, len(opener)), hint=hint, piece=Piece(source, offset, source.text[offset:])
     )

@@ -9,13 +9,13 @@ from stqsh.shell.live.tail import left_text
 from stqsh.shell.status import alive_text, grouped
 
 if TYPE_CHECKING:
-    from stqsh.client.read.subscription import Following
+    from stqsh.client.read.subscription import Subscription
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.writer import Writer
     from stqsh.storage.rows import Progress
 
 
-def export(following: Following, writer: Writer, screen: Screen, name: str) -> str:
+def export(following: Subscription, writer: Writer, screen: Screen, name: str) -> str:
     """Write a query's updates until it ends or the user leaves with Ctrl-C; what to say then.
 
     `name` is where they go. Raises `StqshError` where that fails.

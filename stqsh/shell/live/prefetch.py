@@ -29,7 +29,7 @@ class _Stopped(Exception):
     """Nobody wants any more."""
 
 
-class Feed:
+class Prefetch:
     """What a source gives, as it comes. `source` is called in the thread with whom to tell the progress."""
 
     def __init__(self, source: Source) -> None:

@@ -11,7 +11,7 @@ from stqsh.time_format import iso
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
-    from stqsh.client.run import Running
+    from stqsh.client.run import RunHandle
     from stqsh.shell.terminal.screen import Screen
     from stqsh.storage.rows import Progress
 
@@ -19,7 +19,7 @@ BAR = 20
 _STOP_WAIT_S = 10.0
 
 
-def run_with_progress(session: Session, running: Running, screen: Screen) -> tuple[str, bool]:
+def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> tuple[str, bool]:
     """Wait for a RUN; words about what it did, and whether it came to its end.
 
     The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
@@ -58,7 +58,7 @@ class RunView:
     """Draws the bar of a RUN, from where the session stood when it began."""
 
     session: Session
-    running: Running
+    running: RunHandle
     screen: Screen
     start: Progress = field(init=False)
     began: float = field(init=False)

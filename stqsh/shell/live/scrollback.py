@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.key_binding import KeyBindings
 
 from stqsh.client.results import SnapshotMark
-from stqsh.shell.live.update_filter import ALL, Wanted, wanted
+from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
 from stqsh.shell.status import grouped
-from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line, leave
+from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry, leave
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.writers.text_columns import integers
 
@@ -31,14 +31,14 @@ class _Block:
     """Some rows, or a mark, and those of them that fit the filter last asked for."""
 
     item: Updates | SnapshotMark
-    _wanted: Wanted = ALL
+    _wanted: UpdateFilter = ALL
     _fitting: Updates | None = None
 
     @property
     def rows(self) -> int:
         return 1 if isinstance(self.item, SnapshotMark) else self.item.table.num_rows
 
-    def fitting(self, wanted: Wanted) -> Updates | SnapshotMark | None:
+    def fitting(self, wanted: UpdateFilter) -> Updates | SnapshotMark | None:
         """What of it fits; `None` where nothing does."""
         if isinstance(self.item, SnapshotMark):
             return None if wanted else self.item
@@ -47,7 +47,7 @@ class _Block:
         return self._fitting if self._fitting.table.num_rows else None
 
 
-class Kept:
+class ScrollBuffer:
     """The last rows that came: `KEPT` of them, and what came with them."""
 
     def __init__(self) -> None:
@@ -61,7 +61,9 @@ class Kept:
         while self.rows - self._blocks[0].rows >= KEPT:
             self.rows -= self._blocks.popleft().rows
 
-    def window(self, wanted: Wanted, offset: int, count: int) -> tuple[list[Updates | SnapshotMark], int]:
+    def window(
+        self, wanted: UpdateFilter, offset: int, count: int
+    ) -> tuple[list[Updates | SnapshotMark], int]:
         """`count` rows that fit, without the `offset` newest of them, oldest first; and how many were passed.
 
         That is the number of fitting rows from the newest down to the oldest of the window, which is less
@@ -96,18 +98,18 @@ class ScrollBack:
     `offset` counts the rows below the screen. `is_left`: the user wants to leave the TAIL as well.
     """
 
-    kept: Kept
+    kept: ScrollBuffer
     lines: UpdateLines
-    wanted: Wanted
+    wanted: UpdateFilter
     waiting: Callable[[], str]
     offset: int = 0
     shift: int = 0
     is_left: bool = False
-    entry: Entry = field(init=False)
+    entry: TextEntry = field(init=False)
     _page: int = field(default=20, init=False)
 
     def __post_init__(self) -> None:
-        self.entry = Entry("/", self._filter)
+        self.entry = TextEntry("/", self._filter)
 
     def show(self, scheme: str, move: str) -> None:
         """Scroll until the user goes back to the live rows; `move` is the key that it began with."""

@@ -1,7 +1,7 @@
 """The live view of TAIL, SUBSCRIBE and RUN: updates scroll, a status line shows that the stream is alive.
 
-What comes is read in a thread (`Feed`), kept for scrolling back (`Kept`), and drawn as a terminal has room
-for (`Screen`). Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
+What comes is read in a thread (`Prefetch`), kept for scrolling back (`ScrollBuffer`), and drawn as a terminal
+has room for (`Screen`). Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.results import SnapshotMark
 from stqsh.shell.exit_codes import say
-from stqsh.shell.live.prefetch import Feed
-from stqsh.shell.live.scrollback import Kept, ScrollBack
-from stqsh.shell.live.update_filter import ALL, Wanted, wanted
+from stqsh.shell.live.prefetch import Prefetch
+from stqsh.shell.live.scrollback import ScrollBack, ScrollBuffer
+from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
 from stqsh.shell.status import alive_text, grouped, shedding_part
-from stqsh.shell.terminal.fullscreen import Entry
-from stqsh.shell.terminal.raw_keys import Keys, Press
+from stqsh.shell.terminal.fullscreen import TextEntry
+from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stqsh.client.read.subscription import Following, OnIdle
+    from stqsh.client.read.subscription import OnIdle, Subscription
     from stqsh.client.results import Updates
     from stqsh.shell.live.prefetch import Item, Source
     from stqsh.shell.writers.writer import Writer
@@ -39,7 +39,7 @@ _BACK = ("up", "pageup", "home")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-def watch(following: Following, screen: Screen, scheme: str = "auto") -> str:
+def watch(following: Subscription, screen: Screen, scheme: str = "auto") -> str:
     """Show a query's updates until it ends or the user leaves; what to say then."""
     view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
     view.warning = lambda: following.accuracy_text
@@ -53,8 +53,8 @@ def watch(following: Following, screen: Screen, scheme: str = "auto") -> str:
     return text
 
 
-def source_of(following: Following) -> Source:
-    """A query's updates as a `Feed` reads them."""
+def source_of(following: Subscription) -> Source:
+    """A query's updates as a `Prefetch` reads them."""
 
     def source(on_idle: OnIdle) -> Iterable[Item]:
         following.on_idle = on_idle
@@ -63,7 +63,7 @@ def source_of(following: Following) -> Source:
     return source
 
 
-def drain(following: Following, writer: Writer) -> str:
+def drain(following: Subscription, writer: Writer) -> str:
     """The same without a live view: everything goes to the writer, a warning to standard error."""
     following.on_notice = say
     try:
@@ -79,7 +79,7 @@ def drain(following: Following, writer: Writer) -> str:
     return ""
 
 
-def left_text(following: Following) -> str:
+def left_text(following: Subscription) -> str:
     """What leaving a query means for it."""
     name = following.query.name
     return f"left {name}; it is dropped" if following.temporary else f"left {name}; it goes on"
@@ -97,18 +97,18 @@ class LiveView:
     name: str
     home: SessionHome
     one_query: bool = True
-    keys: Keys = field(default_factory=Keys)
+    keys: RawKeys = field(default_factory=RawKeys)
     scheme: str = "auto"
     warning: Callable[[], str] = field(default=str, init=False)
     is_paused: bool = field(default=False, init=False)
-    wanted: Wanted = field(default=ALL, init=False)
+    wanted: UpdateFilter = field(default=ALL, init=False)
     _came: int = field(default=0, init=False)
     _fitted: int = field(default=0, init=False)
     _began: float = field(default_factory=time.monotonic, init=False)
 
     def __post_init__(self) -> None:
-        self._kept = Kept()
-        self._entry = Entry("/", self._filter)
+        self._kept = ScrollBuffer()
+        self._entry = TextEntry("/", self._filter)
         self._fit()
 
     def _fit(self) -> None:
@@ -123,7 +123,7 @@ class LiveView:
 
         Raises what the source raises, such as `EngineDead`.
         """
-        with closing(Feed(source)) as feed, self.keys:
+        with closing(Prefetch(source)) as feed, self.keys:
             try:
                 while not (feed.is_over and not self.is_paused):
                     self._look(feed)
@@ -131,7 +131,7 @@ class LiveView:
             finally:
                 self.screen.close()
 
-    def _look(self, feed: Feed) -> None:
+    def _look(self, feed: Prefetch) -> None:
         """One round: what has come, then the keys."""
         if self.screen.width != self._width:
             self._fit()
@@ -161,7 +161,7 @@ class LiveView:
         if room:
             self.screen.lines(self._lines.lines(replace(updates, table=updates.table.slice(count - room))))
 
-    def _press(self, press: Press, feed: Feed) -> None:
+    def _press(self, press: PressedKey, feed: Prefetch) -> None:
         if self._entry.is_open:
             self._entry.press(*press)
         elif press.key == " ":
@@ -186,7 +186,7 @@ class LiveView:
             if not isinstance(item, SnapshotMark):
                 self._draw(item)
 
-    def _scroll_back(self, move: str, feed: Feed) -> None:
+    def _scroll_back(self, move: str, feed: Prefetch) -> None:
         from stqsh.shell.writers.update_table import UpdateLines
 
         target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
@@ -198,7 +198,7 @@ class LiveView:
         if back.is_left:
             raise KeyboardInterrupt
 
-    def _status(self, feed: Feed, *, now: bool = False) -> None:
+    def _status(self, feed: Prefetch, *, now: bool = False) -> None:
         """Renew the status line."""
         progress = feed.progress
         if self._entry.is_open:
@@ -213,7 +213,7 @@ class LiveView:
                 parts = [(weight, _DATE.sub("", text)) for weight, text in parts]
             self.screen.status(fitted(parts, width), now=now)
 
-    def _words(self, feed: Feed) -> list[tuple[int, str]]:
+    def _words(self, feed: Prefetch) -> list[tuple[int, str]]:
         """The parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
         count = f"{grouped(self._came)} updates"
@@ -240,6 +240,6 @@ class LiveView:
         return [space, (12, "/ filters"), (11, "↑ back"), (90, "q leaves")]
 
 
-def waiting_text(feed: Feed) -> str:
+def waiting_text(feed: Prefetch) -> str:
     """How many updates have come that are not shown yet."""
     return f"{grouped(feed.waiting)}{'+' if feed.is_full else ''} waiting"

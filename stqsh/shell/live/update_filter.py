@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class UpdateFilter:
     """A filter on updates: `sign` is +1, -1 or 0 for both; `text` stands in any shown column, in any case.
 
     `names`: names of queries are shown, too.
@@ -84,15 +84,15 @@ class Wanted:
         return np.isin(at_us, [at for at in np.unique(at_us).tolist() if text in (instant(at) or "")])
 
 
-ALL = Wanted()
+ALL = UpdateFilter()
 
 
-def wanted(typed: str, *, names: bool = False) -> Wanted:
+def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
     """The filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
     sign, space, text = typed.strip().partition(" ")
     if sign in ("+", "-"):
-        return Wanted(1 if sign == "+" else -1, text.strip(), names)
-    return Wanted(0, sign + space + text, names) if sign else ALL
+        return UpdateFilter(1 if sign == "+" else -1, text.strip(), names)
+    return UpdateFilter(0, sign + space + text, names) if sign else ALL
 
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:

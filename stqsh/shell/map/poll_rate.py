@@ -12,7 +12,7 @@ LONGEST_S = 2.0
 
 
 @dataclass
-class Pace:
+class PollRate:
     """Measures the looks of one thread. `least_s`: the shortest rest."""
 
     least_s: float

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from stqsh.errors import EngineDead, StqshError
 from stqsh.shell.engine_failure import death_text
 from stqsh.shell.exit_codes import error_text, init_file, painted, write_traceback
-from stqsh.shell.renderer import Showing
-from stqsh.shell.repl.prompt import Terminal
-from stqsh.shell.repl.prompt_controller import Front
-from stqsh.shell.repl.waiting import Patience
-from stqsh.shell.scripting.backslash_commands import Leave, run_command
+from stqsh.shell.renderer import Renderer
+from stqsh.shell.repl.prompt import PromptTerminal
+from stqsh.shell.repl.prompt_controller import PromptController
+from stqsh.shell.repl.waiting import WaitIndicator
+from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.console import Console, Stopwatch
-from stqsh.shell.scripting.scripts import Block, is_command, read_scripts, script_text
+from stqsh.shell.scripting.scripts import StatementBlock, is_command, read_scripts, script_text
 from stqsh.shell.scripting.startup_script import is_new, profile_script
 from stqsh.shell.scripting.variables import given_variables
-from stqsh.shell.terminal.interrupts import Interrupted, forcible, over_echo
+from stqsh.shell.terminal.interrupts import InterruptNotice, forcible, over_echo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stqsh.client.api import Session
-    from stqsh.shell.scripting.watch_command import Every
+    from stqsh.shell.scripting.watch_command import WatchInterval
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
 SWITCH_S = 0.001
@@ -76,15 +76,15 @@ class Shell:
         name: str,
         open_session: Callable[[], Session],
         format_: str | None = None,
-        terminal: Terminal | None = None,
+        terminal: PromptTerminal | None = None,
         *,
         quiet: bool = False,
     ) -> None:
         self.console = Console(self.tell, format_, prompting=self, quiet=quiet, repeater=self._repeat)
-        self.showing = Showing(self.console)
+        self.showing = Renderer(self.console)
         self._last, self._draft = "", ""
         self._is_format_open = format_ is None
-        self._front = Front(name, open_session, terminal, self.showing.text)
+        self._front = PromptController(name, open_session, terminal, self.showing.text)
         self._backstage = self._front.backstage
 
     def run(self, *, init: bool = False, opening: Path | None = None) -> int:
@@ -107,7 +107,7 @@ class Shell:
                 except EOFError:
                     break
                 self._handle(text)
-        except Leave:
+        except ExitShell:
             pass
         finally:
             self._leave()
@@ -116,7 +116,7 @@ class Shell:
     def execute(self, text: str, file: str | None = None) -> None:
         """Execute statements and commands, and show their answers. Raises at the first that fails."""
         for step in read_scripts([(text, file)], self.console.variables):
-            if not isinstance(step, Block):
+            if not isinstance(step, StatementBlock):
                 step.run(self.console)
             elif not self._execute(step):
                 break
@@ -141,7 +141,7 @@ class Shell:
         self._backstage.look()
         self.showing.text(f"session {self._backstage.glance.session}: {self._backstage.glance.engine}")
 
-    def _repeat(self, block: Block, how: Every) -> None:
+    def _repeat(self, block: StatementBlock, how: WatchInterval) -> None:
         r"""Do what `\watch` says, until Ctrl-C."""
         session = self._backstage.session()
         self._settle(session)
@@ -155,15 +155,15 @@ class Shell:
         except KeyboardInterrupt:
             self.showing.text(r"left \watch; the session goes on")
 
-    def _execute(self, block: Block) -> bool:
+    def _execute(self, block: StatementBlock) -> bool:
         """Execute statements; `False` where the user interrupted one and the rest is not to be run."""
         session = self._backstage.session()
         self._settle(session)
         self.console.last = replace(block, statements=block.statements[-1:])
         watch, numbers = Stopwatch(self.console), [1]
-        interrupted = Interrupted(session)
+        interrupted = InterruptNotice(session)
 
-        patience = Patience(self.showing.status_screen, self._alive)
+        patience = WaitIndicator(self.showing.status_screen, self._alive)
 
         def begins(number: int) -> None:
             watch.begin()
@@ -228,7 +228,7 @@ class Shell:
             self.showing.text(error_text(error, sys.stdout))
         except KeyboardInterrupt:
             self.showing.text(over_echo("interrupted; queries and streams go on"))
-        except Leave:
+        except ExitShell:
             raise
         except Exception as error:
             self.showing.text(
@@ -242,7 +242,7 @@ class Shell:
         if is_command(text) and "\n" not in text:
             run_command(self.console, text)
         elif bare in ("quit", "exit"):
-            raise Leave
+            raise ExitShell
         elif bare.split()[0] == "help":
             from stqsh.shell.repl.help_text import help_text
 

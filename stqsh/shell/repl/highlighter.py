@@ -24,7 +24,7 @@ def _no_names(text: str) -> frozenset[int]:
     return frozenset()
 
 
-class StqlLexer(Lexer):
+class StqlHighlighter(Lexer):
     """Highlights STQL. `keywords` gives the language's keywords in capitals; asked when first needed.
 
     `names` gives the offsets of the words of a text that are names there, though they are keywords elsewhere.

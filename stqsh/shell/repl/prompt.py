@@ -20,14 +20,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import DynamicStyle
 
-from stqsh.shell.repl.highlighter import StqlLexer
+from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.repl.history_suggest import StatementSuggest
 from stqsh.shell.terminal.colours import STYLES, scheme_name
 
 if TYPE_CHECKING:
     from prompt_toolkit.output import ColorDepth
 
-    from stqsh.shell.repl.session_thread import Glance
+    from stqsh.shell.repl.session_thread import SessionSummary
 
 PROMPT = "stqsh> "
 CONTINUATION = "    -> "
@@ -38,7 +38,7 @@ BARE_WORDS = ("help", "quit", "exit")
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class PromptTerminal:
     """Where a prompt reads and draws; the real terminal unless told otherwise (in tests)."""
 
     input: Input | None = None
@@ -48,15 +48,15 @@ class Terminal:
 def make_prompt(
     history: History,
     completer: Completer,
-    glance: Callable[[], Glance],
-    terminal: Terminal,
+    glance: Callable[[], SessionSummary],
+    terminal: PromptTerminal,
 ) -> PromptSession[str]:
     """The prompt of the shell; `glance` gives what the toolbar at the bottom shows."""
     return PromptSession(
         [("class:prompt", PROMPT)],
         multiline=True,
         prompt_continuation=continuation,
-        lexer=StqlLexer(_keywords, _names),
+        lexer=StqlHighlighter(_keywords, _names),
         style=DynamicStyle(lambda: STYLES[scheme_name(glance().scheme)]),
         history=history,
         completer=completer,
@@ -142,7 +142,7 @@ def open_history(path: Path) -> History:
     return FileHistory(str(path))
 
 
-def toolbar(glance: Glance) -> StyleAndTextTuples:
+def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
     """The line at the bottom; a dead engine stands out."""
     return [
         (
@@ -152,7 +152,7 @@ def toolbar(glance: Glance) -> StyleAndTextTuples:
     ]
 
 
-def toolbar_text(glance: Glance, width: int | None = None) -> str:
+def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
     """Session, engine, step, clock, rate, lag, shedding: on a narrow terminal what matters most of it."""
     if not glance.ready or glance.progress is None or not glance.progress.step:
         return f" {glance.session}  |  {glance.engine}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.shell.exit_codes import state_folder
 from stqsh.shell.repl.completion.completer import StqlCompleter
-from stqsh.shell.repl.prompt import Terminal, make_prompt, open_history, say_above
-from stqsh.shell.repl.session_thread import Backstage, Glance
+from stqsh.shell.repl.prompt import PromptTerminal, make_prompt, open_history, say_above
+from stqsh.shell.repl.session_thread import SessionSummary, SessionThread
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stqsh.client.api import Session
 
 
-class Front:
+class PromptController:
     """Asks for what the user types. What happens behind is drawn meanwhile; `tell` shows a text above.
 
     `is_death_told`: the user knows that the engine has gone.
@@ -27,17 +27,17 @@ class Front:
         self,
         name: str,
         open_session: Callable[[], Session],
-        terminal: Terminal | None,
+        terminal: PromptTerminal | None,
         tell: Callable[[str], None],
     ) -> None:
-        self.backstage = Backstage(name, open_session, self._redraw)
+        self.backstage = SessionThread(name, open_session, self._redraw)
         self.is_death_told = False
-        self._terminal = terminal or Terminal()
+        self._terminal = terminal or PromptTerminal()
         self._tell = tell
         self._prompt: PromptSession[str] | None = None
 
     @property
-    def glance(self) -> Glance:
+    def glance(self) -> SessionSummary:
         """The session as it was at the last look."""
         return self.backstage.glance
 

@@ -1,7 +1,7 @@
 """What goes on behind the prompt: the session is opened and its engine started, and its state watched.
 
-The prompt never waits for any of it. A thread of its own does the slow imports, and keeps a `Glance` of
-the session for the toolbar and for completion.
+The prompt never waits for any of it. A thread of its own does the slow imports, and keeps a `SessionSummary`
+of the session for the toolbar and for completion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IDLE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class SessionSummary:
     """The session as it was at the last look.
 
     `columns` has the columns of each stream and table, with their types; `keys` the key column of each
@@ -52,11 +52,11 @@ class Glance:
     ready: bool = False
 
 
-class Backstage:
+class SessionThread:
     """Opens a session in the background. `open_session` may be slow; `changed` is called from the thread."""
 
     def __init__(self, name: str, open_session: Callable[[], Session], changed: Callable[[], None]) -> None:
-        self.glance = Glance(name)
+        self.glance = SessionSummary(name)
         self._open = open_session
         self._changed = changed
         self._session: Session | None = None
@@ -162,13 +162,13 @@ class Backstage:
             with unhindered():
                 warm_up()
 
-    def _glance(self, session: Session) -> Glance:
+    def _glance(self, session: Session) -> SessionSummary:
         from stqsh.client.engine_process import is_alive, read_engine
         from stqsh.shell.status import engine_text
 
         engine = read_engine(session.home)
         return replace(
-            Glance(session.home.name, engine_text(session.home), session.progress()),
+            SessionSummary(session.home.name, engine_text(session.home), session.progress()),
             **self._known(session),
             failed=engine is not None and (engine.state == "failed" or not is_alive(engine)),
             ready=engine is not None and engine.state == "ready" and is_alive(engine),
@@ -208,7 +208,7 @@ def _mark(session: Session) -> tuple[int, int]:
 _MOST_KNOWN = 10_000
 """Queries whose names completion knows: the last ones, where there are more."""
 Catalogue = dict[str, Any]
-"""The fields of a `Glance` that come from the session's catalogue, by name."""
+"""The fields of a `SessionSummary` that come from the session's catalogue, by name."""
 
 
 def _catalogue(session: Session) -> Catalogue:

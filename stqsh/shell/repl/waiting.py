@@ -16,7 +16,7 @@ _EVERY_S = 0.5
 _WORDS = 4
 
 
-class Patience:
+class WaitIndicator:
     """Draws a status line where no answer comes for a while; used as a context manager.
 
     `screen` is made when it is needed; `alive` tells what the session does. A thread of its own draws:
@@ -31,7 +31,7 @@ class Patience:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="patience", daemon=True)
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> WaitIndicator:
         """Begin to watch."""
         self._thread.start()
         return self

@@ -13,16 +13,16 @@ from stqsh.shell.scripting.variables import assign, forget
 from stqsh.shell.writers.writer import FORMATS
 
 if TYPE_CHECKING:
-    from stqsh.shell.scripting.console import Console, Prompting
-    from stqsh.shell.scripting.watch_command import Every
+    from stqsh.shell.scripting.console import Console, PromptActions
+    from stqsh.shell.scripting.watch_command import WatchInterval
 
 
-class Leave(Exception):
+class ExitShell(Exception):
     """The user wants to leave the shell, or a script to end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class BackslashCommand:
     r"""A backslash command: its names, what it takes, what it does, and its action.
 
     `reads`: where a script has it with an argument, it is done while the script is read. `choices` are the
@@ -45,7 +45,7 @@ class Command:
         return "FILE" in self.argument
 
 
-def find_command(line: str) -> tuple[Command, str]:
+def find_command(line: str) -> tuple[BackslashCommand, str]:
     r"""The command of a line such as `\timing on`, and its argument; raises `StqshError` for none."""
     word, _, argument = line.strip().removeprefix("\\").partition(" ")
     word = word.rstrip(";")
@@ -61,13 +61,13 @@ def find_command(line: str) -> tuple[Command, str]:
 
 
 def run_command(console: Console, line: str) -> None:
-    """Run a line that holds a command; raises `StqshError` where it fails, `Leave` for `\\q`."""
+    """Run a line that holds a command; raises `StqshError` where it fails, `ExitShell` for `\\q`."""
     command, argument = find_command(line)
     command.action(console, argument)
 
 
 def _quit(console: Console, argument: str) -> None:
-    raise Leave
+    raise ExitShell
 
 
 def _help(console: Console, argument: str) -> None:
@@ -170,13 +170,13 @@ def _watch(console: Console, argument: str) -> None:
     console.repeater(console.last, how)
 
 
-def _every(argument: str) -> Every:
+def _every(argument: str) -> WatchInterval:
     from stqsh.shell.scripting.watch_command import every
 
     return every(argument)
 
 
-def _prompting(console: Console, name: str) -> Prompting:
+def _prompting(console: Console, name: str) -> PromptActions:
     if console.prompting is None:
         raise StqshError(f"\\{name} is for the prompt, not for scripts")
     return console.prompting
@@ -194,29 +194,62 @@ def _said(switch: bool) -> str:
 
 
 _ON_OFF = ("on", "off")
-COMMANDS: tuple[Command, ...] = (
-    Command(("?", "h", "help"), "", "this list", _help),
-    Command(("q", "quit", "exit"), "", "leave the shell; the session goes on", _quit),
-    Command(("timing",), "[on|off]", "tell how long each statement takes", _timing,
-            choices=_ON_OFF),
-    Command(("format",), "[FORMAT]", "how results are shown: jsonl, csv, tsv, geojson, markdown, table, "
-            "vertical; FORMAT x after a statement does it once", _format, choices=FORMATS),
-    Command(("pager",), "[on|off]", "long answers go through $PAGER, or less", _pager,
-            choices=_ON_OFF),
-    Command(("pset",), "[format|pager|timing VALUE]", "set one of these, or show them", _pset,
-            choices=tuple(_OPTIONS)),
-    Command(("o", "out"), "[FILE | '|' COMMAND]", "results go to a file (out.csv, out.parquet, …) or into "
-            "a command; without a word, to the terminal again", _output),
-    Command(("watch",), "[i=SEC] [c=N]", "repeat the statement it stands behind, or the last one, each SEC "
-            "seconds (2), N times or until q or Ctrl-C", _watch, check=_every),
-    Command(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
-    Command(("e", "edit"), "[FILE]", "edit the last statement, or a file, in $EDITOR", _edit,
-            in_scripts=False),
-    Command(("restart",), "", "start the session's engine, where it has died or was stopped", _restart,
-            in_scripts=False),
-    Command(("set",), "[NAME VALUE]", "a variable, used as :name, :'name' or :\"name\"; alone: lists them",
-            _set, reads="set"),
-    Command(("unset",), "NAME", "forget a variable", _unset, reads="unset"),
-    Command(("echo",), "TEXT", "show a text", _echo),
-)  # fmt: skip
+COMMANDS: tuple[BackslashCommand, ...] = (
+    BackslashCommand(("?", "h", "help"), "", "this list", _help),
+    BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session goes on", _quit),
+    BackslashCommand(("timing",), "[on|off]", "tell how long each statement takes", _timing, choices=_ON_OFF),
+    BackslashCommand(
+        ("format",),
+        "[FORMAT]",
+        "how results are shown: jsonl, csv, tsv, geojson, markdown, table, "
+        "vertical; FORMAT x after a statement does it once",
+        _format,
+        choices=FORMATS,
+    ),
+    BackslashCommand(
+        ("pager",), "[on|off]", "long answers go through $PAGER, or less", _pager, choices=_ON_OFF
+    ),
+    BackslashCommand(
+        ("pset",),
+        "[format|pager|timing VALUE]",
+        "set one of these, or show them",
+        _pset,
+        choices=tuple(_OPTIONS),
+    ),
+    BackslashCommand(
+        ("o", "out"),
+        "[FILE | '|' COMMAND]",
+        "results go to a file (out.csv, out.parquet, …) or into "
+        "a command; without a word, to the terminal again",
+        _output,
+    ),
+    BackslashCommand(
+        ("watch",),
+        "[i=SEC] [c=N]",
+        "repeat the statement it stands behind, or the last one, each SEC "
+        "seconds (2), N times or until q or Ctrl-C",
+        _watch,
+        check=_every,
+    ),
+    BackslashCommand(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
+    BackslashCommand(
+        ("e", "edit"), "[FILE]", "edit the last statement, or a file, in $EDITOR", _edit, in_scripts=False
+    ),
+    BackslashCommand(
+        ("restart",),
+        "",
+        "start the session's engine, where it has died or was stopped",
+        _restart,
+        in_scripts=False,
+    ),
+    BackslashCommand(
+        ("set",),
+        "[NAME VALUE]",
+        "a variable, used as :name, :'name' or :\"name\"; alone: lists them",
+        _set,
+        reads="set",
+    ),
+    BackslashCommand(("unset",), "NAME", "forget a variable", _unset, reads="unset"),
+    BackslashCommand(("echo",), "TEXT", "show a text", _echo),
+)
 """Every backslash command there is."""

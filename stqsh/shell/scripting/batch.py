@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING
 from stqsh.errors import EngineDead
 from stqsh.shell.exit_codes import INTERRUPTED, draws, no_board, say
 from stqsh.shell.scripting.console import Console
-from stqsh.shell.scripting.output_choice import Place
-from stqsh.shell.scripting.script_runner import Batch
-from stqsh.shell.scripting.scripts import Block, Call, read_scripts, script_text, statements_in
+from stqsh.shell.scripting.output_choice import OutputChoice
+from stqsh.shell.scripting.script_runner import ScriptRunner
+from stqsh.shell.scripting.scripts import (
+    CommandCall,
+    StatementBlock,
+    read_scripts,
+    script_text,
+    statements_in,
+)
 from stqsh.shell.scripting.startup_script import is_new, profile_script
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.writers.redirect import open_outlet
@@ -61,13 +67,16 @@ def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
 
 
 def _run(
-    steps: list[Block | Call], opening: list[Block | Call], console: Console, options: BatchOptions
+    steps: list[StatementBlock | CommandCall],
+    opening: list[StatementBlock | CommandCall],
+    console: Console,
+    options: BatchOptions,
 ) -> int:
     from stqsh.client.api import connect
 
     temporary = options.session is None
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
-        batch = Batch(session, steps, Place(sys.stdout.buffer, console))
+        batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
             batch.run(opening if is_new(session) else [])
         except KeyboardInterrupt:
@@ -82,12 +91,12 @@ def _run(
     return 0
 
 
-def _check_formats(steps: list[Block | Call]) -> None:
+def _check_formats(steps: list[StatementBlock | CommandCall]) -> None:
     for wanted in {one.format for one in statements_in(steps) if one.format}:
         check_format(wanted)
 
 
-def _check_views(steps: list[Block | Call]) -> None:
+def _check_views(steps: list[StatementBlock | CommandCall]) -> None:
     """Raise `CommandLineError` where a script wants the whole terminal and there is none.
 
     A frame is no data: a pipe that gets one has nothing to read, and a script that waits for a key stands.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
-    from stqsh.shell.scripting.scripts import Block
-    from stqsh.shell.scripting.watch_command import Every
-    from stqsh.shell.writers.redirect import Outlet
+    from stqsh.shell.scripting.scripts import StatementBlock
+    from stqsh.shell.scripting.watch_command import WatchInterval
+    from stqsh.shell.writers.redirect import Redirect
 
 SWITCHES = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
-class Prompting(Protocol):
+class PromptActions(Protocol):
     """What only a prompt can do for a command."""
 
     def include(self, file: str) -> None:
@@ -44,12 +44,12 @@ class Console:
     format: str | None = None
     timing: bool = False
     pager: bool = True
-    outlet: Outlet | None = None
+    outlet: Redirect | None = None
     variables: dict[str, str] = field(default_factory=dict)
-    prompting: Prompting | None = None
+    prompting: PromptActions | None = None
     quiet: bool = False
-    last: Block | None = None
-    repeater: Callable[[Block, Every], None] | None = None
+    last: StatementBlock | None = None
+    repeater: Callable[[StatementBlock, WatchInterval], None] | None = None
 
     def note(self, text: str) -> None:
         """Tell what a command has set, unless the user wants it quiet."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Writer
 
 
-class Place:
+class OutputChoice:
     """Where the output goes and how it is shown: standard output's `stream` unless the console has an outlet.
 
     A quiet console has neither messages nor a status line.

@@ -8,29 +8,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stqsh.shell.exit_codes import say
-from stqsh.shell.scripting.backslash_commands import Leave
+from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.console import Stopwatch
-from stqsh.shell.scripting.output_choice import Place
-from stqsh.shell.scripting.scripts import Block, Call, statements_in
+from stqsh.shell.scripting.output_choice import OutputChoice
+from stqsh.shell.scripting.scripts import CommandCall, StatementBlock, statements_in
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
-    from stqsh.client.read.subscription import Following, OnIdle
+    from stqsh.client.read.subscription import OnIdle, Subscription
     from stqsh.client.results import Outcome, Updates
-    from stqsh.client.run import Running
+    from stqsh.client.run import RunHandle
     from stqsh.lang.ast.statements import Statement
     from stqsh.shell.live.prefetch import Source
     from stqsh.shell.live.tail import LiveView
-    from stqsh.shell.scripting.watch_command import Every
+    from stqsh.shell.scripting.watch_command import WatchInterval
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.writer import Writer
     from stqsh.storage.rows import Progress
 
 
-class Batch:
+class ScriptRunner:
     """One run of scripts in an open session."""
 
-    def __init__(self, session: Session, steps: list[Block | Call], place: Place) -> None:
+    def __init__(
+        self, session: Session, steps: list[StatementBlock | CommandCall], place: OutputChoice
+    ) -> None:
         self._session = session
         self._steps = steps
         self._place = place
@@ -41,13 +43,13 @@ class Batch:
         self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
         self._statement = 1
         self._asked: str | None = None
-        self._running: Running | None = None
+        self._running: RunHandle | None = None
 
-    def run(self, opening: Sequence[Block | Call] = ()) -> None:
+    def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
         """Execute `opening`, the statements and commands, then what the end of a script implies."""
-        with suppress(Leave):
+        with suppress(ExitShell):
             for step in (*opening, *self._steps):
-                if isinstance(step, Block):
+                if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
                     step.run(self.console)
@@ -63,17 +65,17 @@ class Batch:
 
         return all(looks(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
-    def _repeat(self, block: Block, how: Every) -> None:
+    def _repeat(self, block: StatementBlock, how: WatchInterval) -> None:
         r"""Do what `\watch` says."""
-        from stqsh.shell.renderer import Showing
+        from stqsh.shell.renderer import Renderer
         from stqsh.shell.scripting import watch_command
 
         if self._place.terminal:
-            Showing(self.console).repeated(self._session, block, how, lambda: self._execute(block))
+            Renderer(self.console).repeated(self._session, block, how, lambda: self._execute(block))
         else:
             watch_command.repeat(how, lambda: self._execute(block))
 
-    def _execute(self, block: Block) -> None:
+    def _execute(self, block: StatementBlock) -> None:
         self.console.last = replace(
             block, statements=block.statements[-1:], number=block.number + len(block.statements) - 1
         )
@@ -116,14 +118,14 @@ class Batch:
                 self._writer(self._asked).answer(self._statement, outcome)
             case results.Script():
                 self._writer(None).script(outcome.text)
-            case following.Following():
+            case following.Subscription():
                 self._follow(outcome)
-            case watching.Watching():
+            case watching.WatchFeed():
                 from stqsh.shell.watch.dashboard import watch_board
 
                 scheme = self._session.settings().text("shell.scheme")
                 self._remark(watch_board(outcome, scheme))
-            case running.Running():
+            case running.RunHandle():
                 self._follow_run(outcome)
             case _:
                 from stqsh.shell.map.dispatch import print_or_write
@@ -131,7 +133,7 @@ class Batch:
                 self.screen.close()
                 self._remark(print_or_write(outcome, self.screen))
 
-    def _follow(self, following: Following) -> None:
+    def _follow(self, following: Subscription) -> None:
         """Show what a TAIL or SUBSCRIBE brings."""
         from stqsh.shell.live.tail import source_of
 
@@ -145,7 +147,7 @@ class Batch:
         finally:
             following.close()
 
-    def _follow_run(self, running: Running) -> None:
+    def _follow_run(self, running: RunHandle) -> None:
         """Show the updates of all registered queries until the RUN is done."""
         self._running = running
 

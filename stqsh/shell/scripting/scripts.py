@@ -21,7 +21,7 @@ from stqsh.shell.scripting.variables import assign, forget, replaced
 
 if TYPE_CHECKING:
     from stqsh.lang.ast.statements import Statement
-    from stqsh.shell.scripting.backslash_commands import Command
+    from stqsh.shell.scripting.backslash_commands import BackslashCommand
     from stqsh.shell.scripting.console import Console
 
 VERTICAL = "vertical"
@@ -37,7 +37,7 @@ _END = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class StatementBlock:
     """Statements of one file, one after the other; `number` is that of the first in the whole script."""
 
     statements: list[Statement]
@@ -46,12 +46,12 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
 
-    command: Command
+    command: BackslashCommand
     argument: str
-    block: Block | None = None
+    block: StatementBlock | None = None
 
     def run(self, console: Console) -> None:
         """Do it. Raises what the command's action does."""
@@ -81,18 +81,20 @@ def script_text(file: str) -> str:
         raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
 
 
-def read_scripts(sources: Sequence[tuple[str, str | None]], variables: dict[str, str]) -> list[Block | Call]:
+def read_scripts(
+    sources: Sequence[tuple[str, str | None]], variables: dict[str, str]
+) -> list[StatementBlock | CommandCall]:
     """The blocks and calls of scripts, each given as (text, file), in order; `variables` change as they say.
 
-    Raises `SyntaxFault` with its place, and `CommandLineError` for a script that cannot be included.
+    Raises `StatementSyntaxError` with its place, and `CommandLineError` for a script that cannot be included.
     """
     reading = _Reading(variables)
     return [step for text, file in sources for step in _read(text, file, reading, ())]
 
 
-def statements_in(steps: Iterable[Block | Call]) -> list[Statement]:
+def statements_in(steps: Iterable[StatementBlock | CommandCall]) -> list[Statement]:
     """The statements of a script, in order."""
-    blocks = (step if isinstance(step, Block) else step.block for step in steps)
+    blocks = (step if isinstance(step, StatementBlock) else step.block for step in steps)
     return [statement for block in blocks if block is not None for statement in block.statements]
 
 
@@ -111,7 +113,9 @@ def ends_vertical(text: str) -> bool:
     return last is not None and last["end"] is not None and not text[last.end() :].strip(" \t\n;")
 
 
-def _read(text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]) -> Iterator[Block | Call]:
+def _read(
+    text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
+) -> Iterator[StatementBlock | CommandCall]:
     """Cut a text at its commands and read what is between them."""
     start = done = 0
     for match in _BREAK.finditer(text):
@@ -128,7 +132,7 @@ def _read(text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
     yield from _block(text, done, len(text), file, reading)
 
 
-def _block(text: str, start: int, end: int, file: str | None, reading: _Reading) -> Iterator[Block]:
+def _block(text: str, start: int, end: int, file: str | None, reading: _Reading) -> Iterator[StatementBlock]:
     """The statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
@@ -146,19 +150,21 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
         if place is not None:
             statements[place] = replace(bulk_parse.plain(statements[place]), format=VERTICAL)
     if statements:
-        yield Block(statements, file, reading.count + 1)
+        yield StatementBlock(statements, file, reading.count + 1)
         reading.count += len(statements)
 
 
-def _watched(blocks: list[Block], calls: Iterable[Block | Call]) -> Iterator[Block | Call]:
+def _watched(
+    blocks: list[StatementBlock], calls: Iterable[StatementBlock | CommandCall]
+) -> Iterator[StatementBlock | CommandCall]:
     r"""The statements before the one that a `\watch` stands behind, then that one with its command."""
     [block] = blocks
     before, last = block.statements[:-1], block.statements[-1:]
     if before:
         yield replace(block, statements=before)
     for call in calls:
-        assert isinstance(call, Call), "a command that does something in its turn"
-        yield replace(call, block=Block(last, block.file, block.number + len(before)))
+        assert isinstance(call, CommandCall), "a command that does something in its turn"
+        yield replace(call, block=StatementBlock(last, block.file, block.number + len(before)))
 
 
 def _masked(text: str) -> tuple[str, list[int]]:
@@ -171,7 +177,7 @@ def _masked(text: str) -> tuple[str, list[int]]:
 
 def _command(
     text: str, file: str | None, match: re.Match[str], reading: _Reading, trail: tuple[str, ...]
-) -> Iterator[Block | Call]:
+) -> Iterator[StatementBlock | CommandCall]:
     """What one backslash command stands for."""
     from stqsh.errors import StqshError
     from stqsh.lang.errors import LangError
@@ -190,7 +196,7 @@ def _command(
         elif command.reads == "set" and argument:
             assign(reading.variables, replaced(argument, reading.variables))
         else:
-            yield Call(command, argument)
+            yield CommandCall(command, argument)
     except StqshError as error:
         if file is None or isinstance(error, CommandLineError | LangError):
             raise
@@ -199,7 +205,7 @@ def _command(
 
 def _included(
     name: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
-) -> Iterator[Block | Call]:
+) -> Iterator[StatementBlock | CommandCall]:
     path = str((Path(file).parent if file else Path()) / Path(name).expanduser())
     if path in trail:
         raise CommandLineError(f"{path} includes itself", hint=f"by way of {', '.join(trail)}")
@@ -215,11 +221,11 @@ def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
 
 def _fault(text: str, file: str | None, match: re.Match[str], message: str, hint: str | None) -> Exception:
     from stqsh.lang.ast.source import Piece, Source, Span
-    from stqsh.lang.errors import SyntaxFault
+    from stqsh.lang.errors import StatementSyntaxError
 
     line = match.group()
     stripped = line.strip()
     begin = match.start() + line.index("\\")
-    return SyntaxFault(
+    return StatementSyntaxError(
         message, Span(0, len(stripped)), hint=hint, piece=Piece(Source(text, file), begin, stripped)
     )

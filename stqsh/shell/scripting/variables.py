@@ -51,7 +51,7 @@ def given_variables(words: Sequence[str]) -> dict[str, str]:
 
 
 def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -> str:
-    """The text with its variables replaced. Raises `SyntaxFault` at one that has no value."""
+    """The text with its variables replaced. Raises `StatementSyntaxError` at one that has no value."""
     if ":" not in text:
         return text
 
@@ -73,10 +73,10 @@ def _unknown(
     text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
 ) -> StqshError:
     from stqsh.lang.ast.source import Piece, Source, Span
-    from stqsh.lang.errors import SyntaxFault, near
+    from stqsh.lang.errors import StatementSyntaxError, near
 
     piece = Piece(Source(text, file), match.start(), match.group())
-    return SyntaxFault(
+    return StatementSyntaxError(
         f"there is no variable {name}",
         Span(0, len(match.group())),
         near=near(name, variables),

@@ -24,7 +24,7 @@ DRAWN = ("table", "vertical", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class WatchInterval:
     """How often a statement is repeated: `interval_s` from beginning to beginning; `count` times, or on."""
 
     interval_s: float = USUAL_S
@@ -36,7 +36,7 @@ class Every:
         return f"every {self.interval_s:g} s"
 
 
-def every(argument: str) -> Every:
+def every(argument: str) -> WatchInterval:
     r"""What the words after `\watch` say: `i=SEC`, `c=N`, a number for `i=`. Raises `StqshError`."""
     interval, count = USUAL_S, None
     for word in argument.rstrip("; ").split():
@@ -49,7 +49,7 @@ def every(argument: str) -> Every:
             count = int(_number(value, word))
         else:
             raise _fault(word)
-    return Every(interval, count)
+    return WatchInterval(interval, count)
 
 
 def looks(statement: Statement) -> bool:
@@ -78,7 +78,7 @@ def check_looks(statement: Statement) -> None:
         )
 
 
-def repeat(how: Every, show: Callable[[], object]) -> None:
+def repeat(how: WatchInterval, show: Callable[[], object]) -> None:
     """Show something again and again; Ctrl-C, what `show` raises, and a `False` from it, ends it."""
     number, began = 0, time.monotonic()
     while how.count is None or number < how.count:
@@ -88,15 +88,15 @@ def repeat(how: Every, show: Callable[[], object]) -> None:
         number += 1
 
 
-def repeat_in_place(how: Every, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
+def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
     """The same, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
 
     Gives how often it was shown. Raises `KeyboardInterrupt` for Ctrl-C, and what `lines` raises.
     """
-    from stqsh.shell.terminal.raw_keys import Keys
+    from stqsh.shell.terminal.raw_keys import RawKeys
 
-    number, began, frame = 0, time.monotonic(), InPlace(stream, colour=coloured(sys.stdout))
-    with Keys() as keys:
+    number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=coloured(sys.stdout))
+    with RawKeys() as keys:
         try:
             while how.count is None or number < how.count:
                 number += 1
@@ -111,7 +111,7 @@ def repeat_in_place(how: Every, title: str, lines: Callable[[], list[str]], stre
     return number
 
 
-class InPlace:
+class RedrawnFrame:
     """A frame that is drawn over itself; the hidden cursor waits at its beginning, as in `screen`."""
 
     def __init__(self, stream: IO[bytes], *, colour: bool) -> None:

@@ -25,7 +25,7 @@ from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
-from stqsh.shell.repl.prompt import Terminal, colour_depth
+from stqsh.shell.repl.prompt import PromptTerminal, colour_depth
 from stqsh.shell.terminal.charset import drawn_text
 from stqsh.shell.terminal.colours import scheme_name
 from stqsh.shell.terminal.fullscreen_interrupts import run_interruptibly
@@ -51,7 +51,7 @@ _SIZE_S = 0.2
 Mouse: TypeAlias = Callable[[MouseEvent], object]
 
 
-class View(Protocol):
+class FullscreenView(Protocol):
     """What fills the screen."""
 
     def draw(self, width: int, height: int) -> list[Line]:
@@ -62,7 +62,7 @@ class View(Protocol):
 
 
 @dataclass
-class Entry:
+class TextEntry:
     """A line of text that is typed within a view, such as a filter; `taken` gets it with Enter.
 
     While it is open all keys are its own: Enter takes the text, Escape and Ctrl-C leave things as they were.
@@ -107,13 +107,13 @@ class Fullscreen:
     `NotImplemented` that it takes no notice.
     """
 
-    view: View
+    view: FullscreenView
     keys: KeyBindings
-    entry: Entry | None = None
+    entry: TextEntry | None = None
     scheme: str = "auto"
     every_s: float = 0.25
     mouse: Mouse | None = None
-    terminal: Terminal = field(default_factory=Terminal)
+    terminal: PromptTerminal = field(default_factory=PromptTerminal)
     _error: Exception | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -239,7 +239,7 @@ def _fitting(text: str, room: int) -> str:
     return text
 
 
-def _leave_frame(view: View, style: Style, output: Output) -> None:
+def _leave_frame(view: FullscreenView, style: Style, output: Output) -> None:
     """Print the last frame where the terminal goes on scrolling."""
     size = shutil.get_terminal_size()
     lines = view.last(size.columns, size.lines - 1)

@@ -17,7 +17,7 @@ from typing import Any
 
 from prompt_toolkit.application import Application
 
-from stqsh.shell.terminal.interrupts import Watch, forcible, handed_over, is_watched
+from stqsh.shell.terminal.interrupts import InterruptCounter, forcible, handed_over, is_watched
 
 FAREWELL = "left by force; the session, its queries and streams go on"
 _AS_IT_WAS = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m"
@@ -55,7 +55,7 @@ def _once(action: Callable[[], None]) -> Callable[[Any], None]:
     return handler
 
 
-def _hear_signals(fd: int, watch: Watch) -> None:
+def _hear_signals(fd: int, watch: InterruptCounter) -> None:
     """In a loop that has begun: let the terminal make a signal of Ctrl-C, though of no other key."""
     watch.listen()
     with suppress(termios.error):  # not a terminal, as in tests
@@ -66,7 +66,7 @@ def _hear_signals(fd: int, watch: Watch) -> None:
         termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
-def _interrupt(app: Application[None], watch: Watch) -> None:
+def _interrupt(app: Application[None], watch: InterruptCounter) -> None:
     """From the signal handler: what Ctrl-C does comes to the program's loop, and counts once it is done."""
 
     def taken() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.lang.ast.statements import Statement
 
-_current: list[Watch] = []
+_current: list[InterruptCounter] = []
 """The watches of `forcible` blocks that are open, the innermost last."""
 GRACE_S = 1.0
 """So long Python may take to answer a second Ctrl-C itself."""
@@ -38,7 +38,7 @@ def forcible(farewell: str) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = Watch(farewell)
+    watch = InterruptCounter(farewell)
     before = signal.signal(signal.SIGINT, watch.answered)
     _current.append(watch)
     try:
@@ -55,7 +55,7 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[Watch]:
+def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[InterruptCounter]:
     """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
 
     Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
@@ -85,7 +85,7 @@ def undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class Watch:
+class InterruptCounter:
     """Counts the interrupts that came and those that were answered. `restore`: makes the terminal usable."""
 
     def __init__(self, farewell: str) -> None:
@@ -145,7 +145,7 @@ def over_echo(text: str) -> str:
     return f"\r\x1b[K{text}" if draws(sys.stdout) else text
 
 
-class Interrupted:
+class InterruptNotice:
     """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
 
     def __init__(self, session: Session) -> None:

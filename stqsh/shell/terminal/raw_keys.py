@@ -24,14 +24,14 @@ _ESCAPE_S = 0.05
 """So long after an Escape more of a key's sequence may come."""
 
 
-class Press(NamedTuple):
+class PressedKey(NamedTuple):
     """A key as prompt_toolkit names it (`a`, `up`, `c-m`), and the text that came with it."""
 
     key: str
     data: str
 
 
-class Keys:
+class RawKeys:
     """The keys of a terminal, from `with keys:` on. Where `stream` is none of ours there are no keys.
 
     A job in the background leaves the terminal alone.
@@ -39,7 +39,7 @@ class Keys:
 
     def __init__(self, stream: IO[Any] | None = None) -> None:
         self._stream = sys.stdin if stream is None else stream
-        self._found: list[Press] = []
+        self._found: list[PressedKey] = []
         self._parser = Vt100Parser(self._take)
         self._before: list[Any] | None = None
         self._signal: Any = None
@@ -67,7 +67,7 @@ class Keys:
         """Whether keys can be had."""
         return _in_foreground(self._stream)
 
-    def pressed(self, wait_s: float) -> list[Press]:
+    def pressed(self, wait_s: float) -> list[PressedKey]:
         """The keys pressed since the last call, waiting up to `wait_s` seconds for one."""
         if self._before is None:
             time.sleep(wait_s)
@@ -81,7 +81,7 @@ class Keys:
         return found
 
     def _take(self, press: KeyPress) -> None:
-        self._found.append(Press(str(getattr(press.key, "value", press.key)), press.data))
+        self._found.append(PressedKey(str(getattr(press.key, "value", press.key)), press.data))
 
     def _ready(self, wait_s: float) -> bool:
         return bool(select.select([self._stream], [], [], wait_s)[0]) and _in_foreground(self._stream)
@@ -93,7 +93,7 @@ class Keys:
         self._parser.feed(data.decode(errors="ignore"))
 
     def _silence(self) -> None:
-        """Keys come at once and are not shown."""
+        """RawKeys come at once and are not shown."""
         if _in_foreground(self._stream):
             wanted = termios.tcgetattr(self._stream)
             wanted[3] &= ~(termios.ICANON | termios.ECHO)

@@ -28,7 +28,7 @@ LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
 
 
-class Sample:
+class LineSampler:
     """How many lines a reader may be shown now, and how many were left out since that was last said."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -75,7 +75,7 @@ class Screen:
         self.colour = colour
         self._status = ""
         self._drawn_at = float("-inf")
-        self.sample = Sample(clock)
+        self.sample = LineSampler(clock)
 
     @property
     def width(self) -> int:

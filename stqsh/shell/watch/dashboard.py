@@ -10,27 +10,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.shell.status import alive_text, grouped
-from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line
+from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line
 from stqsh.shell.watch.keys import board_keys, only
-from stqsh.shell.watch.panel import Panel
-from stqsh.shell.watch.prefetch import Latest
+from stqsh.shell.watch.panel import QueryPanel
+from stqsh.shell.watch.prefetch import LatestState
 
 if TYPE_CHECKING:
-    from stqsh.client.read.watch import Standing, Watching
+    from stqsh.client.read.watch import AnswerState, WatchFeed
     from stqsh.storage.home import SessionHome
     from stqsh.storage.rows import Progress, QueryRow
 
-Look = tuple["Progress", tuple["Standing", ...]]
+Look = tuple["Progress", tuple["AnswerState", ...]]
 _LEAST = 3
 """A panel with fewer lines than a title, a header and a row is its title alone."""
 
 
-def watch_board(watching: Watching, scheme: str) -> str:
+def watch_board(watching: WatchFeed, scheme: str) -> str:
     """Show the dashboard until the user leaves it; what to say then. Raises `EngineDead`, `SourceError`."""
-    with closing(Latest(watching.standings())) as latest:
-        board = Board(watching.link.home, latest.get)
+    with closing(LatestState(watching.standings())) as latest:
+        board = Dashboard(watching.link.home, latest.get)
         Fullscreen(board, board_keys(board), board.entry, scheme).run()
     return left_text([panel.standing.query for panel in board.panels] or watching.queries)
 
@@ -45,7 +45,7 @@ def left_text(queries: Sequence[QueryRow]) -> str:
 
 
 @dataclass
-class Board:
+class Dashboard:
     """A `View` of queries. `look` gives what there is to see, `None` while nothing is; `clock` seconds.
 
     `focus` is the panel that keys are for, `page` how many rows it has room for.
@@ -54,17 +54,17 @@ class Board:
     home: SessionHome
     look: Callable[[], Look | None]
     clock: Callable[[], float] = time.monotonic
-    panels: list[Panel] = field(default_factory=list)
+    panels: list[QueryPanel] = field(default_factory=list)
     focus: int = 0
     is_zoomed: bool = False
     is_paused: bool = False
-    entry: Entry = field(init=False)
+    entry: TextEntry = field(init=False)
     _progress: Progress | None = field(default=None, init=False)
     _seen: Look | None = field(default=None, init=False)
     page: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        self.entry = Entry("/", partial(only, self))
+        self.entry = TextEntry("/", partial(only, self))
 
     def draw(self, width: int, height: int) -> list[Line]:
         """The whole screen."""
@@ -86,7 +86,7 @@ class Board:
         return lines
 
     @property
-    def _focused(self) -> Panel:
+    def _focused(self) -> QueryPanel:
         return self.panels[self.focus]
 
     def _take(self) -> None:
@@ -97,7 +97,7 @@ class Board:
         self._seen = found
         self._progress, standings = found
         if not self.panels:
-            self.panels = [Panel(self.clock, standing) for standing in standings]
+            self.panels = [QueryPanel(self.clock, standing) for standing in standings]
         for panel, standing in zip(self.panels, standings, strict=True):
             panel.take(standing, self._progress.step)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings
 
-from stqsh.shell.live.update_filter import Wanted, wanted
+from stqsh.shell.live.update_filter import UpdateFilter, wanted
 
 if TYPE_CHECKING:
-    from stqsh.shell.watch.dashboard import Board
+    from stqsh.shell.watch.dashboard import Dashboard
 
 _FAR = 10**9
 
 
-def board_keys(board: Board) -> KeyBindings:
+def board_keys(board: Dashboard) -> KeyBindings:
     """The keys of a dashboard; those for one query are for the one in focus."""
     keys = KeyBindings()
 
@@ -40,43 +40,43 @@ def board_keys(board: Board) -> KeyBindings:
     return keys
 
 
-def turn(board: Board, by: int) -> None:
+def turn(board: Dashboard, by: int) -> None:
     """Give another query the focus."""
     if board.panels:
         board.focus = (board.focus + by) % len(board.panels)
 
 
-def zoom(board: Board, *, to: bool) -> None:
+def zoom(board: Dashboard, *, to: bool) -> None:
     """Show one query alone, or all of them."""
     board.is_zoomed = to
 
 
-def pause(board: Board) -> None:
+def pause(board: Dashboard) -> None:
     """Let the dashboard stand still, or go on."""
     board.is_paused = not board.is_paused
 
 
-def sort(board: Board) -> None:
+def sort(board: Dashboard) -> None:
     """Rows by key, or the newest first."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.by_key, panel.top = not panel.by_key, 0
 
 
-def only(board: Board, typed: str) -> None:
+def only(board: Dashboard, typed: str) -> None:
     """Show only rows with a text, in all queries."""
     for panel in board.panels:
-        panel.wanted, panel.top = Wanted(0, wanted(typed).text), 0
+        panel.wanted, panel.top = UpdateFilter(0, wanted(typed).text), 0
 
 
-def scroll(board: Board, rows: int) -> None:
+def scroll(board: Dashboard, rows: int) -> None:
     """Move down by so many rows."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.top = max(0, panel.top + rows)
 
 
-def shift(board: Board, columns: int) -> None:
+def shift(board: Dashboard, columns: int) -> None:
     """Move to the right by so many columns."""
     if board.panels:
         panel = board.panels[board.focus]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.read.watch import Standing
-from stqsh.shell.live.update_filter import ALL, Wanted
+from stqsh.client.read.watch import AnswerState
+from stqsh.shell.live.update_filter import ALL, UpdateFilter
 from stqsh.shell.status import grouped
 from stqsh.shell.terminal.fullscreen import Line
 from stqsh.shell.watch.bars import steps_line
@@ -26,16 +26,16 @@ _SPARK_LEAST, _SPARK_MOST = 8, 60
 
 
 @dataclass
-class Panel:
+class QueryPanel:
     """Draws one query. `clock` gives seconds.
 
     `top` is the first row shown, `shift` the first column; `by_key`: rows by key, else the newest first.
     """
 
     clock: Callable[[], float]
-    standing: Standing
+    standing: AnswerState
     step: int = 0
-    wanted: Wanted = ALL
+    wanted: UpdateFilter = ALL
     by_key: bool = False
     top: int = 0
     shift: int = 0
@@ -44,7 +44,7 @@ class Panel:
     _rows: Updates | None = field(default=None, init=False)
     _rows_of: tuple[Any, ...] = field(default=(), init=False)
 
-    def take(self, standing: Standing, step: int) -> None:
+    def take(self, standing: AnswerState, step: int) -> None:
         """The answer after a step."""
         now = self.clock()
         self.standing, self.step = standing, step
@@ -63,7 +63,7 @@ class Panel:
             return None
         asked = (id(answer.table), self.wanted.text, self.by_key)
         if asked != self._rows_of:
-            rows = Wanted(0, self.wanted.text).of(answer)
+            rows = UpdateFilter(0, self.wanted.text).of(answer)
             self._rows, self._rows_of = _by_key(rows) if self.by_key else rows, asked
         return self._rows
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 _JOIN_S = 2.0
 
 
-class Latest(Generic[T]):
+class LatestState(Generic[T]):
     """Goes through a source without end until `close`, and holds what it gave last."""
 
     def __init__(self, source: Iterator[T]) -> None:

@@ -28,7 +28,7 @@ PIECE = 1 << 16
 """Rows of a record batch or row group."""
 
 
-class ColumnarFiles:
+class ArrowFileWriter:
     """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them."""
 
     def __init__(self, path: Path) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HEAD = ("query", "step", "at", "op", "key")
 
 
-class Delimited:
+class CsvWriter:
     """A `Writer` of lines of values with a separator between."""
 
     def __init__(self, target: Target, separator: str) -> None:

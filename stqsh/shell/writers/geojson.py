@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Target
 
 
-class GeoJson:
+class GeoJsonWriter:
     """A `Writer` of Features, one a line."""
 
     def __init__(self, target: Target) -> None:

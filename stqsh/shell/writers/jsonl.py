@@ -33,7 +33,7 @@ _OP = {1: b"+", -1: b"-"}
 _WHY = [b"", *(b',"why":' + orjson.dumps(reason) for reason in REASONS[1:])]
 
 
-class JsonLines:
+class JsonLinesWriter:
     """A `Writer` of JSON lines."""
 
     def __init__(self, target: Target) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Target
 
 
-class Markdown:
+class MarkdownWriter:
     """A `Writer` of Markdown tables."""
 
     def __init__(self, target: Target) -> None:

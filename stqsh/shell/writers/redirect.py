@@ -18,11 +18,11 @@ from stqsh.shell.os_errors import remedy
 from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, Target, check_format, open_writer
 
 if TYPE_CHECKING:
-    from stqsh.shell.writers.arrow_files import ColumnarFiles
+    from stqsh.shell.writers.arrow_files import ArrowFileWriter
     from stqsh.shell.writers.writer import Writer
 
 
-class Outlet:
+class Redirect:
     """An open destination. `name` is what the user called it, `format` what its name asks for, if anything.
 
     `whole`: it takes tables as a whole and no format.
@@ -33,7 +33,7 @@ class Outlet:
     ) -> None:
         self.name = name
         self.format = format_
-        self.whole: ColumnarFiles | None = None
+        self.whole: ArrowFileWriter | None = None
         self._stream = stream
         self._end = end
         self._writers: dict[tuple[str, bool], Writer] = {}
@@ -61,7 +61,7 @@ class Outlet:
             raise _unwritten(self.name, error) from error
 
 
-def open_outlet(words: str, format_: str | None = None) -> Outlet:
+def open_outlet(words: str, format_: str | None = None) -> Redirect:
     """Open a file, or `| command`. Raises `CommandLineError` where that cannot be.
 
     `format_` is the one that the command line says, which comes before the one in the file's name.
@@ -78,11 +78,11 @@ def open_outlet(words: str, format_: str | None = None) -> Outlet:
             f"cannot write {words}: {_reason(error)}", hint=remedy(error, words)
         ) from error
     wanted = SUFFIXES.get(path.suffix) if format_ is None else check_format(format_)
-    return Outlet(words, cast("IO[bytes]", _File(file, words)), wanted, file.close)
+    return Redirect(words, cast("IO[bytes]", _File(file, words)), wanted, file.close)
 
 
-def _to_tables(name: str, path: Path, format_: str | None) -> Outlet:
-    from stqsh.shell.writers.arrow_files import ColumnarFiles
+def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
+    from stqsh.shell.writers.arrow_files import ArrowFileWriter
 
     if format_ is not None:
         raise CommandLineError(f"{name} takes whole tables, not {format_}", hint="leave --format out")
@@ -91,19 +91,19 @@ def _to_tables(name: str, path: Path, format_: str | None) -> Outlet:
         raise CommandLineError(f"cannot write {name}: no such file or directory", hint=hint)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise CommandLineError(f"cannot write {name}: permission denied", hint="name another place")
-    tables = ColumnarFiles(path)
-    outlet = Outlet(name, None, None, tables.close)
+    tables = ArrowFileWriter(path)
+    outlet = Redirect(name, None, None, tables.close)
     outlet.whole = tables
     return outlet
 
 
-def _to_command(command: str) -> Outlet:
+def _to_command(command: str) -> Redirect:
     if not command:
         raise CommandLineError(r"\o | takes a command", hint=r"\o | gzip > out.csv.gz")
     # In a process group of its own: Ctrl-C leaves a TAIL and must not end what its rows go to.
     process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, process_group=0)
     pipe = _Pipe(process, command)
-    return Outlet(f"| {command}", cast("IO[bytes]", pipe), None, pipe.close)
+    return Redirect(f"| {command}", cast("IO[bytes]", pipe), None, pipe.close)
 
 
 class _File:

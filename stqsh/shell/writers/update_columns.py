@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class UpdateColumns:
     """Columns of text, each with its name and whether it holds numbers."""
 
     names: tuple[str, ...]
@@ -50,18 +50,18 @@ def head_columns(updates: Updates) -> list[list[str]]:
     ]
 
 
-def update_columns(updates: Updates, *, one_query: bool) -> Shape:
+def update_columns(updates: Updates, *, one_query: bool) -> UpdateColumns:
     """`HEAD` and the select list; of several queries `row`, which has the select list's values as JSON."""
     head, queries = head_columns(updates), occurring(updates)
     numeric = [False, True, False, False, False, is_numeric(updates.table.column("key"))]
     if one_query and len(queries) == 1:
         shown = selected(updates, queries[0])
-        return Shape(
+        return UpdateColumns(
             (*HEAD, *outputs(queries[0])),
             [*head, *map(texts, shown)],
             [*numeric, *map(is_numeric, shown)],
         )
-    return Shape((*HEAD, "row"), [*head, _as_json(updates)], [*numeric, False])
+    return UpdateColumns((*HEAD, "row"), [*head, _as_json(updates)], [*numeric, False])
 
 
 def cell(value: object) -> str:

@@ -40,7 +40,7 @@ _LEAST = {"op": len("- left")}
 _OPS = {(1, 0): "+"} | {(-1, code): f"- {reason}" for code, reason in enumerate(REASONS)}
 
 
-class Tables:
+class TableWriter:
     """A `Writer` of tables; also draws the lines of the live view."""
 
     def __init__(self, target: Target) -> None:

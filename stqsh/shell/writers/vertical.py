@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _RULE = 40
 
 
-class Vertical:
+class VerticalWriter:
     """A `Writer` of records, one value a line; records are counted for each answer."""
 
     def __init__(self, target: Target) -> None:

@@ -87,25 +87,25 @@ def open_writer(name: str, target: Target) -> Writer:
     """A writer of the format called `name`; raises as `check_format`."""
     match check_format(name):
         case "jsonl":
-            from stqsh.shell.writers.jsonl import JsonLines
+            from stqsh.shell.writers.jsonl import JsonLinesWriter
 
-            return JsonLines(target)
+            return JsonLinesWriter(target)
         case "geojson":
-            from stqsh.shell.writers.geojson import GeoJson
+            from stqsh.shell.writers.geojson import GeoJsonWriter
 
-            return GeoJson(target)
+            return GeoJsonWriter(target)
         case "markdown":
-            from stqsh.shell.writers.markdown import Markdown
+            from stqsh.shell.writers.markdown import MarkdownWriter
 
-            return Markdown(target)
+            return MarkdownWriter(target)
         case "table":
-            from stqsh.shell.writers.update_table import Tables
+            from stqsh.shell.writers.update_table import TableWriter
 
-            return Tables(target)
+            return TableWriter(target)
         case "vertical":
-            from stqsh.shell.writers.vertical import Vertical
+            from stqsh.shell.writers.vertical import VerticalWriter
 
-            return Vertical(target)
-    from stqsh.shell.writers.csv_writer import Delimited
+            return VerticalWriter(target)
+    from stqsh.shell.writers.csv_writer import CsvWriter
 
-    return Delimited(target, "," if name == "csv" else "\t")
+    return CsvWriter(target, "," if name == "csv" else "\t")

@@ -40,7 +40,7 @@ _PLAUSIBLE = {
 _UTC = pa.timestamp("us", tz="UTC")
 
 
-class Cast(NamedTuple):
+class CastColumn(NamedTuple):
     """A column in its declared type, (n,), null where `bad`; `bad` is bool (n,) or None when all are good."""
 
     values: Array
@@ -50,7 +50,7 @@ class Cast(NamedTuple):
 ISO = TimeFormat()
 
 
-def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> Cast:
+def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     """Cast a column of a file to a declared type, "STRING", "BIGINT" …
 
     Binary and string arrays are text to be parsed (blanks around numbers and times do not count, empty text
@@ -62,21 +62,21 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> Cast:
     casters = _casters(raw.type, kind, times)
     whole = _first_that_casts(raw, casters)
     if whole is not None:
-        return Cast(whole, None)
+        return CastColumn(whole, None)
     if not _is_text(raw.type):
         return _salvage(raw, casters, arrow_type(kind))
     text = raw if kind == "STRING" else _trimmed(raw)
     return _salvage_plausible(text, casters, kind)
 
 
-def _by_pattern(raw: Array, times: TimeFormat) -> Cast:
+def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
     """Cast times that a pattern describes; what does not fit it, or is no text at all, is bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
     values = times.parse(text)
     bad = np.asarray(pc.and_(values.is_null(), text.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
     bad = bad if readable.bad is None else bad | readable.bad
-    return Cast(values, bad if bad.any() else None)
+    return CastColumn(values, bad if bad.any() else None)
 
 
 def _plain(raw: Array) -> Array:
@@ -110,7 +110,7 @@ def _first_that_casts(raw: Array, casters: Sequence[Caster]) -> Array | None:
     return None
 
 
-def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> Cast:
+def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> CastColumn:
     """Cast what can be cast of a column of text; what does not look like its kind is not even tried."""
     looks = pc.match_substring_regex(text.view(pa.binary()), _PLAUSIBLE[kind])
     plausible = np.asarray(pc.fill_null(looks, True).to_numpy(zero_copy_only=False), dtype=np.bool_)
@@ -122,10 +122,10 @@ def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> Cas
     if cast.bad is not None:
         bad[rows] = cast.bad
     places = pa.array(np.cumsum(plausible) - 1, mask=~plausible)
-    return Cast(pc.take(cast.values, places), bad)
+    return CastColumn(pc.take(cast.values, places), bad)
 
 
-def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Cast:
+def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> CastColumn:
     """Cast what can be cast, piece by piece; a value that no caster takes becomes null and bad."""
     values: list[Array] = []
     bad = np.zeros(len(raw), dtype=np.bool_)
@@ -141,7 +141,7 @@ def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Cast
         else:
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
-    return Cast(pa.concat_arrays(values) if values else nulls(0, target), bad if bad.any() else None)
+    return CastColumn(pa.concat_arrays(values) if values else nulls(0, target), bad if bad.any() else None)
 
 
 # -- one caster for each way that a value may be written -----------------------------------------------------

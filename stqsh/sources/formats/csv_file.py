@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from stqsh.errors import OptionError
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, one_array, pc
-from stqsh.sources.formats.record_parser import Block
-from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+from stqsh.sources.formats.record_parser import RowBlock
+from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 
@@ -27,7 +27,7 @@ _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class CsvDialect:
     """How a CSV file is written; `quote` is None where nothing is quoted, `decimal` a number's point."""
 
     header: bool = True
@@ -36,7 +36,7 @@ class Dialect:
     decimal: str = "."
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> Dialect:
+    def of(options: Mapping[str, Any]) -> CsvDialect:
         """Read the options of FORMAT CSV.
 
         Raises:
@@ -49,7 +49,7 @@ class Dialect:
         if decimal == separator:
             hint = "for instance separator => ';'"
             raise OptionError(f"{decimal!r} cannot be separator and decimal", "decimal", hint=hint)
-        return Dialect(
+        return CsvDialect(
             bool(options.get("header", True)),
             separator,
             _character("quote", quote) if quote else None,
@@ -79,13 +79,13 @@ def _character(option: str, value: Any) -> str:
     return value
 
 
-def read_csv_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+def read_csv_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
     """Read a CSV file; its columns come as text, empty fields as nulls.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
     """
-    dialect = Dialect.of(options)
+    dialect = CsvDialect.of(options)
     wanted, width = list(range(len(layout.columns))), len(layout.columns)
     for block in read_text_blocks(path, dialect.quoting):
         text = block
@@ -99,7 +99,7 @@ def read_csv_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> I
             yield replace(found, columns=columns, size=len(block.text))
 
 
-def take_header(text: TextBlock, dialect: Dialect) -> tuple[list[str], TextBlock]:
+def take_header(text: TextBlock, dialect: CsvDialect) -> tuple[list[str], TextBlock]:
     """Split the header from the first block of a file: its names, and the block with the rest."""
     starts = find_rows(text.text, dialect.quoting)
     stop = int(starts[1]) if len(starts) > 1 else len(text.text)
@@ -109,7 +109,7 @@ def take_header(text: TextBlock, dialect: Dialect) -> tuple[list[str], TextBlock
     return [name.strip() for name in names], TextBlock(text.text[stop:], text.first_line + lines, text.number)
 
 
-def csv_rows(text: str, dialect: Dialect) -> Iterator[list[str]]:
+def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
     """Read a few rows of text with Python's own reader: for headers only."""
     lines = io.StringIO(text, newline="")
     if dialect.quote is None:
@@ -117,7 +117,7 @@ def csv_rows(text: str, dialect: Dialect) -> Iterator[list[str]]:
     return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote)
 
 
-def text_columns(text: TextBlock, dialect: Dialect, wanted: list[int], width: int) -> Block:
+def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width: int) -> RowBlock:
     """Split a block into fields: the `wanted` columns of `width`, as binary; other widths are dead rows."""
     wrong: list[Any] = []
     table = _split(text.text, dialect, width, wanted, wrong)
@@ -127,10 +127,10 @@ def text_columns(text: TextBlock, dialect: Dialect, wanted: list[int], width: in
     ordinals = np.delete(np.arange(table.num_rows + len(wrong), dtype=np.int64), shapeless)
     places = locate(shapeless) if wrong else []
     dead = tuple((where, _width_reason(row)) for row, where in zip(wrong, places, strict=True))
-    return Block(columns, ordinals, locate, text.number, dead)
+    return RowBlock(columns, ordinals, locate, text.number, dead)
 
 
-def _split(text: bytes, dialect: Dialect, width: int, wanted: list[int], wrong: list[Any]) -> pa.Table:
+def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wrong: list[Any]) -> pa.Table:
     """Split rows of `width` fields into the wanted columns, f0 ...; add rows of other widths to `wrong`."""
 
     def skip(row: Any) -> str:

@@ -12,15 +12,15 @@ import orjson
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.json_file import as_text, load_object, member_names, shown_line
-from stqsh.sources.formats.record_parser import Block, Located
-from stqsh.sources.formats.record_schema import Layout, check_options
+from stqsh.sources.formats.record_parser import RowBlock, RowLocation
+from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import PLAIN, open_bytes, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 
 Feature = dict[str, Any]
 
 
-class Row(NamedTuple):
+class FeatureRow(NamedTuple):
     """What stands on a line (or at a place of a collection): a feature, or the reason why there is none."""
 
     line: int
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     reason: str
 
 
-def read_geojson_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+def read_geojson_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
     """Read a GeoJSON file; columns but the location are found among the properties, or are called `id`.
 
     A FeatureCollection is read as a whole; its features count as lines, from 1.
@@ -47,7 +47,7 @@ def read_geojson_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) 
         yield _block(rows, flat, names, number)
 
 
-def read_features(path: Path) -> Iterator[list[Row]]:
+def read_features(path: Path) -> Iterator[list[FeatureRow]]:
     """Read a file's features, as many at a time as its lines give."""
     with open_bytes(path) as stream:
         head = stream.read(4096)
@@ -57,7 +57,7 @@ def read_features(path: Path) -> Iterator[list[Row]]:
         return
     for text in read_text_blocks(path, PLAIN):
         lines = enumerate(text.text.split(b"\n"), start=text.first_line)
-        yield [Row(number, line, *load_object(line)) for number, line in lines if line.strip()]
+        yield [FeatureRow(number, line, *load_object(line)) for number, line in lines if line.strip()]
 
 
 def is_collection(head: bytes) -> bool:
@@ -65,7 +65,7 @@ def is_collection(head: bytes) -> bool:
     return b'"FeatureCollection"' in head.split(b'"features"')[0]
 
 
-def collection_rows(text: bytes) -> list[Row]:
+def collection_rows(text: bytes) -> list[FeatureRow]:
     """Give the features of a FeatureCollection.
 
     Raises:
@@ -78,11 +78,11 @@ def collection_rows(text: bytes) -> list[Row]:
     rows = []
     for number, feature in enumerate(features, start=1):
         good = feature if isinstance(feature, dict) else None
-        rows.append(Row(number, orjson.dumps(feature), good, "no JSON object"))
+        rows.append(FeatureRow(number, orjson.dumps(feature), good, "no JSON object"))
     return rows
 
 
-def flatten(row: Row, layout: Layout) -> Feature | str:
+def flatten(row: FeatureRow, layout: RecordSchema) -> Feature | str:
     """Give a feature as one object with the location's columns; the reason where it has no point.
 
     A feature without a geometry is a record with an empty location.
@@ -108,18 +108,20 @@ def _point(place: Any) -> Feature:
     return {"lon": place[0], "lat": place[1]} if isinstance(place, list) and len(place) >= 2 else {}
 
 
-def _block(rows: Sequence[Row], flat: Sequence[Feature | str], names: Sequence[str], number: int) -> Block:
+def _block(
+    rows: Sequence[FeatureRow], flat: Sequence[Feature | str], names: Sequence[str], number: int
+) -> RowBlock:
     good = [place for place, members in enumerate(flat) if isinstance(members, dict)]
     members = [found for found in flat if isinstance(found, dict)]
     columns = [as_text(found.get(name) for found in members) for name in names]
     bad = [(_located(rows[i]), reason) for i, reason in enumerate(flat) if isinstance(reason, str)]
     size = sum(len(row.text) for row in rows)
-    return Block(columns, np.array(good, dtype=np.int64), partial(_locate, rows), number, tuple(bad), size)
+    return RowBlock(columns, np.array(good, dtype=np.int64), partial(_locate, rows), number, tuple(bad), size)
 
 
-def _locate(rows: Sequence[Row], ordinals: NDArray[np.int64]) -> list[Located]:
+def _locate(rows: Sequence[FeatureRow], ordinals: NDArray[np.int64]) -> list[RowLocation]:
     return [_located(rows[i]) for i in ordinals.tolist()]
 
 
-def _located(row: Row) -> Located:
-    return Located(row.line, shown_line(row.text))
+def _located(row: FeatureRow) -> RowLocation:
+    return RowLocation(row.line, shown_line(row.text))

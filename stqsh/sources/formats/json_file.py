@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, one_array, pc
-from stqsh.sources.formats.record_parser import Block, Located
-from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+from stqsh.sources.formats.record_parser import RowBlock, RowLocation
+from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 
@@ -30,7 +30,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def read_json_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+def read_json_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
     """Read a file of JSON lines; a member that is not there is null.
 
     Raises:
@@ -44,7 +44,7 @@ def read_json_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> 
         yield json_block(text, names, layout)
 
 
-def member_names(text: bytes, layout: Layout, origin: str) -> list[str]:
+def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
     """Find the declared columns' names in a file's first objects: as written, else whatever the case."""
     present: dict[str, None] = {}
     for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
@@ -62,17 +62,17 @@ def member_names(text: bytes, layout: Layout, origin: str) -> list[str]:
     return names
 
 
-def json_block(text: TextBlock, names: Sequence[str], layout: Layout) -> Block:
+def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
     """Read the objects of a block; what Arrow refuses, or reads otherwise than JSON, goes by lines."""
     columns = _read_whole(text.text, names, layout)
     if columns is None:
         return _read_lines(text, names)
     locate = partial(_locate, text)
     ordinals = np.arange(len(columns[0]), dtype=np.int64)
-    return Block(columns, ordinals, locate, text.number, size=len(text.text))
+    return RowBlock(columns, ordinals, locate, text.number, size=len(text.text))
 
 
-def _read_whole(text: bytes, names: Sequence[str], layout: Layout) -> list[Array] | None:
+def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
     """Read a block with Arrow; None where it cannot, or may differ from the reading line by line."""
     if not _is_utf8(text):
         return None
@@ -134,9 +134,9 @@ def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
     return [lines[number] for number in kept], kept
 
 
-def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[Located]:
+def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
     lines, numbers = _lines(text.text)
-    return [Located(text.first_line + numbers[i], shown_line(lines[i])) for i in ordinals.tolist()]
+    return [RowLocation(text.first_line + numbers[i], shown_line(lines[i])) for i in ordinals.tolist()]
 
 
 def shown_line(line: bytes) -> str:
@@ -144,21 +144,21 @@ def shown_line(line: bytes) -> str:
     return line[:800].decode(errors="replace").strip()[:200]
 
 
-def _read_lines(text: TextBlock, names: Sequence[str]) -> Block:
+def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     lines, numbers = _lines(text.text)
     objects: list[dict[str, Any]] = []
     good: list[int] = []
-    dead: list[tuple[Located, str]] = []
+    dead: list[tuple[RowLocation, str]] = []
     for ordinal, line in enumerate(lines):
         found, reason = load_object(line)
         if found is None:
-            dead.append((Located(text.first_line + numbers[ordinal], shown_line(line)), reason))
+            dead.append((RowLocation(text.first_line + numbers[ordinal], shown_line(line)), reason))
         else:
             objects.append(found)
             good.append(ordinal)
     columns = [as_text(found.get(name) for found in objects) for name in names]
     ordinals = np.array(good, dtype=np.int64)
-    return Block(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
+    return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
 
 
 def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:

@@ -13,14 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import parquet
-from stqsh.sources.formats.record_parser import TEXT_LIMIT, Block, Located
-from stqsh.sources.formats.record_schema import Layout, check_options, match_names
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
+from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 
 #: Rows that are parsed together.
 BLOCK_ROWS = 200_000
 
 
-def read_parquet_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) -> Iterator[Block]:
+def read_parquet_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
     """Read a Parquet file, only the declared columns.
 
     Raises:
@@ -35,13 +35,13 @@ def read_parquet_blocks(path: Path, layout: Layout, options: Mapping[str, Any]) 
         for number, batch in enumerate(batches):
             columns = [batch.column(name) for name in names]
             ordinals = np.arange(batch.num_rows, dtype=np.int64)
-            yield Block(columns, ordinals, partial(_locate, batch, first_row), number, size=batch.nbytes)
+            yield RowBlock(columns, ordinals, partial(_locate, batch, first_row), number, size=batch.nbytes)
             first_row += batch.num_rows
 
 
-def _locate(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[Located]:
+def _locate(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
     rows = batch.take(ordinals).to_pylist()
     return [
-        Located(first_row + ordinal, orjson.dumps(row, default=str).decode()[:TEXT_LIMIT])
+        RowLocation(first_row + ordinal, orjson.dumps(row, default=str).decode()[:TEXT_LIMIT])
         for ordinal, row in zip(ordinals.tolist(), rows, strict=True)
     ]

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.casting import Cast, cast_column
+from stqsh.sources.formats.casting import CastColumn, cast_column
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.formats.record_schema import Layout
-from stqsh.sources.replay_store.duplicate_keys import KnownKeys
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 
 #: So much of a bad row is kept.
 TEXT_LIMIT = 200
@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 Reason = Callable[[int], str]
 
 
-class Dead(NamedTuple):
+class DeadLetter(NamedTuple):
     """A record that could not be read. `line` counts physical lines (or rows) from 1; 0 is the whole file."""
 
     file: str
@@ -31,7 +31,7 @@ class Dead(NamedTuple):
     text: str
 
 
-class Located(NamedTuple):
+class RowLocation(NamedTuple):
     """Where a bad row stands and what it says."""
 
     line: int
@@ -39,7 +39,7 @@ class Located(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Rows of one file as its reader found them.
 
     columns: the declared columns in order, (n,) each, as text (binary: to be parsed) or typed. ordinals:
@@ -49,14 +49,14 @@ class Block:
 
     columns: list[Array]
     ordinals: NDArray[np.int64]
-    locate: Callable[[NDArray[np.int64]], list[Located]]
+    locate: Callable[[NDArray[np.int64]], list[RowLocation]]
     number: int = 0
-    dead: tuple[tuple[Located, str], ...] = ()
+    dead: tuple[tuple[RowLocation, str], ...] = ()
     size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedRecords:
     """Good records (m) of some files with what orders them, and the bad ones.
 
     columns: declared columns in declared types. times: int64 (m,) µs, 0 in a table. files: int32 (m,), index
@@ -67,10 +67,10 @@ class Parsed:
     times: NDArray[np.int64]
     files: NDArray[np.int32]
     places: NDArray[np.int64]
-    dead: list[Dead]
+    dead: list[DeadLetter]
 
 
-class Check(NamedTuple):
+class RowCheck(NamedTuple):
     """Rows (n,) that fail, and how to word it for one of them."""
 
     mask: Mask
@@ -82,17 +82,17 @@ class FileBlock(NamedTuple):
 
     file: int
     path: str
-    block: Block
+    block: RowBlock
 
 
-def parse(blocks: Sequence[FileBlock], layout: Layout, known: KnownKeys | None = None) -> Parsed:
+def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | None = None) -> ParsedRecords:
     """Turn blocks, in order of file and place, whose columns are of like types, into records.
 
     `known`: the keys of the records before, where a key must not occur again.
     """
     if not blocks:
         nothing = [pa.nulls(0, field.type) for field in layout.schema]
-        return Parsed(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
+        return ParsedRecords(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
     raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.columns))]
     kinds = [kind for _, kind in layout.columns]
     casts = [cast_column(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
@@ -104,7 +104,7 @@ def parse(blocks: Sequence[FileBlock], layout: Layout, known: KnownKeys | None =
     if known is not None:
         checks.append(_key_check(columns[layout.position(layout.key)], bad, known, layout.key))
         bad |= checks[-1].mask
-    dead = [Dead(path, at.line, why, at.text) for _, path, block in blocks for at, why in block.dead]
+    dead = [DeadLetter(path, at.line, why, at.text) for _, path, block in blocks for at, why in block.dead]
     files, places = _origins(blocks)
     if bad.any():
         dead += _dead_rows(blocks, np.flatnonzero(bad), checks)
@@ -112,10 +112,10 @@ def parse(blocks: Sequence[FileBlock], layout: Layout, known: KnownKeys | None =
         columns = [column.filter(good) for column in columns]
         files, places = files[~bad], places[~bad]
     in_order = sorted(dead, key=lambda each: (each.file, each.line))
-    return Parsed(columns, _times(columns, layout), files, places, in_order)
+    return ParsedRecords(columns, _times(columns, layout), files, places, in_order)
 
 
-def _times(columns: list[Array], layout: Layout) -> NDArray[np.int64]:
+def _times(columns: list[Array], layout: RecordSchema) -> NDArray[np.int64]:
     if not layout.time:
         return np.zeros(len(columns[0]), np.int64)
     return columns[layout.position(layout.time)].cast(pa.int64()).to_numpy()
@@ -133,26 +133,28 @@ def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np
     return files, np.concatenate(places)
 
 
-def _dead_rows(blocks: Sequence[FileBlock], rows: NDArray[np.int64], checks: Sequence[Check]) -> list[Dead]:
+def _dead_rows(
+    blocks: Sequence[FileBlock], rows: NDArray[np.int64], checks: Sequence[RowCheck]
+) -> list[DeadLetter]:
     """Word the bad rows (k,), counted over all blocks; each is told its first reason."""
     starts = np.cumsum([0, *(len(each.block.ordinals) for each in blocks)])
-    dead: list[Dead] = []
+    dead: list[DeadLetter] = []
     for each, start, stop in zip(blocks, starts[:-1], starts[1:], strict=True):
         mine = rows[(rows >= start) & (rows < stop)]
         for row, where in zip(mine, each.block.locate(each.block.ordinals[mine - start]), strict=True):
             reason = next(check.reason(int(row)) for check in checks if check.mask[row])
-            dead.append(Dead(each.path, where.line, reason, where.text))
+            dead.append(DeadLetter(each.path, where.line, reason, where.text))
     return dead
 
 
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def _type_checks(raw: list[Array], casts: list[Cast], layout: Layout) -> Iterator[Check]:
+def _type_checks(raw: list[Array], casts: list[CastColumn], layout: RecordSchema) -> Iterator[RowCheck]:
     for (name, kind), values, cast in zip(layout.columns, raw, casts, strict=True):
         if cast.bad is not None:
             wanted = layout.times.wording if kind == "TIMESTAMP" else f"no {kind}"
-            yield Check(cast.bad, _type_reason(name, kind, values, wanted))
+            yield RowCheck(cast.bad, _type_reason(name, kind, values, wanted))
 
 
 def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
@@ -166,21 +168,21 @@ def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
     return reason
 
 
-def _value_checks(columns: list[Array], layout: Layout) -> Iterator[Check]:
+def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
     key = columns[layout.position(layout.key)]
-    yield Check(_is_empty(key), lambda row: f"{layout.key}: the key is empty")
+    yield RowCheck(_is_empty(key), lambda row: f"{layout.key}: the key is empty")
     if layout.time:
         time = columns[layout.position(layout.time)]
-        yield Check(_is_empty(time), lambda row: f"{layout.time}: the time is empty")
+        yield RowCheck(_is_empty(time), lambda row: f"{layout.time}: the time is empty")
     if layout.located:
         yield from _location_checks(columns, layout)
 
 
-def _key_check(keys: Array, bad: Mask, known: KnownKeys, name: str) -> Check:
+def _key_check(keys: Array, bad: Mask, known: SeenKeys, name: str) -> RowCheck:
     """Check that good rows bring new keys; a row that is bad anyway brings none."""
     again = np.zeros(len(keys), dtype=np.bool_)
     again[~bad] = known.seen(keys.filter(pa.array(~bad)) if bad.any() else keys)
-    return Check(again, lambda row: f"{name}: {keys[row].as_py()!r} occurs again")
+    return RowCheck(again, lambda row: f"{name}: {keys[row].as_py()!r} occurs again")
 
 
 def _is_empty(column: Array) -> Mask:
@@ -190,7 +192,7 @@ def _is_empty(column: Array) -> Mask:
     return _mask(empty)
 
 
-def _location_checks(columns: list[Array], layout: Layout) -> Iterator[Check]:
+def _location_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
     """Check places: both coordinates or none, finite, and on the globe where they are degrees.
 
     An event happened somewhere: it has both.
@@ -201,15 +203,15 @@ def _location_checks(columns: list[Array], layout: Layout) -> Iterator[Check]:
         (layout.x, layout.y, empty[0], empty[1]),
         (layout.y, layout.x, empty[1], empty[0]),
     ):
-        yield Check(mine & ~others, _one_sided(name, other))
+        yield RowCheck(mine & ~others, _one_sided(name, other))
     if layout.event:
-        yield Check(empty[0] & empty[1], lambda row: "no location")
+        yield RowCheck(empty[0] & empty[1], lambda row: "no location")
     for name, array, nothing, limit in zip((layout.x, layout.y), arrays, empty, (180.0, 90.0), strict=True):
         values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        yield Check(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is no place"))
+        yield RowCheck(~np.isfinite(values) & ~nothing, _place_reason(name, values, "is no place"))
         if layout.geodetic:
             with np.errstate(invalid="ignore"):
-                yield Check(
+                yield RowCheck(
                     np.abs(values) > limit, _place_reason(name, values, f"is beyond {limit:g} degrees")
                 )
 

@@ -15,7 +15,7 @@ from stqsh.spec.chunk import columns_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordSchema:
     """The part of a StreamSpec, or TableSpec, that parsing needs; picklable, so that it can go to workers.
 
     columns: (name, type) as declared. key, x, y, time: names among them; a table has the key alone, the
@@ -36,9 +36,9 @@ class Layout:
     times: TimeFormat = field(default_factory=TimeFormat)
 
     @staticmethod
-    def of(spec: Mapping[str, Any]) -> Layout:
+    def of(spec: Mapping[str, Any]) -> RecordSchema:
         """Take the layout from a StreamSpec. Raises `SourceError` for times that are described wrongly."""
-        return Layout(
+        return RecordSchema(
             _columns(spec),
             spec["key"],
             spec["x"],
@@ -53,9 +53,9 @@ class Layout:
         )
 
     @staticmethod
-    def of_table(spec: Mapping[str, Any]) -> Layout:
+    def of_table(spec: Mapping[str, Any]) -> RecordSchema:
         """Take the layout from a TableSpec. Raises `SourceError` for times that are described wrongly."""
-        return Layout(_columns(spec), spec["key"], times=_times(spec))
+        return RecordSchema(_columns(spec), spec["key"], times=_times(spec))
 
     @property
     def names(self) -> tuple[str, ...]:

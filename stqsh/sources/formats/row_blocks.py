@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.jit import kernel
 from stqsh.sources.formats.pyarrow_typing import input_stream
-from stqsh.sources.formats.record_parser import TEXT_LIMIT, Located
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
 
 #: Bytes that are parsed together.
 BLOCK_BYTES = 8 << 20
@@ -50,14 +50,14 @@ class TextBlock:
         """Give where each row that is not empty begins, (n,), as the parser sees rows."""
         return find_rows(self.text, quoting)
 
-    def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[Located]:
+    def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[RowLocation]:
         """Give the physical line and the text of some rows, by their ordinals (k,) in the block."""
         data = np.frombuffer(self.text, dtype=np.uint8)
         starts = self.row_starts(quoting)
         stops = np.append(starts[1:], len(data))
         lines = self.first_line + np.searchsorted(line_ends(data), starts[ordinals], side="left")
         return [
-            Located(int(line), shown(self.text[starts[ordinal] : stops[ordinal]]))
+            RowLocation(int(line), shown(self.text[starts[ordinal] : stops[ordinal]]))
             for line, ordinal in zip(lines, ordinals, strict=True)
         ]
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import OptionError
-from stqsh.sources.formats.record_schema import Layout, check_options, match_names
-from stqsh.sources.generator.roads import Town, build_road
+from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
+from stqsh.sources.generator.roads import TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, revive, together, without
 from stqsh.sources.replay_store.store import TICK
 
@@ -57,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GeneratorOptions:
     """The options of a generator, checked. Times in µs; `duration_us` is None for a source without end."""
 
     objects: int
@@ -69,11 +69,11 @@ class Options:
     start_us: int
     duration_us: int | None
     leave: bool
-    town: Town
+    town: TownPlan
     weights: tuple[float, ...]
 
     @staticmethod
-    def of(spec: Mapping[str, Any]) -> Options:
+    def of(spec: Mapping[str, Any]) -> GeneratorOptions:
         """Read the options of a stream whose source is the generator.
 
         Raises:
@@ -84,7 +84,7 @@ class Options:
         values = DEFAULTS | given
         coming = _whole(values, "new_per_tick", 0)
         duration = values["duration"]
-        return Options(
+        return GeneratorOptions(
             _whole(values, "objects", 0),
             coming,
             _duration(values, "report_every"),
@@ -148,7 +148,7 @@ def _instant(value: Any) -> int:
     return int(np.datetime64(zoned.astimezone(UTC).replace(tzinfo=None), "us").astype(np.int64))
 
 
-def _town(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Town:
+def _town(spec: Mapping[str, Any], values: Mapping[str, Any]) -> TownPlan:
     geodetic = not spec["planar"]
     bounds = spec.get("bounds") or (_DEGREES if geodetic else _UNITS)
     if values["bounds"] is not None:
@@ -159,7 +159,7 @@ def _town(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Town:
     if len(bounds) != 4 or not (bounds[0] < bounds[2] and bounds[1] < bounds[3]):
         raise _refuse("bounds", values["bounds"], "four numbers such as '10.0, 50.0, 10.1, 50.1'")
     nodes = min(_whole(values, "nodes", 9), _MAX_NODES)
-    return Town((bounds[0], bounds[1], bounds[2], bounds[3]), nodes, _whole(values, "seed", 0), geodetic)
+    return TownPlan((bounds[0], bounds[1], bounds[2], bounds[3]), nodes, _whole(values, "seed", 0), geodetic)
 
 
 def _weights(text: Any) -> tuple[float, ...]:
@@ -183,11 +183,11 @@ def _share(share: str, text: Any) -> float:
         raise _refuse("kinds", text, "a list such as 'taxi:4 car:1'") from None
 
 
-class Generator:
+class NetworkGenerator:
     """Make the records of a stream step by step; `state` and `restored` stop and go on anywhere."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        self._layout, self.options = Layout.of(spec), Options.of(spec)
+        self._layout, self.options = RecordSchema.of(spec), GeneratorOptions.of(spec)
         self._places = match_names(self._layout.names, [name for name, _ in COLUMNS], "GENERATOR 'network'")
         options = self.options
         self._traffic = Traffic(
@@ -263,7 +263,7 @@ class Generator:
         counts = np.array([len(cohort) for cohort in self._cohorts])
         return {**joined, "counts": counts, "clock": np.array([self._step, self._born])}
 
-    def restored(self, state: Mapping[str, NDArray[Any]]) -> Generator:
+    def restored(self, state: Mapping[str, NDArray[Any]]) -> NetworkGenerator:
         """Go on from a state that `state` gave."""
         values = {name: array for name, array in state.items() if name not in ("counts", "clock")}
         stops = np.cumsum(state["counts"])

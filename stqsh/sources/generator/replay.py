@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
-from stqsh.sources.formats.record_schema import Layout, near
-from stqsh.sources.generator.network import Generator, Options
+from stqsh.sources.formats.record_schema import RecordSchema, near
+from stqsh.sources.generator.network import GeneratorOptions, NetworkGenerator
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
 
-GENERATORS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"network": Generator}
+GENERATORS: dict[str, Callable[[Mapping[str, Any]], NetworkGenerator]] = {"network": NetworkGenerator}
 
 #: A segment ends after so many rows.
 _SEGMENT_ROWS = 1 << 18
@@ -26,7 +26,7 @@ _LEAST_ROWS, _LEAST_STEPS = 20_000, 300
 Report = Callable[[float | None, str], None]
 
 
-def generator_of(spec: Mapping[str, Any]) -> Generator:
+def generator_of(spec: Mapping[str, Any]) -> NetworkGenerator:
     """Make the generator that a stream names, at its beginning.
 
     Raises:
@@ -43,7 +43,7 @@ def check_generator(spec: Mapping[str, Any]) -> None:
         OptionError: an unknown generator or option, with near names, or a value that makes no sense.
     """
     _check_name(spec)
-    Options.of(spec)
+    GeneratorOptions.of(spec)
 
 
 def _check_name(spec: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
     """Make the store of a generated stream: all of one that has an end, the first ticks of one without."""
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
-    manifest = Manifest(Layout.of(spec).columns)
+    manifest = Manifest(RecordSchema.of(spec).columns)
     np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state())
     steps = generator.options.steps
     if steps is None:
@@ -103,7 +103,7 @@ def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:
     return kept
 
 
-def _generate(generator: Generator, directory: Path, manifest: Manifest, until_tick: int) -> Manifest:
+def _generate(generator: NetworkGenerator, directory: Path, manifest: Manifest, until_tick: int) -> Manifest:
     until_us = (until_tick + 1) * generator.options.tick_us
     while not manifest.complete and generator.now_us < until_us:
         manifest = _piece(generator, directory, manifest, until_us, publish=True)
@@ -111,7 +111,7 @@ def _generate(generator: Generator, directory: Path, manifest: Manifest, until_t
 
 
 def _piece(
-    generator: Generator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
+    generator: NetworkGenerator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
 ) -> Manifest:
     """Make the records of some steps, a segment of them, and keep where the generator stands after it."""
     batches: list[pa.RecordBatch] = []

@@ -21,7 +21,7 @@ Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Town:
+class TownPlan:
     """What makes a town: `bounds` (x1, y1, x2, y2), how many crossings, the seed, degrees or units."""
 
     bounds: tuple[float, float, float, float]
@@ -31,7 +31,7 @@ class Town:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Road:
+class RoadNetwork:
     """A network of n crossings and m directed edges; every crossing can be reached from every other.
 
     x, y: float64 (n,), coordinates. source, target: int32 (m,), crossings. kind: int8 (m,), index into
@@ -55,7 +55,7 @@ class Road:
 
 
 @lru_cache(maxsize=4)
-def build_road(town: Town) -> Road:
+def build_road(town: TownPlan) -> RoadNetwork:
     """Lay out a town: a grid of streets with crossings moved about and some streets left out.
 
     Every fifth line is an arterial road, a ring near the border is a motorway.
@@ -72,10 +72,10 @@ def build_road(town: Town) -> Road:
     next_edge = _next_edges(source, target, length / CLASS_SPEEDS[kind], len(x))
     middle_x, middle_y = (town.bounds[0] + town.bounds[2]) / 2, (town.bounds[1] + town.bounds[3]) / 2
     center = int(np.argmin(np.hypot((x - middle_x) * scale_x, (y - middle_y) * scale_y)))
-    return Road(x, y, source, target, kind, length, next_edge, center)
+    return RoadNetwork(x, y, source, target, kind, length, next_edge, center)
 
 
-def _metres_per_unit(town: Town) -> tuple[float, float]:
+def _metres_per_unit(town: TownPlan) -> tuple[float, float]:
     """Give how many metres a degree is, east and north, in the middle of the town; 1 where it is planar."""
     if not town.geodetic:
         return 1.0, 1.0
@@ -83,7 +83,7 @@ def _metres_per_unit(town: Town) -> tuple[float, float]:
     return degree * float(np.cos(np.radians((town.bounds[1] + town.bounds[3]) / 2))), degree
 
 
-def _crossings(town: Town, side: int, random: np.random.Generator) -> tuple[Floats, Floats]:
+def _crossings(town: TownPlan, side: int, random: np.random.Generator) -> tuple[Floats, Floats]:
     """Place side x side crossings within the bounds, each moved by up to a fifth of a block."""
     x1, y1, x2, y2 = town.bounds
     row, column = np.divmod(np.arange(side * side), side)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stqsh.sources.generator.network import COLUMNS, Generator
+from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
 from stqsh.sources.generator.sample_posts import favourite_lines, post_lines
 from stqsh.sources.generator.sample_zones import zones_text
 
@@ -28,7 +28,7 @@ _SECOND = 1_000_000
 _ROUGH_TAXI, _ROUGH_ROW = "taxi-042", 40
 
 
-class Report(NamedTuple):
+class SampleRecord(NamedTuple):
     """One record of the sample; without a place it says that the object leaves."""
 
     oid: str
@@ -58,7 +58,7 @@ def write_sample(directory: Path) -> None:
     (directory / "zones.geojson").write_bytes(zones_text(town).encode())
 
 
-def _write_tracks(directory: Path, tracks: dict[str, list[Report]]) -> None:
+def _write_tracks(directory: Path, tracks: dict[str, list[SampleRecord]]) -> None:
     """Write a file an object, two broken records among them."""
     lines = {oid: [report.line() for report in track] for oid, track in tracks.items()}
     rough = lines[_ROUGH_TAXI]
@@ -75,9 +75,9 @@ def _write(path: Path, lines: list[str]) -> None:
     path.write_bytes("\n".join([*lines, ""]).encode())
 
 
-def taxi_tracks() -> dict[str, list[Report]]:
+def taxi_tracks() -> dict[str, list[SampleRecord]]:
     """Give the reports of all taxis, one of which falls silent for a while, and one goes home."""
-    tracks: dict[str, list[Report]] = {}
+    tracks: dict[str, list[SampleRecord]] = {}
     for report in _reports({"objects": TAXIS, "kinds": "taxi", "report_every": 10 * _SECOND}):
         number = int(report.oid.rpartition("-")[2])
         named = report._replace(oid=f"taxi-{number:03d}")
@@ -87,13 +87,13 @@ def taxi_tracks() -> dict[str, list[Report]]:
     return tracks
 
 
-def ambulance_track() -> dict[str, list[Report]]:
+def ambulance_track() -> dict[str, list[SampleRecord]]:
     """Give the reports of the ambulance."""
     options = {"objects": 1, "kinds": "ambulance", "report_every": 5 * _SECOND}
     return {"ambulance": [report._replace(oid="ambulance") for report in _reports(options)]}
 
 
-def _reports(options: dict[str, Any]) -> Iterator[Report]:
+def _reports(options: dict[str, Any]) -> Iterator[SampleRecord]:
     fixed = {"start": _START, "duration": 900 * _SECOND, "bounds": TOWN, "nodes": 300, "seed": 7}
     spec = {
         "columns": COLUMNS,
@@ -101,14 +101,14 @@ def _reports(options: dict[str, Any]) -> Iterator[Report]:
         **{"tick_us": _SECOND, "order": "time"},
         "source": {"type": "generator", "name": "network", "options": fixed | options},
     }
-    generator = Generator(spec)
+    generator = NetworkGenerator(spec)
     while not generator.ended:
         for row in generator.advance().to_pylist():
             place = (row["lon"], row["lat"])
-            yield Report(row["oid"], place, row["ts"].astimezone(UTC), row["status"], row["speed"])
+            yield SampleRecord(row["oid"], place, row["ts"].astimezone(UTC), row["status"], row["speed"])
 
 
-def _waiting_at_station(tracks: dict[str, list[Report]], minute: str) -> tuple[str, int]:
+def _waiting_at_station(tracks: dict[str, list[SampleRecord]], minute: str) -> tuple[str, int]:
     """Find a free taxi that reports from the station in a minute (18:05): its name and the report's place."""
     for oid, track in tracks.items():
         for row, report in enumerate(track):
@@ -117,13 +117,13 @@ def _waiting_at_station(tracks: dict[str, list[Report]], minute: str) -> tuple[s
     raise LookupError(f"no free taxi at the station at {minute}")
 
 
-def _fall_silent(tracks: dict[str, list[Report]], found: tuple[str, int]) -> None:
+def _fall_silent(tracks: dict[str, list[SampleRecord]], found: tuple[str, int]) -> None:
     """Lose a minute and a half of a taxi's reports: longer than REPORT EVERY allows."""
     oid, row = found
     del tracks[oid][row + 1 : row + 10]
 
 
-def _go_home(tracks: dict[str, list[Report]], found: tuple[str, int]) -> None:
+def _go_home(tracks: dict[str, list[SampleRecord]], found: tuple[str, int]) -> None:
     """Let a taxi end its shift: a last report without a place."""
     oid, row = found
     tracks[oid][row + 1 :] = [tracks[oid][row + 1]._replace(place=None)]

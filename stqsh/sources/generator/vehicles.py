@@ -14,12 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.generator.roads import CLASS_SPEEDS, Road
+from stqsh.sources.generator.roads import CLASS_SPEEDS, RoadNetwork
 
 Floats = NDArray[np.float64]
 
 
-class Kind(NamedTuple):
+class VehicleClass(NamedTuple):
     """A class of objects: its top speed m/s, its factor on the traffic's speed, what its trips are for."""
 
     name: str
@@ -29,11 +29,11 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("taxi", 33.0, 1.0, ("free", "occupied")),
-    Kind("car", 36.0, 1.0, ("driving", "driving")),
-    Kind("bus", 22.0, 0.8, ("in service", "in service")),
-    Kind("bike", 6.0, 0.6, ("riding", "riding")),
-    Kind("ambulance", 36.0, 1.3, ("emergency", "returning")),
+    VehicleClass("taxi", 33.0, 1.0, ("free", "occupied")),
+    VehicleClass("car", 36.0, 1.0, ("driving", "driving")),
+    VehicleClass("bus", 22.0, 0.8, ("in service", "in service")),
+    VehicleClass("bike", 6.0, 0.6, ("riding", "riding")),
+    VehicleClass("ambulance", 36.0, 1.3, ("emergency", "returning")),
 )
 STATES = pa.array([state for kind in KINDS for state in kind.states])
 #: m/s of each kind on each class of road, before an object's own habits: float64 (kinds, classes).
@@ -98,7 +98,7 @@ def _names(kind: NDArray[Any], number: NDArray[Any]) -> Array:
 class Traffic(NamedTuple):
     """What drives where: the roads, the seed, the factor on all speeds, and the weights of `KINDS` (k,)."""
 
-    road: Road
+    road: RoadNetwork
     seed: int
     speed: float
     weights: Floats

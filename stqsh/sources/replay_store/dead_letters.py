@@ -8,10 +8,10 @@ from types import TracebackType
 
 import orjson
 
-from stqsh.sources.formats.record_parser import Dead
+from stqsh.sources.formats.record_parser import DeadLetter
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """Write dead letters to a file that appears, whole, when the `with` block ends well."""
 
     def __init__(self, path: Path) -> None:
@@ -19,11 +19,11 @@ class DeadLetters:
         self._hidden = path.with_name(f".{path.name}.new")
         self.count = 0
 
-    def __enter__(self) -> DeadLetters:
+    def __enter__(self) -> DeadLetterWriter:
         self._file = self._hidden.open("wb")
         return self
 
-    def write(self, dead: Iterable[Dead]) -> None:
+    def write(self, dead: Iterable[DeadLetter]) -> None:
         """Add dead letters."""
         for letter in dead:
             self._file.write(orjson.dumps(letter._asdict(), option=orjson.OPT_APPEND_NEWLINE))

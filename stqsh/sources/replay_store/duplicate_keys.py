@@ -9,13 +9,13 @@ from stqsh.core.kernels.jit import frozen, kernel
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.sources.formats.pyarrow_typing import Array
-from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.record_schema import RecordSchema
 
 Mask = NDArray[np.bool_]
 _NEVER = np.iinfo(np.int64).min
 
 
-class KnownKeys:
+class SeenKeys:
     """The keys that have been seen so far."""
 
     def __init__(self) -> None:
@@ -36,15 +36,15 @@ class KnownKeys:
         return places <= newest
 
 
-class EventKeys:
+class KeptEventKeys:
     """The keys of an event stream that are kept: of records that share one, the first stands.
 
     A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
     not older than `KEEP` then (language.md section 1).
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout, self._keys = layout, KnownKeys()
+    def __init__(self, layout: RecordSchema) -> None:
+        self._layout, self._keys = layout, SeenKeys()
         self._latest = np.zeros(0, np.int64)
 
     def duplicates(self, keys: Array, times: NDArray[np.int64], ticks: NDArray[np.int64]) -> Mask:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.record_parser import Parsed
-from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.record_parser import ParsedRecords
+from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.generator.replay import begin, extend
-from stqsh.sources.replay_store.dead_letters import DeadLetters
+from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.replay_order import write_sorted
-from stqsh.sources.replay_store.spark_sort import PARTITION_BYTES, Job, dead_path, sort_with_spark
+from stqsh.sources.replay_store.spark_sort import PARTITION_BYTES, SortJob, dead_path, sort_with_spark
 from stqsh.sources.replay_store.spatial_extent import with_extent
 from stqsh.sources.replay_store.store import DEAD_LETTERS, StoreWriter
 from stqsh.sources.source_files import (
@@ -69,7 +69,7 @@ def _clear(directory: Path) -> None:
 
 
 def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spark: Any) -> Manifest:
-    layout, source = Layout.of(spec), spec["source"]
+    layout, source = RecordSchema.of(spec), spec["source"]
     files = find_files(source)
     size = sum(text_bytes(file) for file in files)
     if spark is not None and size > IN_MEMORY_BYTES:
@@ -77,10 +77,10 @@ def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spa
         check_files(files, source, layout)
         groups = list(group_files(files, GROUP_BYTES))
         return _published(
-            _sorted_by_spark(Job(str(directory), layout, source, groups), size, spark), directory, spec
+            _sorted_by_spark(SortJob(str(directory), layout, source, groups), size, spark), directory, spec
         )
     writer = StoreWriter(directory, layout.columns)
-    with DeadLetters(directory / DEAD_LETTERS) as dead:
+    with DeadLetterWriter(directory / DEAD_LETTERS) as dead:
         parts = []
         for part in _read_all(files, source, layout, report):
             dead.write(part.dead)
@@ -92,7 +92,7 @@ def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spa
 
 def _published(manifest: Manifest, directory: Path, spec: Mapping[str, Any]) -> Manifest:
     """Write the manifest of a store whose segments are there."""
-    layout = Layout.of(spec)
+    layout = RecordSchema.of(spec)
     if layout.event:
         manifest = with_extent(directory, manifest, layout, spec["bounds"])
     write_manifest(directory, manifest)
@@ -110,8 +110,8 @@ def _count(files: Sequence[SourceFile]) -> str:
 
 
 def _read_all(
-    files: Sequence[SourceFile], source: Mapping[str, Any], layout: Layout, report: Report
-) -> Iterator[Parsed]:
+    files: Sequence[SourceFile], source: Mapping[str, Any], layout: RecordSchema, report: Report
+) -> Iterator[ParsedRecords]:
     """Read all files, in order, with as many threads as there are cores; tiny files are quicker with one."""
     groups = list(group_files(files))
     total, done = sum(file.size for file in files) or 1, 0
@@ -128,10 +128,10 @@ def _read_all(
             raise
 
 
-def _sorted_by_spark(job: Job, size: int, spark: Any) -> Manifest:
+def _sorted_by_spark(job: SortJob, size: int, spark: Any) -> Manifest:
     directory = Path(job.directory)
     sorted_ = sort_with_spark(spark, job, partitions=1 + size // PARTITION_BYTES)
-    with DeadLetters(directory / DEAD_LETTERS) as dead:
+    with DeadLetterWriter(directory / DEAD_LETTERS) as dead:
         for group in range(len(job.groups)):
             dead.copy(dead_path(directory, group))
             dead_path(directory, group).unlink()

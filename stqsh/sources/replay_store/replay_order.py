@@ -9,9 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import one_array
-from stqsh.sources.formats.record_parser import Parsed
-from stqsh.sources.formats.record_schema import Layout
-from stqsh.sources.replay_store.duplicate_keys import EventKeys
+from stqsh.sources.formats.record_parser import ParsedRecords
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.store import SEGMENT_ROWS, TICK, StoreWriter
 
 
@@ -21,15 +21,15 @@ class OrderKeys:
     By time: the time in µs. By arrival: the latest tick so far in the file, over all its parts.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RecordSchema) -> None:
         self._layout = layout
         self._file, self._latest = -1, 0
 
-    def of(self, part: Parsed) -> NDArray[np.int64]:
+    def of(self, part: ParsedRecords) -> NDArray[np.int64]:
         """Give the keys of a part's records, (m,); parts come in order of file and place."""
         return part.times if self._layout.order == "time" else self._arrivals(part)
 
-    def _arrivals(self, part: Parsed) -> NDArray[np.int64]:
+    def _arrivals(self, part: ParsedRecords) -> NDArray[np.int64]:
         ticks = part.times // self._layout.tick_us
         cuts = np.flatnonzero(np.diff(part.files)) + 1
         for start, stop in zip([0, *cuts], [*cuts, len(ticks)], strict=True):
@@ -42,12 +42,12 @@ class OrderKeys:
         return ticks
 
 
-def ticks_of(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.int64]:
+def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]:
     """Give the ticks (m,) that belong to order keys (m,)."""
     return keys // layout.tick_us if layout.order == "time" else keys
 
 
-def write_sorted(parts: Sequence[Parsed], layout: Layout, writer: StoreWriter) -> int:
+def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: StoreWriter) -> int:
     """Sort the records of all parts, which come in order of file and place, and write them.
 
     Gives how many were left out as duplicates: those of an event stream whose key is there.
@@ -62,7 +62,7 @@ def write_sorted(parts: Sequence[Parsed], layout: Layout, writer: StoreWriter) -
         [pa.Table.from_arrays(part.columns, schema=layout.schema) for part in parts]
     ).combine_chunks()
     schema = layout.schema.append(pa.field(TICK, pa.int64()))
-    events, duplicates = EventKeys(layout) if layout.event else None, 0
+    events, duplicates = KeptEventKeys(layout) if layout.event else None, 0
     for start in range(0, len(order), SEGMENT_ROWS):
         chosen = order[start : start + SEGMENT_ROWS]
         rows = [one_array(column) for column in table.take(chosen).columns]

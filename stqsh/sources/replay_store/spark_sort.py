@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.sources.formats.pyarrow_typing import Array, pc
-from stqsh.sources.formats.record_schema import Layout
-from stqsh.sources.replay_store.dead_letters import DeadLetters
-from stqsh.sources.replay_store.duplicate_keys import EventKeys
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
+from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.manifest import Manifest, Segment, read_manifest
 from stqsh.sources.replay_store.replay_order import OrderKeys, ticks_of
 from stqsh.sources.replay_store.store import TICK, StoreWriter, segment_name, ticks_path
@@ -45,16 +45,16 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class Job:
+class SortJob:
     """What the workers need: where to write, how to parse, and the groups of files to read."""
 
     directory: str
-    layout: Layout
+    layout: RecordSchema
     source: Mapping[str, Any]
     groups: Sequence[Sequence[SourceFile]]
 
 
-def sort_with_spark(spark: Any, job: Job, partitions: int) -> Manifest:
+def sort_with_spark(spark: Any, job: SortJob, partitions: int) -> Manifest:
     """Parse and sort all groups; their segments stand in `job.directory` in order when this returns.
 
     Gives the manifest of the whole, without its dead letters.
@@ -71,18 +71,18 @@ def sort_with_spark(spark: Any, job: Job, partitions: int) -> Manifest:
     return _in_a_row(job, [row.store for row in sorted(rows)])
 
 
-def _spark_schema(layout: Layout) -> str:
+def _spark_schema(layout: RecordSchema) -> str:
     """Give the columns on their way through Spark: by place, since its names know no case; times as µs."""
     columns = [f"c{i} {_SPARK_TYPES[kind]}" for i, (_, kind) in enumerate(layout.columns)]
     return ", ".join([*columns, "_key bigint", "_file int", "_place bigint"])
 
 
-def _marker(job: Job) -> Callable[[Batches], Batches]:
+def _marker(job: SortJob) -> Callable[[Batches], Batches]:
     """Make the task that marks duplicates; it gets all records of its keys, in replay order."""
     layout = job.layout
 
     def mark(batches: Batches) -> Batches:
-        events = EventKeys(layout)
+        events = KeptEventKeys(layout)
         for batch in batches:
             times = batch.column(layout.position(layout.time)).to_numpy()
             ticks = ticks_of(batch.column("_key").to_numpy(), layout)
@@ -92,7 +92,7 @@ def _marker(job: Job) -> Callable[[Batches], Batches]:
     return mark
 
 
-def _reader(job: Job) -> Callable[[Batches], Batches]:
+def _reader(job: SortJob) -> Callable[[Batches], Batches]:
     """Make the task that reads groups: numbers of groups in, parsed records out, dead letters to a file."""
 
     def read(batches: Batches) -> Batches:
@@ -104,9 +104,9 @@ def _reader(job: Job) -> Callable[[Batches], Batches]:
     return read
 
 
-def _read_group(job: Job, number: int) -> Batches:
+def _read_group(job: SortJob, number: int) -> Batches:
     order_keys = OrderKeys(job.layout)
-    with DeadLetters(dead_path(Path(job.directory), number)) as dead:
+    with DeadLetterWriter(dead_path(Path(job.directory), number)) as dead:
         for part in read_group(job.groups[number], job.source, job.layout):
             dead.write(part.dead)
             plain = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in part.columns]
@@ -120,7 +120,7 @@ def dead_path(directory: Path, group: int) -> Path:
     return directory / f".dead-{group:06d}.jsonl"
 
 
-def _writer(job: Job) -> Callable[[Batches], Batches]:
+def _writer(job: SortJob) -> Callable[[Batches], Batches]:
     """Make the task that writes a sorted partition as a store, and tells its name and first record."""
 
     def write(batches: Batches) -> Batches:
@@ -145,7 +145,7 @@ def _writer(job: Job) -> Callable[[Batches], Batches]:
     return write
 
 
-def _stored(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+def _stored(batch: pa.RecordBatch, layout: RecordSchema) -> pa.RecordBatch:
     """Give sorted records in the form of the store."""
     schema = layout.schema.append(pa.field(TICK, pa.int64()))
     ticks = ticks_of(batch.column("_key").to_numpy(), layout)
@@ -153,7 +153,7 @@ def _stored(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.array(ticks)], schema=schema)
 
 
-def _in_a_row(job: Job, stores: Sequence[str]) -> Manifest:
+def _in_a_row(job: SortJob, stores: Sequence[str]) -> Manifest:
     """Move the segments of all partitions into one folder, numbered in order, their indexes counting on."""
     directory = Path(job.directory)
     segments: list[Segment] = []

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.record_schema import Layout
+from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
 
 #: So many places make the sample, at even distances over the whole store.
@@ -23,7 +23,7 @@ _MARGIN, _LEAST = 0.05, 1e-6
 
 
 def with_extent(
-    directory: Path, manifest: Manifest, layout: Layout, declared: Sequence[float] | None
+    directory: Path, manifest: Manifest, layout: RecordSchema, declared: Sequence[float] | None
 ) -> Manifest:
     """Give a store's manifest with bounds and sample; `declared` are the BOUNDS of the statement, if any."""
     places = sample_places(directory, manifest, layout)
@@ -32,7 +32,7 @@ def with_extent(
     return replace(manifest, bounds=(x1, y1, x2, y2), sample=sample)
 
 
-def sample_places(directory: Path, manifest: Manifest, layout: Layout) -> NDArray[np.float64]:
+def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> NDArray[np.float64]:
     """Read the places of `SAMPLE` rows, or of all where there are fewer. float64 (m, 2)."""
     rows = manifest.rows
     wanted = np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64) if rows else np.zeros(0, np.int64)

@@ -25,9 +25,9 @@ from stqsh.spec.chunk import Chunk, pack, to_table, unpack_json
 from stqsh.storage.payload_refs import ENDING, Reference
 from stqsh.storage.update_log.log import (
     BASE,
-    Base,
-    Part,
+    CompactedBase,
     UpdateLog,
+    UpdatePart,
     base_file,
     batch_file,
     read_base,
@@ -46,7 +46,9 @@ _PART = 1 << 20
 """Updates of one part of the base."""
 
 
-def fold_log(updates: Path, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE) -> Base:
+def fold_log(
+    updates: Path, up_to: int, key_of: KeyOf, guard: Guard, at_once: int = _AT_ONCE
+) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
 
     Readers see the old base and batches, or the new base. Where somebody has begun to read meanwhile, and is
@@ -60,7 +62,7 @@ def fold_log(updates: Path, up_to: int, key_of: KeyOf, guard: Guard, at_once: in
     fold = _Fold(key_of, at_once)
     for file in [base_file(updates, before.batch), *files] if before.batch >= 0 else files:
         fold.take(*read_parts(file))
-    base = Base(numbers[-1], fold.clock["last_step"])
+    base = CompactedBase(numbers[-1], fold.clock["last_step"])
     _write(base_file(updates, base.batch), fold.chunks())
     with guard(base.batch) as is_read:
         if is_read:
@@ -77,11 +79,11 @@ class _Fold:
     key_of: KeyOf
     at_once: int
     clock: dict[str, Any] = field(default_factory=dict)
-    _parts: dict[int, list[Part]] = field(default_factory=dict)
+    _parts: dict[int, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
     _waiting: int = 0
 
-    def take(self, chunks: pa.Table, streams: dict[int, list[Part]]) -> None:
+    def take(self, chunks: pa.Table, streams: dict[int, list[UpdatePart]]) -> None:
         """Take in the next file of the log."""
         place = pc.index(chunks.column("kind"), "clock").as_py()
         self.clock = unpack_json(chunks.column("payload")[place].as_py())
@@ -111,11 +113,11 @@ class _Fold:
                     yield Chunk(0, stream, kind, number, step, step, batch.num_rows, pack(batch))
 
 
-def _size(part: Part) -> int:
+def _size(part: UpdatePart) -> int:
     return 0 if part.updates is None else part.updates.num_rows
 
 
-def standing(parts: list[Part], key: str) -> list[Part]:
+def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
     """What stands of a stream's updates: for each query and key the last one, if it is positive.
 
     `parts` in any order, for steps tell theirs, and in a step `-` comes before `+`; `key`: the key column.
@@ -151,20 +153,20 @@ def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> ND
     return np.concatenate([mine[place] for mine, place in zip(codes, places, strict=True)])
 
 
-def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> Part:
+def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> UpdatePart:
     """Some updates of a part, with the rows that they point into and no others."""
     updates = updates.take(wanted)
     used, place = np.unique(updates.column("row").to_numpy(), return_inverse=True)
-    return Part(rows.take(used), _pointing(updates, place))
+    return UpdatePart(rows.take(used), _pointing(updates, place))
 
 
 def _pointing(updates: pa.RecordBatch, row: NDArray[Any]) -> pa.RecordBatch:
     return updates.set_column(updates.schema.get_field_index("row"), "row", pa.array(row, pa.int32()))
 
 
-def _gathered(parts: list[Part]) -> list[Part]:
+def _gathered(parts: list[UpdatePart]) -> list[UpdatePart]:
     """Many small parts as few larger ones."""
-    groups: list[list[Part]] = [[]]
+    groups: list[list[UpdatePart]] = [[]]
     for part in parts:
         if sum(map(_size, groups[-1])) + _size(part) > _PART and groups[-1]:
             groups.append([])
@@ -172,7 +174,7 @@ def _gathered(parts: list[Part]) -> list[Part]:
     return [_joined(group) for group in groups if group]
 
 
-def _joined(parts: list[Part]) -> Part:
+def _joined(parts: list[UpdatePart]) -> UpdatePart:
     """Several parts as one."""
     rows: list[pa.RecordBatch] = []
     updates: list[pa.RecordBatch] = []
@@ -181,7 +183,7 @@ def _joined(parts: list[Part]) -> Part:
         before = sum(batch.num_rows for batch in rows)
         updates.append(_pointing(part.updates, part.updates.column("row").to_numpy() + before))
         rows.append(part.rows)
-    return Part(_one(rows), _one(updates))
+    return UpdatePart(_one(rows), _one(updates))
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -207,7 +209,7 @@ def _write(file: Path, chunks: Iterator[Chunk]) -> None:
     write_chunks(file, to_table(kept))
 
 
-def _publish(updates: Path, base: Base) -> None:
+def _publish(updates: Path, base: CompactedBase) -> None:
     hidden = updates / f".{BASE}"
     hidden.write_bytes(orjson.dumps([base.batch, base.step]))
     hidden.replace(updates / BASE)

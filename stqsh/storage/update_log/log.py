@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import WHY, unpack, unpack_json
-from stqsh.storage.payload_refs import MARK, Bulk, reference_in
+from stqsh.storage.payload_refs import MARK, PayloadReader, reference_in
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
 """The first columns of an update table; the stream's own follow, each with the prefix `c.`."""
@@ -44,7 +44,7 @@ Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 """Says which query ids (int64 [n]) are wanted (bool [n])."""
 
 
-class LogCutError(StqshError):
+class LogCompactedError(StqshError):
     """Updates that a reader has not seen yet are folded into the base, or were while it read."""
 
     def __init__(self) -> None:
@@ -55,19 +55,19 @@ class LogCutError(StqshError):
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class CompactedBase:
     """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
 
     batch: int = -1
     step: int = 0
 
 
-def read_base(updates: Path) -> Base:
+def read_base(updates: Path) -> CompactedBase:
     """How far the log in a folder is folded."""
     try:
-        return Base(*orjson.loads((updates / BASE).read_bytes()))
+        return CompactedBase(*orjson.loads((updates / BASE).read_bytes()))
     except FileNotFoundError:
-        return Base()
+        return CompactedBase()
 
 
 def log_sizes(updates: Path) -> list[tuple[int, int]]:
@@ -81,7 +81,7 @@ def log_sizes(updates: Path) -> list[tuple[int, int]]:
     return sorted((number, size) for number, size in sizes.items() if number > folded)
 
 
-def base_bytes(updates: Path, base: Base) -> int:
+def base_bytes(updates: Path, base: CompactedBase) -> int:
     """The bytes that a base takes."""
     return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
 
@@ -179,23 +179,23 @@ class UpdateLog:
         """
         base = read_base(self._folder)
         if 0 <= after < base.batch:
-            raise LogCutError
+            raise LogCompactedError
         numbers = self.batches(max(after, base.batch), up_to)
         for batch in [base.batch, *numbers] if after < base.batch else numbers:
             tables = self._read(batch, base, keep)
             if tables:
                 yield tables
         if read_base(self._folder).batch > max(after, base.batch):
-            raise LogCutError
+            raise LogCompactedError
 
-    def _read(self, batch: int, base: Base, keep: Keep | None) -> list[UpdateTable]:
+    def _read(self, batch: int, base: CompactedBase, keep: Keep | None) -> list[UpdateTable]:
         file = base_file if batch == base.batch else batch_file
         try:
             chunks, streams = read_parts(file(self._folder, batch))
         except FileNotFoundError:
             if read_base(self._folder) == base:
                 raise
-            raise LogCutError from None
+            raise LogCompactedError from None
         at = _clock(chunks)
         decoded = (
             UpdateTable(batch, stream, table)
@@ -229,11 +229,11 @@ def _is_batch(name: str) -> bool:
     return name.endswith(".arrow") and name[:12].isdigit()
 
 
-def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[Part]]]:
+def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
     """The chunks in a file of the log, and the parts of each stream, by its id, in their order."""
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
-    return chunks, _parts(chunks, Bulk(file.parent))
+    return chunks, _parts(chunks, PayloadReader(file.parent))
 
 
 def _clock(chunks: pa.Table) -> tuple[int, int]:
@@ -244,35 +244,35 @@ def _clock(chunks: pa.Table) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class Part:
+class UpdatePart:
     """One slot's rows of a stream and the updates that point into them."""
 
     rows: pa.RecordBatch | None = None
     updates: pa.RecordBatch | None = None
 
 
-def _parts(chunks: pa.Table, bulk: Bulk) -> dict[int, list[Part]]:
+def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]:
     """The parts of each stream, in the order of (part, slot); `payload`s are decoded without a copy."""
-    found: dict[tuple[int, int, int], Part] = {}
+    found: dict[tuple[int, int, int], UpdatePart] = {}
     columns = (chunks.column(name).to_pylist() for name in ("stream", "part", "slot", "kind"))
     for stream, part, slot, kind, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
-            setattr(found.setdefault((stream, part, slot), Part()), kind, unpack(bulk.payload(payload)))
-    streams: dict[int, list[Part]] = {}
+            setattr(found.setdefault((stream, part, slot), UpdatePart()), kind, unpack(bulk.payload(payload)))
+    streams: dict[int, list[UpdatePart]] = {}
     for (stream, _, _), piece in sorted(found.items()):
         if piece.updates is not None:
             streams.setdefault(stream, []).append(piece)
     return streams
 
 
-def _join(parts: list[Part], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join(parts: list[UpdatePart], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
     """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, at, key, keep)) is not None]
     # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
-def _join_part(part: Part, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join_part(part: UpdatePart, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
     updates, rows = part.updates, part.rows
     if updates is None or rows is None:
         return None

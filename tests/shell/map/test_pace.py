@@ -3,7 +3,7 @@
 import pytest
 
 from stqsh.shell.map import poll_rate
-from stqsh.shell.map.poll_rate import LONGEST_S, Pace
+from stqsh.shell.map.poll_rate import LONGEST_S, PollRate
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from stqsh.shell.map.poll_rate import LONGEST_S, Pace
 def test_rest(monkeypatch: pytest.MonkeyPatch, spent: float, least: float | None, rest: float) -> None:
     now = [100.0]
     monkeypatch.setattr(poll_rate.time, "thread_time", lambda: now[0])
-    made = Pace(0.05)
+    made = PollRate(0.05)
     made.begin()
     now[0] += spent
     assert made.rest_s(least) == pytest.approx(rest)

@@ -180,9 +180,9 @@ def test_dark_and_light_follow_the_browser_and_the_button(
 
 def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path: Path, town: Town) -> None:
     from stqsh.shell.map.page.page import page
-    from stqsh.shell.map.page.page_state import States
+    from stqsh.shell.map.page.page_state import PageStates
 
-    state = States(town.feed()).next()
+    state = PageStates(town.feed()).next()
     assert state is not None
     old = json.loads(state) | {"written": int(time.time() * 1000) - 60_000}
     file = tmp_path / "old.html"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.shell.map.terminal.map_projection import Projection, box_of, fitted, nice, tick_text, ticks
+from stqsh.shell.map.terminal.map_projection import MapProjection, box_of, fitted, nice, tick_text, ticks
 from tests.support.budget import share
 
 degrees = st.tuples(st.floats(-179, 179), st.floats(-80, 80))
 projections = st.builds(
-    lambda place, scale, size, tall, planar: Projection(*place, scale, *size, tall, planar),
+    lambda place, scale, size, tall, planar: MapProjection(*place, scale, *size, tall, planar),
     degrees,
     st.floats(1e-6, 0.5),
     st.tuples(st.integers(1, 400), st.integers(1, 200)),
@@ -25,7 +25,7 @@ projections = st.builds(
 
 @share(2)
 @given(projections, st.floats(0, 1), st.floats(0, 1))
-def test_a_place_of_a_dot_is_drawn_in_that_dot(projection: Projection, right: float, down: float) -> None:
+def test_a_place_of_a_dot_is_drawn_in_that_dot(projection: MapProjection, right: float, down: float) -> None:
     column, row = right * projection.width, down * projection.height
     x, y = projection.place(column, row)
     across, below = projection.dots(np.array([x]), np.array([y]))
@@ -35,7 +35,7 @@ def test_a_place_of_a_dot_is_drawn_in_that_dot(projection: Projection, right: fl
 
 @share(2)
 @given(projections, st.floats(0.1, 10))
-def test_zooming_keeps_the_centre(projection: Projection, factor: float) -> None:
+def test_zooming_keeps_the_centre(projection: MapProjection, factor: float) -> None:
     zoomed = projection.zoomed(factor)
     middle = projection.width / 2, projection.height / 2
     assert zoomed.place(*middle) == projection.place(*middle)
@@ -48,7 +48,7 @@ def test_what_is_fitted_is_in_view_and_no_smaller_than_need_be(
     places: list[tuple[float, float]], width: int, height: int, planar: bool
 ) -> None:
     x, y = np.array(places).T
-    projection = fitted(box_of(x, y), Projection(0, 0, 1, width, height, planar=planar))
+    projection = fitted(box_of(x, y), MapProjection(0, 0, 1, width, height, planar=planar))
     across, down = projection.dots(x, y)
     assert ((across >= 0) & (across <= width) & (down >= 0) & (down <= height)).all()
     if max(np.ptp(x), np.ptp(y)) > 1:
@@ -57,7 +57,7 @@ def test_what_is_fitted_is_in_view_and_no_smaller_than_need_be(
 
 
 def test_panning_moves_by_a_share_of_what_is_shown_and_stops_at_the_poles() -> None:
-    projection = Projection(10, 50, 0.01, 200, 100)
+    projection = MapProjection(10, 50, 0.01, 200, 100)
     moved = projection.panned(0.5, 0)
     assert moved.x == pytest.approx(projection.box[2])
     assert projection.panned(0, 0.5).y == pytest.approx(projection.box[3])
@@ -65,17 +65,17 @@ def test_panning_moves_by_a_share_of_what_is_shown_and_stops_at_the_poles() -> N
 
 
 def test_a_degree_of_longitude_is_shorter_than_one_of_latitude() -> None:
-    at_60 = Projection(0, 60, 0.01, 100, 100)
+    at_60 = MapProjection(0, 60, 0.01, 100, 100)
     across, down = at_60.dots(np.array([0.0, 1.0, 0.0]), np.array([60.0, 60.0, 61.0]))
     assert across[1] - across[0] == pytest.approx(0.5 * (down[0] - down[2]))
-    characters = Projection(0, 60, 0.01, 100, 100, tall=2.0)
+    characters = MapProjection(0, 60, 0.01, 100, 100, tall=2.0)
     assert characters.across == pytest.approx(at_60.across / 2)
 
 
 def test_lengths_are_those_on_the_sphere() -> None:
-    projection = Projection(10, 50, 0.001, 100, 100)
+    projection = MapProjection(10, 50, 0.001, 100, 100)
     assert projection.length(1000) == pytest.approx(math.radians(1) * 6371008.8)
-    assert Projection(0, 0, 2.0, 100, 100, planar=True).length(10) == 20
+    assert MapProjection(0, 0, 2.0, 100, 100, planar=True).length(10) == 20
 
 
 @share(2)

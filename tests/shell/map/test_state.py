@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stqsh.client.map.object_places import Places
-from stqsh.client.map.region_outlines import Outline
-from stqsh.client.map.scene import Drawn, Scene
+from stqsh.client.map.object_places import ObjectColumns
+from stqsh.client.map.region_outlines import RegionOutline
+from stqsh.client.map.scene import DrawnQuery, Scene
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_state import scene_json
 from stqsh.storage.rows import Progress, StreamRow
@@ -24,12 +24,12 @@ def scene() -> Scene:
     keys = pa.array(KEYS)
     records = pa.table({"oid": keys, "at": pa.array([0, 1_500_000, None], pa.timestamp("us", tz="UTC"))})
     x, y = np.array([10.123456789, 11, 12]), np.array([50.0, 51, 52])
-    places = Places(7, 6_000_000, keys, x, y, np.array([0, 1, -1], np.int32), 3_000, records)
+    places = ObjectColumns(7, 6_000_000, keys, x, y, np.array([0, 1, -1], np.int32), 3_000, records)
     one = query(4, "q")
     one.spec.update({"region": {"type": "nearest", "k": 2, "focal": "two"}, "text": "SELECT …"})
-    outline = Outline("q", (), (12.0, 52.0), "two")
-    drawn = Drawn(one, outline, np.array([0, 1]), 2, 2)
-    area = Outline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))
+    outline = RegionOutline("q", (), (12.0, 52.0), "two")
+    drawn = DrawnQuery(one, outline, np.array([0, 1]), 2, 2)
+    area = RegionOutline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))
     stream = StreamRow(1, "taxis", {"key": "oid", "planar": False})
     return Scene(stream, Progress(1, 7), places, (drawn,), (area,))
 

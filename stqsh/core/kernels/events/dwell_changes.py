@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.base.clock import Timing
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.jit import Array, Int, kernel
 
 
-class Toggles(NamedTuple):
+class DwellChanges(NamedTuple):
     """Objects that came into answers or went out of them, (n,) each, by query, object and step: query int32
     (position), obj int32, step int64, op int8 (+1, -1).
     """
@@ -22,14 +22,16 @@ class Toggles(NamedTuple):
 
 
 @kernel
-def _due(step: Int, dwell: Int, timing: Timing) -> Int:
+def _due(step: Int, dwell: Int, timing: BatchTiming) -> Int:
     """The first step whose time is at least `dwell` µs after that of a step."""
     reached = (timing.base + step - 1) * timing.tick + dwell
     return -(-reached // timing.tick) - timing.base + 1
 
 
 @kernel
-def ripen(toggles: Toggles, dwell: Array, until: Array, timing: Timing) -> tuple[Array, Array, Array]:
+def ripen(
+    toggles: DwellChanges, dwell: Array, until: Array, timing: BatchTiming
+) -> tuple[Array, Array, Array]:
     """Which toggles have lasted, and which may still do so.
 
     A toggle lasts if its opposite does not come up to the step at which it has stood for dwell µs (a query's,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.core.base.clock import NEVER, Timing
-from stqsh.core.kernels.events.transitions import Accepted, RowArrays, StoredArrays, expiry
+from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.kernels.events.transitions import AcceptedRows, RowArrays, StoredArrays, expiry
 from stqsh.core.kernels.jit import Array, Int, kernel
 
 
@@ -24,7 +24,7 @@ def _first_from(values: Array, low: Int) -> Int:
 
 @kernel
 def spans(
-    versions: Array, accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Timing
+    versions: Array, accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
     """Between which steps versions are the present ones: begin and end, int64 (n,); versions int32 (n,).
 
@@ -50,7 +50,7 @@ def spans(
 
 
 @kernel
-def within_reach(values: Array, shifts: Array, timing: Timing) -> Array:
+def within_reach(values: Array, shifts: Array, timing: BatchTiming) -> Array:
     """The positions of values that NOW + shift meets or passes in the batch's steps; int32, ascending.
 
     values: int64 µs (n,); shifts: int64 µs, ascending.
@@ -80,7 +80,7 @@ def _with_room(steps: Array, versions: Array, used: Int) -> tuple[Array, Array]:
 
 @kernel
 def flips(
-    values: Array, valid: Array, shifts: Array, bounds: tuple[Array, Array], timing: Timing
+    values: Array, valid: Array, shifts: Array, bounds: tuple[Array, Array], timing: BatchTiming
 ) -> tuple[Array, Array]:
     """The steps within a version's span at which its value meets or passes NOW + shift.
 

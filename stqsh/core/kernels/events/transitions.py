@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 
@@ -33,7 +33,7 @@ class StoredArrays(NamedTuple):
     known: Array
 
 
-class Accepted(NamedTuple):
+class AcceptedRows(NamedTuple):
     """What `accept` made of each row, (m,), and of each object, (n,).
 
     live: the row is its object's record at the end of its step. old: the version before that step. until:
@@ -48,7 +48,7 @@ class Accepted(NamedTuple):
     stale: int
 
 
-class Events(NamedTuple):
+class Transitions(NamedTuple):
     """What happened, (k,) each: step, obj int32, the versions before and after the step, int32, and where
     the object was at step - 1 and is at step: NaN where it is not present.
     """
@@ -64,9 +64,9 @@ class Events(NamedTuple):
 
 
 @kernel
-def room_for(size: Int) -> Events:
+def room_for(size: Int) -> Transitions:
     """Room for so many events."""
-    return Events(
+    return Transitions(
         np.empty(size, np.int64),
         np.empty(size, np.int32),
         np.empty(size, np.int32),
@@ -79,9 +79,9 @@ def room_for(size: Int) -> Events:
 
 
 @kernel
-def first_of(events: Events, count: Int) -> Events:
+def first_of(events: Transitions, count: Int) -> Transitions:
     """The first so many events."""
-    return Events(
+    return Transitions(
         events.step[:count],
         events.obj[:count],
         events.old[:count],
@@ -94,9 +94,9 @@ def first_of(events: Events, count: Int) -> Events:
 
 
 @kernel
-def none_accepted(rows: Int, objects: Int) -> Accepted:
+def none_accepted(rows: Int, objects: Int) -> AcceptedRows:
     """What becomes of so many rows and objects before anything is accepted."""
-    return Accepted(
+    return AcceptedRows(
         np.zeros(rows, np.bool_),
         np.full(rows, -1, np.int32),
         np.full(rows, NEVER, np.int64),
@@ -106,7 +106,7 @@ def none_accepted(rows: Int, objects: Int) -> Accepted:
 
 
 @inlined
-def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, accepted: Accepted) -> Int:
+def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, accepted: AcceptedRows) -> Int:
     """Take in one row after those before it, in log order for each object; 1 if it is stale, else 0.
 
     A row is stale if its time is before that of the object's record; at equal times the later row wins.
@@ -132,7 +132,7 @@ def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, ac
 
 
 @kernel
-def accept(rows: RowArrays, stored: StoredArrays) -> Accepted:
+def accept(rows: RowArrays, stored: StoredArrays) -> AcceptedRows:
     """Drop stale rows, and keep of each object's rows in a step the last that is not; see `accept_row`."""
     known = len(stored.known)
     accepted, version, stale = none_accepted(len(rows.obj), known), np.full(known, -1, np.int32), 0
@@ -141,11 +141,11 @@ def accept(rows: RowArrays, stored: StoredArrays) -> Accepted:
             version[o] = o
     for r in range(len(rows.obj)):
         stale += accept_row(r, rows, stored, version, accepted)
-    return Accepted(accepted.live, accepted.old, accepted.until, accepted.first, stale)
+    return AcceptedRows(accepted.live, accepted.old, accepted.until, accepted.first, stale)
 
 
 @kernel
-def expiry(ts: Int, timing: Timing) -> Int:
+def expiry(ts: Int, timing: BatchTiming) -> Int:
     """The first step at which a record of time ts is older than REPORT EVERY allows."""
     if timing.report < 0:
         return np.int64(NEVER)
@@ -153,7 +153,7 @@ def expiry(ts: Int, timing: Timing) -> Int:
 
 
 @kernel
-def _put(events: Events, k: Int, what: tuple[Int, Int, Int, Int], old: tuple[Float, Float]) -> None:
+def _put(events: Transitions, k: Int, what: tuple[Int, Int, Int, Int], old: tuple[Float, Float]) -> None:
     events.step[k], events.obj[k], events.old[k], events.new[k] = what
     events.ox[k], events.oy[k] = old[0], old[1]
     events.nx[k] = events.ny[k] = np.nan
@@ -161,7 +161,7 @@ def _put(events: Events, k: Int, what: tuple[Int, Int, Int, Int], old: tuple[Flo
 
 @kernel
 def _old_place(
-    old: Int, before: Int, rows: RowArrays, stored: StoredArrays, timing: Timing
+    old: Int, before: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Float, Float]:
     """Where the version `old` shows its object at step `before`."""
     if old < 0:
@@ -177,7 +177,7 @@ def _old_place(
 
 
 @kernel
-def build(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Timing) -> Events:
+def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Transitions:
     """All events of a batch: arrivals in the rows' order, each followed by its disconnection, then the
     disconnections of records stored before.
 
@@ -211,7 +211,7 @@ def build(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Tim
 
 
 @kernel
-def _expiring(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing: Timing) -> Array:
+def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Array:
     """The objects whose stored record disconnects in this batch before any row replaces it. int32."""
     found = np.empty(256, np.int32)
     used = 0
@@ -237,7 +237,7 @@ def _expiring(accepted: Accepted, rows: RowArrays, stored: StoredArrays, timing:
 
 
 @kernel
-def without(events: Events, why: Array, last: int) -> tuple[Array, Array, Array]:
+def without(events: Transitions, why: Array, last: int) -> tuple[Array, Array, Array]:
     """Events that lead nowhere: those of the last step whose objects are taken out.
 
     why: int8 (objects,), not 0 for those that are. Returns nx and ny as they are then, and which objects that
@@ -254,7 +254,7 @@ def without(events: Events, why: Array, last: int) -> tuple[Array, Array, Array]
 
 
 @kernel
-def versions_at(events: Events, known: Array, step: int) -> Array:
+def versions_at(events: Transitions, known: Array, step: int) -> Array:
     """The version of each object after a step; known: bool (n,). int32 (n,), -1 for none."""
     current = np.full(len(known), -1, np.int32)
     for o in range(len(known)):
@@ -269,7 +269,7 @@ def versions_at(events: Events, known: Array, step: int) -> Array:
 
 @kernel
 def places_at(
-    versions: Array, step: int, rows: RowArrays, stored: StoredArrays, timing: Timing
+    versions: Array, step: int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
     """Where versions show their objects at a step; NaN where they are not present. float64 (n,) each."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
@@ -280,7 +280,7 @@ def places_at(
 
 @kernel
 def places_after(
-    versions: Array, steps: Array, rows: RowArrays, stored: StoredArrays, timing: Timing
+    versions: Array, steps: Array, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
     """`places_at` with a step for each version, int64 (n,)."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.base.clock import Timing
-from stqsh.core.kernels.events.transitions import Events, RowArrays, StoredArrays, expiry
-from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays, Transitions, expiry
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import Array, kernel
 
 LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
 """Positions in `stqsh.spec.chunk.WHY`."""
 
 
-class Updates(NamedTuple):
+class UpdateArrays(NamedTuple):
     """Updates, (n,) each: step int64, query int32 (position), op int8 (+1, -1), why int8 and show int64.
 
     show: what the row is: a version (see `stqsh.core.kernels.events.transitions`), or, from the number of all
@@ -31,12 +31,16 @@ class Updates(NamedTuple):
 
 @kernel
 def reasons(
-    versions: Array, objects: Array, steps: Array, sources: tuple[RowArrays, StoredArrays], timing: Timing
+    versions: Array,
+    objects: Array,
+    steps: Array,
+    sources: tuple[RowArrays, StoredArrays],
+    timing: BatchTiming,
 ) -> tuple[Array, Array]:
     """Why objects with these versions after these steps are in no answer any more, and the row to show.
 
     The object's own state comes first: disconnected or expired (`timing.silent`; then only its key is shown),
-    gone, else it left. All arguments (n,); returns why int8 and show int64 as in `Updates`.
+    gone, else it left. All arguments (n,); returns why int8 and show int64 as in `UpdateArrays`.
     """
     rows, stored = sources
     known, every = len(stored.known), len(stored.known) + len(rows.obj)
@@ -53,7 +57,7 @@ def reasons(
 
 
 @kernel
-def tell(pairs: Pairs, events: Events, why: Array, show: Array) -> Updates:
+def tell(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) -> UpdateArrays:
     """The updates of pairs where an object came in or went out.
 
     why, show: what to say of each event if it takes an object out, as from `reasons`. The loop does not
@@ -72,11 +76,11 @@ def tell(pairs: Pairs, events: Events, why: Array, show: Array) -> Updates:
         whys[k] = np.int8(0) if came else why[e]
         shown[k] = np.int64(events.new[e]) if came else show[e]
         k += np.uint64(came | (pairs.flags[i] == WAS))
-    return Updates(step[:changes], query[:changes], op[:changes], whys[:changes], shown[:changes])
+    return UpdateArrays(step[:changes], query[:changes], op[:changes], whys[:changes], shown[:changes])
 
 
 @kernel
-def count_pairs(pairs: Pairs, tested: Array, matched: Array) -> None:
+def count_pairs(pairs: CandidatePairs, tested: Array, matched: Array) -> None:
     """Add to each query's counters, int64 (queries,), its pairs, and those after which it has the object."""
     for i in range(np.uint64(len(pairs.query))):
         q = np.uint64(pairs.query[i])

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.index.static_rects import IS, WAS, Pairs
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import Array, Flag, kernel
 
 
-class Circles(NamedTuple):
+class QueryCircles(NamedTuple):
     """Circles of queries, float64 (queries,) each; x and y are NaN where there is none to be looked at."""
 
     x: Array
@@ -21,7 +21,7 @@ class Circles(NamedTuple):
 
 
 @kernel
-def settle_circles(pairs: Pairs, events: Events, circles: Circles, planar: Flag) -> Array:
+def settle_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCircles, planar: Flag) -> Array:
     """The flags of pairs, with WAS and IS taken away where a place is farther than the circle reaches.
 
     uint8 (pairs,). The border belongs to a circle.

@@ -35,7 +35,7 @@ Two: TypeAlias = tuple[Float, Float]
 """A number as the sum of two."""
 
 
-class AreaArrays(NamedTuple):
+class PolygonArrays(NamedTuple):
     """Areas, rows of: box float64 (rows, 4), NaN for none; bands int32; per_y float64, bands per unit of y.
 
     Band b of row r has the entries start[at[r] + b] .. start[at[r] + b + 1] of edge, float64 (n, 4): x1, y1,
@@ -134,7 +134,7 @@ def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
 
 
 @kernel
-def inside(rows: Array, x: Array, y: Array, areas: AreaArrays) -> Array:
+def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
     """Whether point i belongs to the area in row i; -1 is nowhere, as is NaN. rows int (n,), bool (n,)."""
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
@@ -149,7 +149,7 @@ def inside(rows: Array, x: Array, y: Array, areas: AreaArrays) -> Array:
 
 
 @kernel
-def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: AreaArrays) -> Array:
+def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: PolygonArrays) -> Array:
     """`inside`, with each area made smaller by a factor, float64 (n,), 0 .. 1, about the middle of its box.
 
     Corners are moved, not points, so that what lies on a border is found there.
@@ -171,7 +171,7 @@ def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: AreaArr
 
 
 @kernel
-def _scaled_edges(r: Int, middle: Two, y: Float, factor: Float, areas: AreaArrays) -> Array:
+def _scaled_edges(r: Int, middle: Two, y: Float, factor: Float, areas: PolygonArrays) -> Array:
     """Those edges of an area that can reach the height y when they are scaled, as they are then; (n, 4).
 
     They are in the band from which y comes, or, where that was rounded, in one beside it; each comes once.
@@ -201,7 +201,7 @@ def _band(y: Float, low: Float, per_y: Float, bands: Int) -> Int:
 
 
 @kernel
-def lay_bands(edges: Array, first: Array) -> AreaArrays:
+def lay_bands(edges: Array, first: Array) -> PolygonArrays:
     """List the edges of areas in bands.
 
     edges: float64 (n, 4), those of area r are first[r] .. first[r + 1], int64 (rows + 1,).
@@ -234,7 +234,7 @@ def lay_bands(edges: Array, first: Array) -> AreaArrays:
                 start[at[r] + bands[r]] = total
         if not fill:
             out = np.empty((total, 4))
-    return AreaArrays(box, bands, per_y, at, start, out)
+    return PolygonArrays(box, bands, per_y, at, start, out)
 
 
 @kernel

@@ -12,11 +12,11 @@ import numpy as np
 
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
-from stqsh.core.kernels.join.keyword_join import Asked
-from stqsh.core.kernels.text.term_sets import Spans, has_terms
+from stqsh.core.kernels.join.keyword_join import AskedTerms
+from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 
 
-class Postings(NamedTuple):
+class InvertedLists(NamedTuple):
     """Places by term: those of term t are place[start[t]:start[t + 1]]; int64 and int32. x, y float64 and
     text int32 (n,): the places themselves.
     """
@@ -28,7 +28,7 @@ class Postings(NamedTuple):
     text: Array
 
 
-class Centres(NamedTuple):
+class SearchCentres(NamedTuple):
     """Who asks, (n,) each: row int64, of what is asked for; x, y float64, NaN for no centre."""
 
     row: Array
@@ -36,11 +36,11 @@ class Centres(NamedTuple):
     y: Array
 
 
-Scene: TypeAlias = tuple[Asked, Postings, Spans]
+Scene: TypeAlias = tuple[AskedTerms, InvertedLists, TermSpans]
 
 
 @kernel
-def post(x: Array, y: Array, text: Array, spans: Spans, wanted: Array) -> Postings:
+def post(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> InvertedLists:
     """List places by those of their terms that are wanted, bool (terms,); text: -1 for NULL."""
     start = np.zeros(len(wanted) + 1, np.int64)
     place = np.empty(0, np.int32)
@@ -58,11 +58,11 @@ def post(x: Array, y: Array, text: Array, spans: Spans, wanted: Array) -> Postin
         if not fill:
             start[:] = np.cumsum(start)
             place = np.empty(start[-1], np.int32)
-    return Postings(start, place, x, y, text)
+    return InvertedLists(start, place, x, y, text)
 
 
 @kernel
-def _lists(asked: Asked, row: Int, start: Array) -> tuple[Int, Int, Int]:
+def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
     """The terms whose lists hold all that a query asks for, as positions; and how long they are together.
 
     That is the term with the shortest list, or, where any is enough, each of them.
@@ -80,7 +80,7 @@ def _lists(asked: Asked, row: Int, start: Array) -> tuple[Int, Int, Int]:
 
 
 @kernel
-def list_lengths(asked: Asked, rows: Array, start: Array) -> Array:
+def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
     """How many places have to be looked at for each query, by its row, -1: 0. int64 (n,)."""
     out = np.zeros(len(rows), np.int64)
     for i in range(len(rows)):
@@ -114,7 +114,7 @@ def _find(centre: tuple[Int, Float, Float], scene: Scene, planar: Flag, out: tup
 
 @kernel
 def asked_within(
-    centres: Centres, radius: Array, scene: Scene, planar: Flag, room: int
+    centres: SearchCentres, radius: Array, scene: Scene, planar: Flag, room: int
 ) -> tuple[Array, Array]:
     """The places within a radius of each centre that have the terms: centre and place, int32 (n,) each.
 
@@ -135,7 +135,7 @@ def asked_within(
 
 
 @kernel
-def asked_distances(centres: Centres, want: Array, scene: Scene, planar: Flag, room: int) -> Array:
+def asked_distances(centres: SearchCentres, want: Array, scene: Scene, planar: Flag, room: int) -> Array:
     """For each centre the distance of the want-th place that has the terms; infinite where there are fewer.
 
     want: int64 (n,). 0 where a centre is NaN. room: as in `asked_within`. float64 (n,).

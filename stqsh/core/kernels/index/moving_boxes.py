@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import Lattice, Lists, band, scan
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import GridFrame, RectGrid, band, scan
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
-from stqsh.core.kernels.join.moving_params import Movers, longer
+from stqsh.core.kernels.join.moving_params import MovingQueries, longer
 
 SIZES = 14
 """Regions that reach half as far as those of the size before are of the next one; so the last are tiny."""
@@ -42,28 +42,28 @@ _NOWHERE, _LOOSE, _MOVING = -1, -2, -3
 """What takes the place of a seat: in no list, loose, and loose since or again in this step."""
 
 
-class Homes(NamedTuple):
+class MovingBoxGrid(NamedTuple):
     """Regions by their sizes and cells.
 
     side: int64 (SIZES,): how many cells the grid of each size is wide. first: int64 (SIZES + 1,): the number
     of its first cell, the cells of all sizes counted together. reach: float64 (SIZES, 2): how far its regions
     reach from their centres in x and y. lists: the regions in the cells of their centres; start, rects and
-    tag as in `Lists`, tag twice the mover's number, plus 1 where it has to be looked at more closely. seat:
-    int32 (movers,): where each is in the lists. loose: int32 (movers,), those that are in none; spent int64
-    (2,): how many these are, and how many looks they have cost.
+    tag as in `RectGrid`, tag twice the mover's number, plus 1 where it has to be looked at more closely.
+    seat: int32 (movers,): where each is in the lists. loose: int32 (movers,), those that are in none; spent
+    int64 (2,): how many these are, and how many looks they have cost.
     """
 
     side: Array
     first: Array
     reach: Array
-    lists: Lists
+    lists: RectGrid
     seat: Array
     loose: Array
     spent: Array
 
 
 @kernel
-def lay(movers: Movers, lattice: Lattice) -> Homes:
+def lay(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
     """All movers as they are now; those that are nowhere are in no list."""
     count = len(movers.query)
     size, reach, held = _sizes(movers.now, lattice)
@@ -92,14 +92,14 @@ def lay(movers: Movers, lattice: Lattice) -> Homes:
                 rects[corner, k] = movers.now[m, corner]
             tag[k] = 2 * m + (movers.checked[m] or movers.radius[m] >= 0)
             seat[m] = k
-    lists = Lists(start, start[1:], rects, tag)  # no cell is known to lie in a region as a whole
-    return Homes(side, first, reach, lists, seat, np.empty(count, np.int32), np.zeros(2, np.int64))
+    lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to lie in a region as a whole
+    return MovingBoxGrid(side, first, reach, lists, seat, np.empty(count, np.int32), np.zeros(2, np.int64))
 
 
 @kernel
-def _sizes(now: Array, lattice: Lattice) -> tuple[Array, Array, Array]:
+def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
     """The size of each region, int8 (n,), -1 for one that is nowhere; how far those of each reach, as in
-    `Homes`, and how many there are.
+    `MovingBoxGrid`, and how many there are.
     """
     size, reach, held = np.full(len(now), -1, np.int8), np.zeros((SIZES, 2)), np.zeros(SIZES, np.int64)
     for m in range(len(now)):
@@ -119,25 +119,25 @@ def _sizes(now: Array, lattice: Lattice) -> tuple[Array, Array, Array]:
 
 
 @inlined
-def _band_x(x: Float, side: Int, lattice: Lattice) -> Int:
+def _band_x(x: Float, side: Int, lattice: GridFrame) -> Int:
     """The column of a grid as wide as another one that a place counts to."""
     return band(x, lattice.x0, lattice.per_x * (side / lattice.side), side)
 
 
 @inlined
-def _band_y(y: Float, side: Int, lattice: Lattice) -> Int:
+def _band_y(y: Float, side: Int, lattice: GridFrame) -> Int:
     return band(y, lattice.y0, lattice.per_y * (side / lattice.side), side)
 
 
 @kernel
-def is_worn(homes: Homes, looks: Int) -> Flag:
+def is_worn(homes: MovingBoxGrid, looks: Int) -> Flag:
     """Whether it is time to lay all movers anew if so many events are to come; what they cost is noted."""
     homes.spent[1] += looks * homes.spent[0]
     return homes.spent[1] > _LAYING * len(homes.seat) + _LAYING_ANY
 
 
 @kernel
-def leave_homes(homes: Homes, changed: Array) -> None:
+def leave_homes(homes: MovingBoxGrid, changed: Array) -> None:
     """Take regions that move in this step out of the lists: they are loose from the next step on."""
     for m in changed:
         k = homes.seat[m]
@@ -150,20 +150,20 @@ def leave_homes(homes: Homes, changed: Array) -> None:
 
 
 @kernel
-def come_to_rest(homes: Homes, changed: Array) -> None:
+def come_to_rest(homes: MovingBoxGrid, changed: Array) -> None:
     """Regions that have moved in a step stand still again."""
     for m in changed:
         homes.seat[m] = _LOOSE
 
 
 @kernel
-def is_moving(homes: Homes, m: Int) -> Flag:
+def is_moving(homes: MovingBoxGrid, m: Int) -> Flag:
     """Whether a region moves in this step."""
     return homes.seat[m] == _MOVING
 
 
 @inlined
-def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: Lattice) -> Window:
+def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: GridFrame) -> Window:
     """The window of cells where the centres of regions may be that hold a place."""
     dx, dy = reach[0] + (abs(x) + reach[0]) * _ROUNDING, reach[1] + (abs(y) + reach[1]) * _ROUNDING
     return (
@@ -176,7 +176,7 @@ def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: 
 
 @kernel
 def come_upon(
-    events: Events, span: tuple[Int, Int], homes: Homes, lattice: Lattice
+    events: Transitions, span: tuple[Int, Int], homes: MovingBoxGrid, lattice: GridFrame
 ) -> tuple[Array, Array, Array]:
     """The pairs of some events and regions in the lists where an object comes into a region or goes out of
     it, or may do so, or stays inside, where a tag says that it has to be looked at more closely.
@@ -194,10 +194,10 @@ def come_upon(
 
 @kernel
 def _upon_size(
-    events: Events,
+    events: Transitions,
     span: tuple[Int, Int],
-    which: tuple[Homes, Int],
-    lattice: Lattice,
+    which: tuple[MovingBoxGrid, Int],
+    lattice: GridFrame,
     out: tuple[Array, Array, Array, Array],
     used: Int,
 ) -> tuple[Array, Array, Array, Int]:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.geometry.distance import circle_box, distance
-from stqsh.core.kernels.index.static_rects import Lattice, band, cell_of
+from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
-class PlaceCells(NamedTuple):
+class PlaceGrid(NamedTuple):
     """Places by cell: those of cell c are member[start[c]:start[c + 1]]; int32 both. x, y float64 (n,)."""
 
-    lattice: Lattice
+    lattice: GridFrame
     start: Array
     member: Array
     x: Array
@@ -26,7 +26,7 @@ class PlaceCells(NamedTuple):
 
 
 @kernel
-def cells_of_places(x: Array, y: Array, lattice: Lattice) -> PlaceCells:
+def cells_of_places(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
     """Put places, float64 (n,), none of them NaN, into cells."""
     cells = lattice.side * lattice.side
     start = np.zeros(cells + 1, np.int32)
@@ -39,11 +39,11 @@ def cells_of_places(x: Array, y: Array, lattice: Lattice) -> PlaceCells:
         cell = cell_of(x[i], y[i], lattice)
         start[cell] -= 1
         member[start[cell]] = i
-    return PlaceCells(lattice, start, member, x, y)
+    return PlaceGrid(lattice, start, member, x, y)
 
 
 @kernel
-def _block(cells: PlaceCells, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
+def _block(cells: PlaceGrid, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
     """The block of cells up to a ring around a place: columns, rows (first, last), and how many places."""
     lattice = cells.lattice
     side = lattice.side
@@ -57,7 +57,7 @@ def _block(cells: PlaceCells, x: Float, y: Float, ring: Int) -> tuple[Int, Int, 
 
 
 @kernel
-def _wanted_distance(cells: PlaceCells, x: Float, y: Float, want: Int, planar: Flag) -> Float:
+def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Flag) -> Float:
     """A distance within which there are at least `want` places; infinite where there are not so many."""
     if want > len(cells.member):
         return np.inf
@@ -77,7 +77,7 @@ def _wanted_distance(cells: PlaceCells, x: Float, y: Float, want: Int, planar: F
 
 
 @kernel
-def wanted_distances(cells: PlaceCells, x: Array, y: Array, want: Array, planar: Flag) -> Array:
+def wanted_distances(cells: PlaceGrid, x: Array, y: Array, want: Array, planar: Flag) -> Array:
     """For each centre a distance within which there are at least so many places, and few more.
 
     x, y float64, want int64, (n,) each. Infinite where there are not so many, 0 where a centre is NaN.
@@ -91,7 +91,7 @@ def wanted_distances(cells: PlaceCells, x: Array, y: Array, want: Array, planar:
 
 @kernel
 def within_distances(
-    cells: PlaceCells, x: Array, y: Array, radius: Array, planar: Flag
+    cells: PlaceGrid, x: Array, y: Array, radius: Array, planar: Flag
 ) -> tuple[Array, Array]:
     """The places within a distance of each centre: which centre and which place, int32 (n,) each."""
     lattice = cells.lattice

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.index.static_rects import Lattice, cell_of
+from stqsh.core.kernels.index.static_rects import GridFrame, cell_of
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 BLOCK = 8
 """Objects in a block: two lines of memory of places. Only a cell's first block is not full."""
 
 
-class ObjectCells(NamedTuple):
+class ObjectGrid(NamedTuple):
     """Objects in their cells. head, size int32 (cells,): a cell's first block, and how many objects it has.
 
     slot int32 (objects,): the seat of each object + 1, 0 for one that is nowhere. next int32 (blocks,): the
@@ -42,7 +42,7 @@ def blocks_for(objects: int, cells: int) -> int:
 
 
 @kernel
-def _take(cells: ObjectCells, cell: Int, seat: Int) -> None:
+def _take(cells: ObjectGrid, cell: Int, seat: Int) -> None:
     """Free a seat of a cell: whoever sits in the last one takes it."""
     left = cells.size[cell] - 1
     block = cells.head[cell] - 1
@@ -58,7 +58,7 @@ def _take(cells: ObjectCells, cell: Int, seat: Int) -> None:
 
 
 @kernel
-def _seat(cells: ObjectCells, cell: Int) -> Int:
+def _seat(cells: ObjectGrid, cell: Int) -> Int:
     """One more seat of a cell."""
     count = cells.size[cell]
     cells.size[cell] = count + 1
@@ -74,7 +74,7 @@ def _seat(cells: ObjectCells, cell: Int) -> Int:
 
 
 @inlined
-def settle_object(cells: ObjectCells, o: Int, x: Float, y: Float, lattice: Lattice) -> None:
+def settle_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
     """Put an object where it is now; NaN takes it away."""
     seat, old = np.int64(cells.slot[o]) - 1, np.int64(-1)
     if seat >= 0:
@@ -92,20 +92,20 @@ def settle_object(cells: ObjectCells, o: Int, x: Float, y: Float, lattice: Latti
 
 
 @kernel
-def move_object(cells: ObjectCells, o: Int, x: Float, y: Float, lattice: Lattice) -> None:
+def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
     """`settle_object`, for those who call it now and then."""
     settle_object(cells, o, x, y, lattice)
 
 
 @kernel
-def fill_objects(cells: ObjectCells, x: Array, y: Array, lattice: Lattice) -> None:
+def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> None:
     """Put all objects into cells that are empty."""
     for o in range(len(x)):
         settle_object(cells, o, x[o], y[o], lattice)
 
 
 @kernel
-def places_in(cells: ObjectCells) -> tuple[Array, Array]:
+def places_in(cells: ObjectGrid) -> tuple[Array, Array]:
     """Where all objects are: x, y float64 (objects,), NaN: nowhere."""
     x, y = np.full(len(cells.slot), np.nan), np.full(len(cells.slot), np.nan)
     for o in range(len(cells.slot)):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
 
 
-class Lattice(NamedTuple):
+class GridFrame(NamedTuple):
     """Where a grid lies: corner, cells per unit of x and of y, and `side` cells in each direction."""
 
     x0: float
@@ -29,7 +29,7 @@ class Lattice(NamedTuple):
     side: int
 
 
-class Lists(NamedTuple):
+class RectGrid(NamedTuple):
     """The lists of the cells of a grid and of the coarser ones above it, see `coarser`.
 
     start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid come
@@ -44,14 +44,14 @@ class Lists(NamedTuple):
     tag: Array
 
 
-class Lives(NamedTuple):
+class QueryLifetimes(NamedTuple):
     """When each query follows events: those of steps after `since` and before `until`. int64 (queries,)."""
 
     since: Array
     until: Array
 
 
-class Pairs(NamedTuple):
+class CandidatePairs(NamedTuple):
     """Who may have to be told: event int32, query int32 and the flags WAS | IS, uint8; (n,) each."""
 
     event: Array
@@ -66,14 +66,14 @@ def band(value: Float, low: Float, scale: Float, side: Int) -> Int:
 
 
 @kernel
-def cell_of(x: Float, y: Float, lattice: Lattice) -> Int:
+def cell_of(x: Float, y: Float, lattice: GridFrame) -> Int:
     """The cell that a point counts to."""
     row = band(y, lattice.y0, lattice.per_y, lattice.side)
     return row * lattice.side + band(x, lattice.x0, lattice.per_x, lattice.side)
 
 
 @kernel
-def cover(rect: Array, lattice: Lattice) -> tuple[Int, Int, Int, Int]:
+def cover(rect: Array, lattice: GridFrame) -> tuple[Int, Int, Int, Int]:
     """The first and last column, and the first and last row, that a rectangle touches."""
     side = lattice.side
     return (
@@ -85,15 +85,15 @@ def cover(rect: Array, lattice: Lattice) -> tuple[Int, Int, Int, Int]:
 
 
 @kernel
-def coarser(lattice: Lattice, times: Int) -> Lattice:
+def coarser(lattice: GridFrame, times: Int) -> GridFrame:
     """The grid whose cells are wider by 4 ** times; the coarsest one has a single cell."""
     side = max(1, lattice.side >> (2 * times))
     share = side / lattice.side
-    return Lattice(lattice.x0, lattice.y0, lattice.per_x * share, lattice.per_y * share, side)
+    return GridFrame(lattice.x0, lattice.y0, lattice.per_x * share, lattice.per_y * share, side)
 
 
 @kernel
-def grids_above(lattice: Lattice) -> Int:
+def grids_above(lattice: GridFrame) -> Int:
     """How many grids there are, from the finest to that of a single cell."""
     count = 1
     while lattice.side >> (2 * (count - 1)) > 1:
@@ -102,7 +102,7 @@ def grids_above(lattice: Lattice) -> Int:
 
 
 @kernel
-def _home_of(rect: Array, lattice: Lattice, large: Int) -> tuple[Int, Lattice, tuple[Int, Int, Int, Int]]:
+def _home_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFrame, tuple[Int, Int, Int, Int]]:
     """The finest grid in which a rectangle touches no more than `large` cells, by its first cell's number,
     or else the coarsest; and what it covers there.
     """
@@ -117,7 +117,7 @@ def _home_of(rect: Array, lattice: Lattice, large: Int) -> tuple[Int, Lattice, t
 
 
 @kernel
-def _cells_above(lattice: Lattice) -> Int:
+def _cells_above(lattice: GridFrame) -> Int:
     """How many cells a grid and the coarser ones have together."""
     cells = np.int64(0)
     for times in range(grids_above(lattice)):
@@ -135,7 +135,7 @@ def _holds(cover: tuple[Int, Int, Int, Int], column: Int, row: Int) -> Flag:
 
 
 @kernel
-def _counted(rects: Array, tag: Array, lattice: Lattice, large: int) -> tuple[Array, Array]:
+def _counted(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[Array, Array]:
     """How many entries each cell gets, by whether they count as `whole`; int32 (cells,) each."""
     partly, wholly = np.zeros(_cells_above(lattice), np.int32), np.zeros(_cells_above(lattice), np.int32)
     for q in range(len(rects)):
@@ -153,7 +153,7 @@ def _counted(rects: Array, tag: Array, lattice: Lattice, large: int) -> tuple[Ar
 
 
 @kernel
-def list_rects(rects: Array, tag: Array, lattice: Lattice, large: int) -> Lists:
+def list_rects(rects: Array, tag: Array, lattice: GridFrame, large: int) -> RectGrid:
     """Put rectangles into the lists of the cells they touch.
 
     rects: float64 (n, 4); one with NaN is nowhere. tag: int32 (n,). large: more cells than this, and a
@@ -177,7 +177,7 @@ def list_rects(rects: Array, tag: Array, lattice: Lattice, large: int) -> Lists:
                 for corner in range(4):
                     out_rects[corner, part[cell]] = rects[q, corner]
                 out_tag[part[cell]] = tag[q]
-    return Lists(start, whole, out_rects, out_tag)
+    return RectGrid(start, whole, out_rects, out_tag)
 
 
 @kernel
@@ -201,10 +201,10 @@ def scan(
 ) -> Int:
     """Append the pairs that some entries of lists make with an event; how many pairs there are then.
 
-    lists: rects and tag of `Lists`, as arrays: to take them out of a tuple in a loop costs. span: from which
-    entry up to which. takes: whether those count that had the object, and those that get it. out: the fields
-    of `Pairs` with enough room, and uint8, room for the flags of one list. so_far: how many pairs there are,
-    and which event it is.
+    lists: rects and tag of `RectGrid`, as arrays: to take them out of a tuple in a loop costs. span: from
+    which entry up to which. takes: whether those count that had the object, and those that get it. out: the
+    fields of `CandidatePairs` with enough room, and uint8, room for the flags of one list. so_far: how many
+    pairs there are, and which event it is.
 
     The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
     second one does not branch. Indices are unsigned, which spares numba a look at their sign.
@@ -226,24 +226,24 @@ def scan(
 
 
 @kernel
-def grown(pairs: Pairs, used: Int, room: Int) -> Pairs:
+def grown(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
     """The first `used` pairs, with room for so many."""
     event, query = np.empty(room, np.int32), np.empty(room, np.int32)
     flags = np.empty(room, np.uint8)
     event[:used], query[:used], flags[:used] = pairs.event[:used], pairs.query[:used], pairs.flags[:used]
-    return Pairs(event, query, flags)
+    return CandidatePairs(event, query, flags)
 
 
 @kernel
-def lives_at(lives: Lives, query: Int, step: Int) -> Flag:
+def lives_at(lives: QueryLifetimes, query: Int, step: Int) -> Flag:
     """Whether a query follows what happens at a step."""
     return lives.since[query] < step < lives.until[query]
 
 
 @kernel
-def living(pairs: Pairs, events: Events, lives: Lives) -> Pairs:
+def living(pairs: CandidatePairs, events: Transitions, lives: QueryLifetimes) -> CandidatePairs:
     """Those pairs whose query follows what happens at the event's step."""
     kept = np.empty(len(pairs.event), np.bool_)
     for i in range(len(kept)):
         kept[i] = lives_at(lives, pairs.query[i], events.step[pairs.event[i]])
-    return Pairs(pairs.event[kept], pairs.query[kept], pairs.flags[kept])
+    return CandidatePairs(pairs.event[kept], pairs.query[kept], pairs.flags[kept])

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.kernels.index.static_rects import Lattice, band
+from stqsh.core.kernels.index.static_rects import GridFrame, band
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 DEPTH = 9
@@ -38,7 +38,7 @@ CHECKED, ANY, MORE, SHIFT = 1, 2, 4, 3
 Box: TypeAlias = tuple[Float, Float, Float, Float]
 
 
-class Forest(NamedTuple):
+class TermQuadtrees(NamedTuple):
     """The trees, and the pool of their lists' entries.
 
     root: int32 (terms,), the root of each term's tree, 0 for none. nodes: int32 (nodes, WIDTH). boxes:
@@ -58,8 +58,8 @@ class Forest(NamedTuple):
     used: Array
 
 
-class Post(NamedTuple):
-    """An entry to be: see `Forest`."""
+class TermEntry(NamedTuple):
+    """An entry to be: see `TermQuadtrees`."""
 
     box: Box
     rest: tuple[Int, Int]
@@ -67,7 +67,7 @@ class Post(NamedTuple):
 
 
 @kernel
-def reach(box: Box, lattice: Lattice) -> tuple[Int, Int, Int, Int, Int]:
+def reach(box: Box, lattice: GridFrame) -> tuple[Int, Int, Int, Int, Int]:
     """The first and last column and row of the finest cells that a box touches, and how deep it may go: to
     the finest level whose cells are not smaller, so that it touches four of them at most.
     """
@@ -80,7 +80,7 @@ def reach(box: Box, lattice: Lattice) -> tuple[Int, Int, Int, Int, Int]:
 
 
 @kernel
-def spot(x: Float, y: Float, lattice: Lattice) -> tuple[Int, Int]:
+def spot(x: Float, y: Float, lattice: GridFrame) -> tuple[Int, Int]:
     """The column and row of the finest cell that a point counts to."""
     side = lattice.side
     return band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
@@ -101,7 +101,7 @@ def touches(cover: tuple[Int, Int, Int, Int, Int], level: Int, column: Int, row:
 
 
 @kernel
-def new_nodes(forest: Forest, count: Int) -> Int:
+def new_nodes(forest: TermQuadtrees, count: Int) -> Int:
     """The first of `count` new nodes with empty lists."""
     first = forest.used[0]
     for node in range(first, first + count):
@@ -112,7 +112,7 @@ def new_nodes(forest: Forest, count: Int) -> Int:
 
 
 @kernel
-def _stretch(forest: Forest, power: Int) -> Int:
+def _stretch(forest: TermQuadtrees, power: Int) -> Int:
     """A free stretch of 2 ** power entries."""
     head = forest.used[2 + power]
     if head:
@@ -124,13 +124,13 @@ def _stretch(forest: Forest, power: Int) -> Int:
 
 
 @kernel
-def _release(forest: Forest, begin: Int, power: Int) -> None:
+def _release(forest: TermQuadtrees, begin: Int, power: Int) -> None:
     forest.tag[begin] = forest.used[2 + power]
     forest.used[2 + power] = begin + 1
 
 
 @kernel
-def copy_entry(forest: Forest, source: Int, target: Int) -> None:
+def copy_entry(forest: TermQuadtrees, source: Int, target: Int) -> None:
     """Copy an entry over another."""
     for i in range(4):
         forest.boxes[target, i] = forest.boxes[source, i]
@@ -139,7 +139,7 @@ def copy_entry(forest: Forest, source: Int, target: Int) -> None:
 
 
 @kernel
-def growth(forest: Forest, node: Int, kind: Int) -> Int:
+def growth(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
     """How many more entries the pool may have to hold for one more in a list."""
     count, power = forest.nodes[node, kind + 1], forest.nodes[node, kind + 2]
     if kind == DOWN and count >= LONGEST:
@@ -148,7 +148,7 @@ def growth(forest: Forest, node: Int, kind: Int) -> Int:
 
 
 @kernel
-def _slot(forest: Forest, node: Int, kind: Int) -> Int:
+def _slot(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
     """The place of one more entry at the end of a list; the list moves where it has no room."""
     begin, count, power = (
         forest.nodes[node, kind],
@@ -168,7 +168,7 @@ def _slot(forest: Forest, node: Int, kind: Int) -> Int:
 
 
 @kernel
-def _put(forest: Forest, node: Int, kind: Int, post: Post) -> None:
+def _put(forest: TermQuadtrees, node: Int, kind: Int, post: TermEntry) -> None:
     at = _slot(forest, node, kind)
     x1, y1, x2, y2 = post.box
     forest.boxes[at, 0], forest.boxes[at, 1] = x1, y1
@@ -178,7 +178,9 @@ def _put(forest: Forest, node: Int, kind: Int, post: Post) -> None:
 
 
 @kernel
-def _hand_down(forest: Forest, where: tuple[Int, Int, Int, Int], post: Post, lattice: Lattice) -> None:
+def _hand_down(
+    forest: TermQuadtrees, where: tuple[Int, Int, Int, Int], post: TermEntry, lattice: GridFrame
+) -> None:
     """Give an entry to those children of a node that it touches; where: node, level, column, row."""
     node, level, column, row = where
     cover, child = reach(post.box, lattice), forest.nodes[node, CHILD]
@@ -188,7 +190,7 @@ def _hand_down(forest: Forest, where: tuple[Int, Int, Int, Int], post: Post, lat
 
 
 @kernel
-def _split(forest: Forest, where: tuple[Int, Int, Int, Int], lattice: Lattice) -> None:
+def _split(forest: TermQuadtrees, where: tuple[Int, Int, Int, Int], lattice: GridFrame) -> None:
     """Give a node four children, and them its list of boxes that may go down."""
     node = where[0]
     child = new_nodes(forest, 4)
@@ -197,13 +199,15 @@ def _split(forest: Forest, where: tuple[Int, Int, Int, Int], lattice: Lattice) -
     forest.nodes[node, DOWN + 1], forest.nodes[node, DOWN + 2] = 0, -1
     for at in range(begin, begin + count):
         box = forest.boxes[at, 0], forest.boxes[at, 1], forest.boxes[at, 2], forest.boxes[at, 3]
-        post = Post(box, (forest.rest[at, 0], forest.rest[at, 1]), forest.tag[at])
+        post = TermEntry(box, (forest.rest[at, 0], forest.rest[at, 1]), forest.tag[at])
         _hand_down(forest, where, post, lattice)
     _release(forest, begin, np.int64(power))
 
 
 @kernel
-def targets(forest: Forest, root: Int, cover: tuple[Int, Int, Int, Int, Int], out: Array) -> tuple[Int, Int]:
+def targets(
+    forest: TermQuadtrees, root: Int, cover: tuple[Int, Int, Int, Int, Int], out: Array
+) -> tuple[Int, Int]:
     """Where an entry belongs in a tree: rows (node, level, column, row) of `out`, int64 (>= 4 * DEPTH, 4).
 
     Returns how many, at most four, and how many entries the pool may have to gain.
@@ -230,7 +234,7 @@ def targets(forest: Forest, root: Int, cover: tuple[Int, Int, Int, Int, Int], ou
 
 
 @kernel
-def hang(forest: Forest, where: Array, post: Post, deepest: Int, lattice: Lattice) -> None:
+def hang(forest: TermQuadtrees, where: Array, post: TermEntry, deepest: Int, lattice: GridFrame) -> None:
     """Put an entry into the lists of the nodes that `targets` found; the pool has room for it."""
     for i in range(len(where)):
         node, level, column, row = where[i, 0], where[i, 1], where[i, 2], where[i, 3]

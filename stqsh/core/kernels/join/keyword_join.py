@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice, Pairs, grown, within
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, grown, within
 from stqsh.core.kernels.index.term_quadtrees import (
     ANY,
     CHECKED,
@@ -17,8 +17,8 @@ from stqsh.core.kernels.index.term_quadtrees import (
     MORE,
     SHIFT,
     STAY,
-    Forest,
-    Post,
+    TermEntry,
+    TermQuadtrees,
     below,
     copy_entry,
     hang,
@@ -28,13 +28,13 @@ from stqsh.core.kernels.index.term_quadtrees import (
     targets,
 )
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
-from stqsh.core.kernels.text.term_sets import Spans
+from stqsh.core.kernels.text.term_sets import TermSpans
 
 _NODES_A_POST = 17
 """A root, and four children for each of four lists."""
 
 
-class Asked(NamedTuple):
+class AskedTerms(NamedTuple):
     """What queries ask for, a row each.
 
     start: int32 (rows + 1,); terms: int32, those of row i from start[i] to start[i + 1], ascending. every:
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 
 
 @kernel
-def rarest(asked: Asked, row: Int, rarity: Array) -> Int:
+def rarest(asked: AskedTerms, row: Int, rarity: Array) -> Int:
     """Which of a query's terms is the rarest, as a position among all terms; the first of equal ones."""
     best = np.int64(asked.start[row])
     for k in range(best + 1, asked.start[row + 1]):
@@ -62,7 +62,7 @@ def rarest(asked: Asked, row: Int, rarity: Array) -> Int:
 
 
 @kernel
-def drift(asked: Asked, rarity: Array) -> tuple[Int, Int]:
+def drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
     """How often events come by the terms under which queries hang, and by those that are the rarest now."""
     have, best = np.int64(0), np.int64(0)
     for row in range(len(asked.every)):
@@ -73,7 +73,7 @@ def drift(asked: Asked, rarity: Array) -> tuple[Int, Int]:
 
 
 @kernel
-def _post(asked: Asked, row: Int, at: Int) -> Post:
+def _post(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
     """A query's entry under the term at a position among all terms.
 
     Of a query that asks for any of its terms, an event that has several finds several entries; the one under
@@ -91,12 +91,12 @@ def _post(asked: Asked, row: Int, at: Int) -> Post:
         left += 1
     bits = CHECKED * asked.checked[row] + ANY * (not asked.every[row]) + MORE * (left > 2)
     box = asked.box[row, 0], asked.box[row, 1], asked.box[row, 2], asked.box[row, 3]
-    return Post(box, (first, second), (row << SHIFT) + bits)
+    return TermEntry(box, (first, second), (row << SHIFT) + bits)
 
 
 @kernel
 def hang_rows(
-    forest: Forest, asked: Asked, rows: Array, rarity: Array, lattice: Lattice, done: Array
+    forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, lattice: GridFrame, done: Array
 ) -> bool:
     """Hang queries up: under their rarest term, or under each one where any is enough.
 
@@ -130,7 +130,7 @@ def hang_rows(
 
 
 @kernel
-def sift(forest: Forest, row: Array) -> Int:
+def sift(forest: TermQuadtrees, row: Array) -> Int:
     """Give each query's entries its new row, or take them away: row int64 (rows,), -1 for gone.
 
     Returns how many entries there are then.
@@ -153,7 +153,7 @@ def sift(forest: Forest, row: Array) -> Int:
     return left
 
 
-class Side(NamedTuple):
+class EventSide(NamedTuple):
     """Events before or after their step, (n,) each: x, y (NaN: not present) and text, int32, -1 for NULL."""
 
     x: Array
@@ -161,20 +161,20 @@ class Side(NamedTuple):
     text: Array
 
 
-Scene: TypeAlias = tuple[Forest, Asked, Spans, Lattice]
-Found: TypeAlias = tuple[Pairs, Int]
+Scene: TypeAlias = tuple[TermQuadtrees, AskedTerms, TermSpans, GridFrame]
+Found: TypeAlias = tuple[CandidatePairs, Int]
 
 
 @kernel
-def join(events: Events, texts: tuple[Array, Array], scene: Scene) -> Pairs:
+def join(events: Transitions, texts: tuple[Array, Array], scene: Scene) -> CandidatePairs:
     """The pairs of events and rows where an object came to satisfy box and terms, or ceased to.
 
     For rows that are checked also those where it went on to. texts: the text before and after each event,
     int32 (n,), a row of the spans, -1 for NULL. Each pair comes once: WAS tells that box and terms held
     before, IS that they hold after.
     """
-    old, new = Side(events.ox, events.oy, texts[0]), Side(events.nx, events.ny, texts[1])
-    pairs = Pairs(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8))
+    old, new = EventSide(events.ox, events.oy, texts[0]), EventSide(events.nx, events.ny, texts[1])
+    pairs = CandidatePairs(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8))
     used = np.int64(0)
     # The last of the marks is that of no term, -1, and is never set.
     marks = np.full((2, len(scene[0].root) + 1), -1, np.int32)
@@ -186,12 +186,16 @@ def join(events: Events, texts: tuple[Array, Array], scene: Scene) -> Pairs:
             if done == len(events.step):
                 break
             pairs = grown(pairs, used, 2 * len(pairs.event))
-    return Pairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
+    return CandidatePairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
 @kernel
 def _probe(
-    sides: tuple[Side, Side, int], scene: Scene, marks: Array, pairs: Pairs, begun: tuple[Int, Int]
+    sides: tuple[EventSide, EventSide, int],
+    scene: Scene,
+    marks: Array,
+    pairs: CandidatePairs,
+    begun: tuple[Int, Int],
 ) -> tuple[Int, Int]:
     """Append what one side of the events finds; what the other side found before is not told again.
 
@@ -244,7 +248,7 @@ def _probe(
 
 
 @kernel
-def _fits(asked: Asked, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
+def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
     """Whether all of a query's terms are there, or, where any is enough, those before `term` are not."""
     row = tag >> SHIFT
     for at in range(asked.start[row], asked.start[row + 1]):
@@ -256,7 +260,7 @@ def _fits(asked: Asked, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
 
 
 @kernel
-def _has(asked: Asked, row: Int, marks: Array, stamp: Int) -> Flag:
+def _has(asked: AskedTerms, row: Int, marks: Array, stamp: Int) -> Flag:
     """Whether a text has the terms of a query."""
     every = asked.every[row]
     for at in range(asked.start[row], asked.start[row + 1]):

@@ -7,17 +7,24 @@ from typing import TypeAlias
 import numpy as np
 
 from stqsh.core.base.clock import NEVER
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.moving_boxes import Homes, come_to_rest, come_upon, is_worn, lay, leave_homes
-from stqsh.core.kernels.index.object_grid import ObjectCells, settle_object
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.moving_boxes import (
+    MovingBoxGrid,
+    come_to_rest,
+    come_upon,
+    is_worn,
+    lay,
+    leave_homes,
+)
+from stqsh.core.kernels.index.object_grid import ObjectGrid, settle_object
 from stqsh.core.kernels.index.static_rects import IS, WAS
 from stqsh.core.kernels.jit import Array, Int, kernel
 from stqsh.core.kernels.join.moving_params import (
-    Field,
-    Ground,
-    Lone,
-    Movers,
+    BatchObjectCells,
+    MovingJoinParams,
+    MovingQueries,
     Scene,
+    UnchangedObjects,
     beyond,
     first_lone,
     ground_of,
@@ -25,18 +32,22 @@ from stqsh.core.kernels.join.moving_params import (
     turn,
 )
 from stqsh.core.kernels.join.moving_regions import come_upon_loose, turned_upon
-from stqsh.core.kernels.join.pair_buffer import Sightings, copied, no_sightings, with_room
+from stqsh.core.kernels.join.pair_buffer import PairBuffer, copied, no_sightings, with_room
 from stqsh.core.kernels.join.unchanged_objects import Found, sweep
 
 Span: TypeAlias = tuple[Int, Int]
-Stage: TypeAlias = tuple[Homes, Ground, Array]
+Stage: TypeAlias = tuple[MovingBoxGrid, BatchObjectCells, Array]
 Near: TypeAlias = tuple[Array, Array, Array]
 
 
 @kernel
 def follow_movers(
-    events: Events, turns: Events, objects: ObjectCells, movers: Movers, field: Field
-) -> tuple[Sightings, Lone]:
+    events: Transitions,
+    turns: Transitions,
+    objects: ObjectGrid,
+    movers: MovingQueries,
+    field: MovingJoinParams,
+) -> tuple[PairBuffer, UnchangedObjects]:
     """Go through the steps, and find which moving queries gained or lost which objects.
 
     events: of objects, turns: of focal objects, both ascending by step. objects and movers.now hold the
@@ -61,8 +72,12 @@ def follow_movers(
 
 @kernel
 def pass_step(
-    happened: tuple[Events, Events], spans: tuple[Span, Span, Span], stage: Stage, scene: Scene, out: Found
-) -> tuple[Homes, Found]:
+    happened: tuple[Transitions, Transitions],
+    spans: tuple[Span, Span, Span],
+    stage: Stage,
+    scene: Scene,
+    out: Found,
+) -> tuple[MovingBoxGrid, Found]:
     """Take one step in: which queries gain or lose which objects by its events and turns.
 
     happened: events and turns as of `follow_movers`. spans: which of the events and of the turns are the
@@ -90,13 +105,13 @@ def pass_step(
 
 
 @kernel
-def step_at(events: Events, i: Int) -> Int:
+def step_at(events: Transitions, i: Int) -> Int:
     """The step of an event; behind the last one a step that does not come."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 
 @kernel
-def end_of_step(events: Events, i: Int, step: Int) -> Int:
+def end_of_step(events: Transitions, i: Int, step: Int) -> Int:
     """Where the events of a step end that begin at i."""
     while i < len(events.step) and events.step[i] == step:
         i += 1
@@ -104,7 +119,7 @@ def end_of_step(events: Events, i: Int, step: Int) -> Int:
 
 
 @kernel
-def _note(events: Events, near: Near, scene: Scene, out: Found) -> Found:
+def _note(events: Transitions, near: Near, scene: Scene, out: Found) -> Found:
     """Append those pairs of events and movers after which there is something to tell.
 
     near: event, mover, and flags that are right of the box; circles and lives are looked at here. A focal
@@ -131,7 +146,9 @@ def _note(events: Events, near: Near, scene: Scene, out: Found) -> Found:
 
 
 @kernel
-def _act(events: Events, span: Span, ground: Ground, number: Int, field: Field) -> None:
+def _act(
+    events: Transitions, span: Span, ground: BatchObjectCells, number: Int, field: MovingJoinParams
+) -> None:
     """Move the objects of a step's events on."""
     for e in range(span[0], span[1]):
         o = events.obj[e]

@@ -6,15 +6,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import extended
 from stqsh.core.kernels.geometry.distance import circle_box, distance
-from stqsh.core.kernels.index.object_grid import ObjectCells
-from stqsh.core.kernels.index.static_rects import Lattice, Lives
+from stqsh.core.kernels.index.object_grid import ObjectGrid
+from stqsh.core.kernels.index.static_rects import GridFrame, QueryLifetimes
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
-class Movers(NamedTuple):
+class MovingQueries(NamedTuple):
     """Moving queries, (m,) each: query int32 (position), own int32 (the object on this slot that is its focal
     object, -1 for none), xdist, ydist float64 of rectangles, and by how much more they reach, as in
     `extended`; radius float64 of circles, -1 for rectangles; checked: pairs where an object stays inside are
@@ -38,26 +38,27 @@ class Movers(NamedTuple):
     member: Array
 
 
-class Field(NamedTuple):
+class MovingJoinParams(NamedTuple):
     """Where it all happens: the grid of the objects' cells, when each query lives, how distances count."""
 
-    lattice: Lattice
-    lives: Lives
+    lattice: GridFrame
+    lives: QueryLifetimes
     planar: bool
 
 
-class Ground(NamedTuple):
+class BatchObjectCells(NamedTuple):
     """The objects during a batch: their cells, the version of each, int32, the last step in which each did
-    something, counted within the batch, int32, and where each is among `Lone`, int32, if it is there.
+    something, counted within the batch, int32, and where each is among `UnchangedObjects`, int32, if it is
+    there.
     """
 
-    cells: ObjectCells
+    cells: ObjectGrid
     version: Array
     acted: Array
     lone: Array
 
 
-class Lone(NamedTuple):
+class UnchangedObjects(NamedTuple):
     """Objects that did nothing while a region came or went, once a step, (n,) each: step int64, obj and
     version int32.
     """
@@ -67,12 +68,12 @@ class Lone(NamedTuple):
     version: Array
 
 
-Scene: TypeAlias = tuple[Movers, Field]
+Scene: TypeAlias = tuple[MovingQueries, MovingJoinParams]
 
 
 @kernel
 def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
-    """`start` and `member` of `Movers`. focal: int32 (m,), the focal object of each, 0 .. count - 1."""
+    """Return `start` and `member` of `MovingQueries`; focal: int32 (m,), focal objects, 0 .. count - 1."""
     start, member = np.zeros(count + 1, np.int32), np.empty(len(focal), np.int32)
     for m in range(len(focal)):
         start[focal[m]] += 1
@@ -85,21 +86,21 @@ def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
 
 
 @kernel
-def ground_of(objects: ObjectCells) -> Ground:
+def ground_of(objects: ObjectGrid) -> BatchObjectCells:
     """The objects before a batch, in which none of them has done anything yet."""
     count = len(objects.slot)
     none = np.full(count, -1, np.int32)
-    return Ground(objects, np.arange(count).astype(np.int32), none, none.copy())
+    return BatchObjectCells(objects, np.arange(count).astype(np.int32), none, none.copy())
 
 
 @kernel
-def no_lone(room: Int) -> Lone:
+def no_lone(room: Int) -> UnchangedObjects:
     """Room for so many objects."""
-    return Lone(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32))
+    return UnchangedObjects(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32))
 
 
 @kernel
-def first_lone(lone: Lone, used: Int, room: Int) -> Lone:
+def first_lone(lone: UnchangedObjects, used: Int, room: Int) -> UnchangedObjects:
     """The first `used` of them, with room for so many."""
     out = no_lone(room)
     out.step[:used], out.obj[:used] = lone.step[:used], lone.obj[:used]
@@ -122,7 +123,9 @@ def beyond(x: Float, y: Float, radius: Float, centre: tuple[Float, Float], plana
 
 
 @kernel
-def turn(turns: Events, span: tuple[Int, Int], movers: Movers, planar: Flag, changed: Array) -> Int:
+def turn(
+    turns: Transitions, span: tuple[Int, Int], movers: MovingQueries, planar: Flag, changed: Array
+) -> Int:
     """Set the regions whose focal objects did something in a step, and list them in `changed`; how many."""
     count, now = 0, movers.now
     for k in range(span[0], span[1]):

@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.moving_boxes import Homes, is_moving
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice, cell_of, coarser, cover, within
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.moving_boxes import MovingBoxGrid, is_moving
+from stqsh.core.kernels.index.static_rects import IS, WAS, GridFrame, cell_of, coarser, cover, within
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
-from stqsh.core.kernels.join.moving_params import Movers, longer
+from stqsh.core.kernels.join.moving_params import MovingQueries, longer
 
 _EVENTS_A_CELL = 2
 
 
-class Arranged(NamedTuple):
+class EventsByCell(NamedTuple):
     """The events of a step by the cell of one of their places, those without it left out.
 
     grid: the cells; start: int32 (cells + 1,), those of cell c are start[c] .. start[c + 1]; event int32, and
     this place, x and y, and the other one, float64, (n,) each.
     """
 
-    grid: Lattice
+    grid: GridFrame
     start: Array
     event: Array
     x: Array
@@ -32,7 +32,7 @@ class Arranged(NamedTuple):
 
 
 @kernel
-def _arranged(events: Events, span: tuple[Int, Int], lattice: Lattice, leaves: Flag) -> Arranged:
+def _arranged(events: Transitions, span: tuple[Int, Int], lattice: GridFrame, leaves: Flag) -> EventsByCell:
     """Events by the place that they leave, or else enter."""
     count, times = span[1] - span[0], 0
     while (lattice.side >> (2 * times)) > 1 and (lattice.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
@@ -58,12 +58,12 @@ def _arranged(events: Events, span: tuple[Int, Int], lattice: Lattice, leaves: F
             k = start[home[i]]
             event[k], places[0, k], places[1, k] = e, x[e], y[e]
             places[2, k], places[3, k] = other_x[e], other_y[e]
-    return Arranged(grid, start, event, places[0], places[1], places[2], places[3])
+    return EventsByCell(grid, start, event, places[0], places[1], places[2], places[3])
 
 
 @kernel
 def turned_upon(
-    events: Events, span: tuple[Int, Int], changed: Array, movers: Movers, lattice: Lattice
+    events: Transitions, span: tuple[Int, Int], changed: Array, movers: MovingQueries, lattice: GridFrame
 ) -> tuple[Array, Array, Array]:
     """The pairs of a step's events and regions that have moved in it where the object was or is in the box.
 
@@ -100,7 +100,7 @@ def turned_upon(
 
 @kernel
 def come_upon_loose(
-    events: Events, span: tuple[Int, Int], homes: Homes, movers: Movers
+    events: Transitions, span: tuple[Int, Int], homes: MovingBoxGrid, movers: MovingQueries
 ) -> tuple[Array, Array, Array]:
     """Match events with regions in no list, except those that move now, as `moving_boxes.come_upon` does."""
     event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.core.kernels.index.static_rects import Lattice, Lists, cell_of, coarser, cover, grids_above, within
+from stqsh.core.kernels.index.static_rects import (
+    GridFrame,
+    RectGrid,
+    cell_of,
+    coarser,
+    cover,
+    grids_above,
+    within,
+)
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
 @kernel
-def mark_cells(rects: Array, lattice: Lattice) -> Array:
+def mark_cells(rects: Array, lattice: GridFrame) -> Array:
     """The cells that rectangles touch, float64 (n, 4); bool (cells,). One with NaN is nowhere."""
     marked = np.zeros(lattice.side * lattice.side, np.bool_)
     for q in range(len(rects)):
@@ -22,7 +30,7 @@ def mark_cells(rects: Array, lattice: Lattice) -> Array:
 
 
 @kernel
-def _in_some(lattice: Lattice, lists: Lists, x: Float, y: Float) -> Flag:
+def _in_some(lattice: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
     first = np.int64(0)
     for times in range(grids_above(lattice)):
         grid = coarser(lattice, times)
@@ -37,7 +45,9 @@ def _in_some(lattice: Lattice, lists: Lists, x: Float, y: Float) -> Flag:
 
 
 @kernel
-def near_some(x: Array, y: Array, still: tuple[Lattice, Lists], moving: tuple[Lattice, Array]) -> Array:
+def near_some(
+    x: Array, y: Array, still: tuple[GridFrame, RectGrid], moving: tuple[GridFrame, Array]
+) -> Array:
     """Which places lie in a rectangle of a grid, or in a marked cell; bool (n,)."""
     out = np.zeros(len(x), np.bool_)
     for i in range(len(x)):

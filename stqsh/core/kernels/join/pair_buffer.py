@@ -9,11 +9,11 @@ import numpy as np
 from stqsh.core.kernels.jit import Array, Int, kernel
 
 
-class Sightings(NamedTuple):
+class PairBuffer(NamedTuple):
     """Pairs, (n,) each: event int32, query int32 and flags uint8 (WAS | IS).
 
-    event: its place among the events, or -1 - i for the i-th of `stqsh.core.kernels.join.moving_params.Lone`:
-    the object itself did nothing.
+    event: its place among the events, or -1 - i for the i-th of
+    `stqsh.core.kernels.join.moving_params.UnchangedObjects`: the object itself did nothing.
     """
 
     event: Array
@@ -22,13 +22,13 @@ class Sightings(NamedTuple):
 
 
 @kernel
-def no_sightings(room: Int) -> Sightings:
+def no_sightings(room: Int) -> PairBuffer:
     """Room for so many pairs."""
-    return Sightings(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
+    return PairBuffer(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
 
 
 @kernel
-def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
+def copied(seen: PairBuffer, used: Int, room: Int) -> PairBuffer:
     """The first `used` pairs, with room for so many."""
     out = no_sightings(room)
     out.event[:used], out.query[:used] = seen.event[:used], seen.query[:used]
@@ -37,6 +37,6 @@ def copied(seen: Sightings, used: Int, room: Int) -> Sightings:
 
 
 @kernel
-def with_room(seen: Sightings, used: Int, more: Int) -> Sightings:
+def with_room(seen: PairBuffer, used: Int, more: Int) -> PairBuffer:
     """The same pairs, of which `used` are there, with room for so many more."""
     return seen if used + more <= len(seen.event) else copied(seen, used, 2 * (used + more))

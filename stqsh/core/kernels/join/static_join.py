@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
+from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import (
-    Lattice,
-    Lists,
-    Pairs,
+    CandidatePairs,
+    GridFrame,
+    RectGrid,
     cell_of,
     coarser,
     grids_above,
@@ -22,13 +22,13 @@ _SORTED_FROM = 16
 
 
 @kernel
-def _home(x: Float, y: Float, lattice: Lattice) -> Int:
+def _home(x: Float, y: Float, lattice: GridFrame) -> Int:
     """The cell that a point counts to, -1 for NaN."""
     return np.int64(-1) if np.isnan(x) else cell_of(x, y, lattice)
 
 
 @kernel
-def _arranged(events: Events, lattice: Lattice) -> tuple[Array, Events]:
+def _arranged(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
     """Places of events by the cell that they leave, or else enter: which each is, int32 (n,), and events that
     have only their places in this order.
     """
@@ -46,11 +46,11 @@ def _arranged(events: Events, lattice: Lattice) -> tuple[Array, Events]:
         k = ends[home[e]]
         ends[home[e]] = k + 1
         order[k], ox[k], oy[k], nx[k], ny[k] = e, events.ox[e], events.oy[e], events.nx[e], events.ny[e]
-    return order, Events(events.step, events.obj, events.old, events.new, ox, oy, nx, ny)
+    return order, Transitions(events.step, events.obj, events.old, events.new, ox, oy, nx, ny)
 
 
 @kernel
-def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
+def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
     """Events by the cell that they leave, or else enter: which each is, int32 (n,), and the events.
 
     Whatever reads them one after the other then finds its memory in a row: lists here, versions where
@@ -58,11 +58,11 @@ def by_cell(events: Events, lattice: Lattice) -> tuple[Array, Events]:
     """
     order, moved = _arranged(events, lattice)
     step, obj, old, new = events.step[order], events.obj[order], events.old[order], events.new[order]
-    return order, Events(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
+    return order, Transitions(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
 
 
 @kernel
-def _used_grids(lattice: Lattice, lists: Lists) -> tuple[Array, Array]:
+def _used_grids(lattice: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
     """Which grids have any rectangle: by how often they are coarser, and the number of their first cell."""
     times, firsts = np.empty(grids_above(lattice), np.int64), np.empty(grids_above(lattice), np.int64)
     used, first = 0, np.int64(0)
@@ -76,7 +76,7 @@ def _used_grids(lattice: Lattice, lists: Lists) -> tuple[Array, Array]:
 
 
 @kernel
-def _longest(lists: Lists) -> Int:
+def _longest(lists: RectGrid) -> Int:
     """How many entries the longest list has."""
     longest = np.int32(0)
     for cell in range(len(lists.start) - 1):
@@ -86,11 +86,11 @@ def _longest(lists: Lists) -> Int:
 
 @kernel
 def _join_grid(
-    events: Events,
+    events: Transitions,
     span: tuple[Int, Int],
-    grid: tuple[Lattice, Int],
-    lists: Lists,
-    out: tuple[Pairs, Array],
+    grid: tuple[GridFrame, Int],
+    lists: RectGrid,
+    out: tuple[CandidatePairs, Array],
 ) -> tuple[Int, Int]:
     """Append the pairs of one grid, from an event on for as long as there is room: where it ends, and how
     many pairs there are. Whoever stays in a cell stays in the rectangles that hold all of it.
@@ -120,11 +120,11 @@ def _join_grid(
 
 
 @kernel
-def join_in_order(events: Events, lattice: Lattice, lists: Lists) -> Pairs:
+def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
     """`join`, of events in a good order, such as that of `by_cell`: so are the pairs of each grid."""
     times, firsts = _used_grids(lattice, lists)
     room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
-    pairs = Pairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
+    pairs = CandidatePairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
     for g in range(len(times)):
         grid, i = (coarser(lattice, times[g]), firsts[g]), np.int64(0)
         while True:
@@ -132,17 +132,17 @@ def join_in_order(events: Events, lattice: Lattice, lists: Lists) -> Pairs:
             if i == len(events.ox):
                 break
             pairs = grown(pairs, used, 2 * len(pairs.event))
-    return Pairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
+    return CandidatePairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
 @kernel
-def are_few(events: Events, lattice: Lattice) -> Flag:
+def are_few(events: Transitions, lattice: GridFrame) -> Flag:
     """Whether there are more cells than it would spare reads of lists to look at events cell by cell."""
     return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
 
 
 @kernel
-def join(events: Events, lattice: Lattice, lists: Lists) -> Pairs:
+def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
     """The pairs of events and queries where an object came into a rectangle or went out of it.
 
     For a query with a condition also those where it stayed inside. Each pair comes once. SOLE Algorithm 2

@@ -7,18 +7,26 @@ from typing import TypeAlias
 import numpy as np
 
 from stqsh.core.kernels.index.moving_boxes import Window
-from stqsh.core.kernels.index.object_grid import BLOCK, ObjectCells
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice, cover, lives_at, within
+from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid
+from stqsh.core.kernels.index.static_rects import IS, WAS, GridFrame, cover, lives_at, within
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
-from stqsh.core.kernels.join.moving_params import Ground, Lone, Movers, Scene, beyond, first_lone, longer
-from stqsh.core.kernels.join.pair_buffer import Sightings, with_room
+from stqsh.core.kernels.join.moving_params import (
+    BatchObjectCells,
+    MovingQueries,
+    Scene,
+    UnchangedObjects,
+    beyond,
+    first_lone,
+    longer,
+)
+from stqsh.core.kernels.join.pair_buffer import PairBuffer, with_room
 
-Found: TypeAlias = tuple[Sightings, Int, Lone, Int]
+Found: TypeAlias = tuple[PairBuffer, Int, UnchangedObjects, Int]
 """Pairs with their number, and lone objects with theirs."""
 
 
 @kernel
-def sweep(changed: Array, when: tuple[Int, Int], ground: Ground, scene: Scene, out: Found) -> Found:
+def sweep(changed: Array, when: tuple[Int, Int], ground: BatchObjectCells, scene: Scene, out: Found) -> Found:
     """Append what regions gain and lose that move in a step, after the step's events.
 
     when: the step and its number within the batch. Pairs name no event, but -1 - i for the lone object i. A
@@ -54,7 +62,7 @@ def sweep(changed: Array, when: tuple[Int, Int], ground: Ground, scene: Scene, o
 
 @kernel
 def _differing(
-    m: Int, movers: Movers, cells: ObjectCells, where: tuple[Lattice, Flag], room: Array
+    m: Int, movers: MovingQueries, cells: ObjectGrid, where: tuple[GridFrame, Flag], room: Array
 ) -> tuple[Array, Int]:
     """Objects that are in a region as it was or as it is, but not in both: twice the object, plus 1 for those
     in it now. Returns `room`, int64, or a longer array, with their number.
@@ -83,7 +91,7 @@ def _look(
     boxes: tuple[Array, Array],
     shape: tuple[Float, Flag],
     windows: tuple[Window, Window],
-    grid: tuple[ObjectCells, Int],
+    grid: tuple[ObjectGrid, Int],
     takes: tuple[Flag, Flag],
     out: tuple[Array, Int],
 ) -> tuple[Array, Int]:

@@ -13,7 +13,7 @@ OVERTAKEN = 2
 """Position in `stqsh.spec.chunk.WHY`."""
 
 
-class Lists(NamedTuple):
+class CandidateLists(NamedTuple):
     """Candidates in the order of (rank, key), one list a query: query q's are start[q] .. start[q + 1].
 
     start: int64 (queries + 1,); (n,) each: version int32, rank float64, told bool (is in the answer that
@@ -26,7 +26,7 @@ class Lists(NamedTuple):
     told: Array
 
 
-class News(NamedTuple):
+class SlotChanges(NamedTuple):
     """What slots say, by query, step, and leaves first: query q's are start[q] .. start[q + 1].
 
     start: int64 (queries + 1,); (m,) each: version int32, step int64, op int8 (-1: is no candidate any
@@ -42,7 +42,7 @@ class News(NamedTuple):
     rank: Array
 
 
-class Terms(NamedTuple):
+class MergeTerms(NamedTuple):
     """For each query: k int32; frozen bool: it pauses; bye int64: the step at which it goes, why int8."""
 
     k: Array
@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     why: Array
 
 
-class Changes(NamedTuple):
+class AnswerChanges(NamedTuple):
     """Updates of answers, (n,) each: step int64, query int32, op int8, why int8, version int32, rank float64
     (NaN: none to show).
     """
@@ -69,7 +69,9 @@ Work: TypeAlias = tuple[Array, Array, Array]
 
 
 @kernel
-def merge(lists: Lists, news: News, terms: Terms, order: KeyOrder) -> tuple[Changes, Lists]:
+def merge(
+    lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder
+) -> tuple[AnswerChanges, CandidateLists]:
     """Take what the slots say in; the changes of the answers, and the lists after the batch.
 
     order: keys by version. After each step of a query's news, the first k of its list are its answer.
@@ -77,7 +79,7 @@ def merge(lists: Lists, news: News, terms: Terms, order: KeyOrder) -> tuple[Chan
     queries = len(terms.k)
     known, said = len(lists.version), len(news.version)
     changes = _no_changes(known + 3 * said)
-    after = Lists(
+    after = CandidateLists(
         np.zeros(queries + 1, np.int64),
         np.empty(known + said, np.int32),
         np.empty(known + said, np.float64),
@@ -98,14 +100,14 @@ def merge(lists: Lists, news: News, terms: Terms, order: KeyOrder) -> tuple[Chan
             after.version[end], after.rank[end], after.told[end] = work[0][i], work[1][i], work[2][i]
             end += 1
         after.start[q + 1] = end
-    kept = Lists(after.start, after.version[:end], after.rank[:end], after.told[:end])
+    kept = CandidateLists(after.start, after.version[:end], after.rank[:end], after.told[:end])
     return _cut(changes, used), kept
 
 
 @kernel
-def _no_changes(room: Int) -> Changes:
+def _no_changes(room: Int) -> AnswerChanges:
     """Each piece of news changes at most two memberships, and each entry is taken back once at most."""
-    return Changes(
+    return AnswerChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),
         np.empty(room, np.int8),
@@ -116,8 +118,8 @@ def _no_changes(room: Int) -> Changes:
 
 
 @kernel
-def _cut(changes: Changes, used: Int) -> Changes:
-    return Changes(
+def _cut(changes: AnswerChanges, used: Int) -> AnswerChanges:
+    return AnswerChanges(
         changes.step[:used],
         changes.query[:used],
         changes.op[:used],
@@ -128,7 +130,7 @@ def _cut(changes: Changes, used: Int) -> Changes:
 
 
 @kernel
-def _load(lists: Lists, q: Int, frozen: Flag, work: Work) -> Int:
+def _load(lists: CandidateLists, q: Int, frozen: Flag, work: Work) -> Int:
     """Put a query's list into the work arrays: all of it, or of one that pauses what was sent."""
     count = np.int64(0)
     for i in range(lists.start[q], lists.start[q + 1]):
@@ -139,7 +141,9 @@ def _load(lists: Lists, q: Int, frozen: Flag, work: Work) -> Int:
 
 
 @kernel
-def _put(out: tuple[Changes, Int], q: Int, step: Int, what: tuple[Int, Int], shown: tuple[Int, Float]) -> Int:
+def _put(
+    out: tuple[AnswerChanges, Int], q: Int, step: Int, what: tuple[Int, Int], shown: tuple[Int, Float]
+) -> Int:
     """Note one change: what is (op, why), shown is (version, rank). How many there are then."""
     changes, used = out
     changes.step[used], changes.query[used] = step, q
@@ -150,7 +154,12 @@ def _put(out: tuple[Changes, Int], q: Int, step: Int, what: tuple[Int, Int], sho
 
 @kernel
 def _hear(
-    news: News, q: Int, terms: Terms, order: KeyOrder, held: tuple[Work, Int], out: tuple[Changes, Int]
+    news: SlotChanges,
+    q: Int,
+    terms: MergeTerms,
+    order: KeyOrder,
+    held: tuple[Work, Int],
+    out: tuple[AnswerChanges, Int],
 ) -> tuple[Int, Int]:
     """Take a query's news in, step by step; the length of its list and the number of changes then."""
     work, count = held
@@ -204,7 +213,7 @@ def _put_in(work: Work, count: Int, entry: tuple[Int, Float, Flag], order: KeyOr
 
 
 @kernel
-def _tell(q: Int, step: Int, k: Int, held: tuple[Work, Int], out: tuple[Changes, Int]) -> Int:
+def _tell(q: Int, step: Int, k: Int, held: tuple[Work, Int], out: tuple[AnswerChanges, Int]) -> Int:
     """Say who came into the first k and who was pushed out of them; the number of changes then."""
     work, count = held
     changes, used = out
@@ -217,7 +226,7 @@ def _tell(q: Int, step: Int, k: Int, held: tuple[Work, Int], out: tuple[Changes,
 
 
 @kernel
-def _farewell(q: Int, terms: Terms, held: tuple[Work, Int], out: tuple[Changes, Int]) -> Int:
+def _farewell(q: Int, terms: MergeTerms, held: tuple[Work, Int], out: tuple[AnswerChanges, Int]) -> Int:
     """Take back all that a query has sent; the number of changes then."""
     work, count = held
     changes, used = out

@@ -15,7 +15,7 @@ _FEW, _SMALL = 4, 64
 _GONE = -1
 
 
-class Roster(NamedTuple):
+class MemberLists(NamedTuple):
     """Members of circles: query q's are start[q] .. start[q + 1]. start int64 (q + 1,); (n,) each: obj,
     version int32, x, y float64.
     """
@@ -27,7 +27,7 @@ class Roster(NamedTuple):
     y: Array
 
 
-class Seen(NamedTuple):
+class MemberEvents(NamedTuple):
     """What happened to members, by query, step and flags: query q's are start[q] .. start[q + 1].
 
     start int64 (q + 1,); (n,) each: step int64, obj, version int32 and x, y float64 (after the step), flags
@@ -44,14 +44,14 @@ class Seen(NamedTuple):
     event: Array
 
 
-class World(NamedTuple):
+class RankingOrder(NamedTuple):
     """The order of objects' keys, and how distances count."""
 
     order: KeyOrder
     planar: bool
 
 
-class Ring(NamedTuple):
+class KnnMembers(NamedTuple):
     """One query's members, nearest first, while they change: obj, version int32, rank (the distance), x, y
     float64, told, fresh (has to be told again) bool. centre float64 (2,).
     """
@@ -67,9 +67,9 @@ class Ring(NamedTuple):
 
 
 @kernel
-def empty_ring(room: Int) -> Ring:
+def empty_ring(room: Int) -> KnnMembers:
     """Room for so many members."""
-    return Ring(
+    return KnnMembers(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
         np.empty(room, np.float64),
@@ -82,9 +82,9 @@ def empty_ring(room: Int) -> Ring:
 
 
 @kernel
-def no_roster(queries: Int, room: Int) -> Roster:
+def no_roster(queries: Int, room: Int) -> MemberLists:
     """Room for so many members of so many queries."""
-    return Roster(
+    return MemberLists(
         np.zeros(queries + 1, np.int64),
         np.empty(room, np.int32),
         np.empty(room, np.int32),
@@ -94,7 +94,7 @@ def no_roster(queries: Int, room: Int) -> Roster:
 
 
 @kernel
-def keep(after: Roster, end: Int, ring: Ring, held: Int) -> None:
+def keep(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> None:
     """Copy a query's members to their place in a roster."""
     obj, version, x, y = after.obj, after.version, after.x, after.y
     for i in range(held):
@@ -103,7 +103,7 @@ def keep(after: Roster, end: Int, ring: Ring, held: Int) -> None:
 
 
 @kernel
-def put_in_order(ring: Ring, count: Int, world: World) -> None:
+def put_in_order(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
     """Measure all members, and put them in order; quick where they nearly are."""
     rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
     x0, y0 = ring.centre[0], ring.centre[1]
@@ -113,7 +113,7 @@ def put_in_order(ring: Ring, count: Int, world: World) -> None:
 
 
 @kernel
-def sort_by_rank(ring: Ring, count: Int, order: KeyOrder) -> None:
+def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
     """Put members in order, nearest first and then by key; quick where they nearly are.
 
     Arrays are named once, and nothing but numbers is handed on: a call with arrays costs more than a member.
@@ -146,7 +146,7 @@ def sort_by_rank(ring: Ring, count: Int, order: KeyOrder) -> None:
 
 
 @kernel
-def take_out(ring: Ring, count: Int, out: Int) -> tuple[Int, Flag]:
+def take_out(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
     """Take an object out if it is a member; how many are left, and whether it had been told."""
     obj, version, rank, x, y, told, fresh = (
         ring.obj,
@@ -170,7 +170,9 @@ def take_out(ring: Ring, count: Int, out: Int) -> tuple[Int, Flag]:
 
 
 @kernel
-def put_in(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag], order: KeyOrder) -> None:
+def put_in(
+    ring: KnnMembers, count: Int, seen: MemberEvents, which: tuple[Int, Float, Flag], order: KeyOrder
+) -> None:
     """Put a member that was seen into its place; those behind it move on by one.
 
     which: its number, its distance, and whether it has been told.
@@ -191,7 +193,7 @@ def put_in(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag], o
 
 
 @kernel
-def strike_out(ring: Ring, count: Int, out: Int) -> Flag:
+def strike_out(ring: KnnMembers, count: Int, out: Int) -> Flag:
     """Leave a gap in the place of an object if it is a member; whether it had been told."""
     obj, at = ring.obj, 0
     while at < count and obj[at] != out:
@@ -203,7 +205,7 @@ def strike_out(ring: Ring, count: Int, out: Int) -> Flag:
 
 
 @kernel
-def put_behind(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag]) -> None:
+def put_behind(ring: KnnMembers, count: Int, seen: MemberEvents, which: tuple[Int, Float, Flag]) -> None:
     """Put a member that was seen behind all others; which: as of `put_in`."""
     e, far, had = which
     ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
@@ -211,7 +213,7 @@ def put_behind(ring: Ring, count: Int, seen: Seen, which: tuple[Int, Float, Flag
 
 
 @kernel
-def close_up(ring: Ring, count: Int, order: KeyOrder) -> Int:
+def close_up(ring: KnnMembers, count: Int, order: KeyOrder) -> Int:
     """Close the gaps, and put members in order; how many there are."""
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     told, fresh, left = ring.told, ring.fresh, 0

@@ -17,10 +17,10 @@ from stqsh.core.kernels.index.static_rects import IS
 from stqsh.core.kernels.jit import Array, Float, Int, kernel
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kernels.knn.circle_members import (
-    Ring,
-    Roster,
-    Seen,
-    World,
+    KnnMembers,
+    MemberEvents,
+    MemberLists,
+    RankingOrder,
     close_up,
     empty_ring,
     keep,
@@ -40,7 +40,7 @@ _MANY, _CROWD = 4, 64
 """So many that come and go at a step, in a circle of so many members, are put in order together."""
 
 
-class Circling(NamedTuple):
+class TrackedCircles(NamedTuple):
     """Queries, (q,) each: k int32; radius, x, y float64: the circle before the batch (NaN: no centre).
 
     turn, end int64: its focal object's events are turns[turn:end]; those not before `until` int64 are not
@@ -57,7 +57,7 @@ class Circling(NamedTuple):
     begin: Array
 
 
-class Turns(NamedTuple):
+class FocalMoves(NamedTuple):
     """What focal objects did, by focal object and step: step int64, x, y float64 (NaN: not present)."""
 
     step: Array
@@ -65,7 +65,7 @@ class Turns(NamedTuple):
     y: Array
 
 
-class Offers(NamedTuple):
+class RankChanges(NamedTuple):
     """Changes of the first k, (n,) each: step int64, query int32 (number), op int8 (1: is one, or has
     another record or distance; -1: is none any more), why int8, obj, version int32, rank float64 (the
     distance), event int32 (that took it out of the circle, -1 if it is still in it).
@@ -81,7 +81,7 @@ class Offers(NamedTuple):
     event: Array
 
 
-class Short(NamedTuple):
+class ShortCircles(NamedTuple):
     """Where circles had fewer than k members, (q,) each: step int64 (-1: never) and the centre then."""
 
     step: Array
@@ -89,19 +89,19 @@ class Short(NamedTuple):
     y: Array
 
 
-class Ranked(NamedTuple):
+class RankResult(NamedTuple):
     """All that `rank` finds. radius float64 (q,): those for the next batch, with which `roster` goes.
 
     Of circles that were short nothing is offered, and their rosters are empty.
     """
 
-    offers: Offers
-    roster: Roster
+    offers: RankChanges
+    roster: MemberLists
     radius: Array
-    short: Short
+    short: ShortCircles
 
 
-Out: TypeAlias = tuple[Offers, Int]
+Out: TypeAlias = tuple[RankChanges, Int]
 
 
 @kernel
@@ -113,7 +113,9 @@ def enough(k: Array) -> Array:
 
 
 @kernel
-def rank(circles: Circling, turns: Turns, roster: Roster, seen: Seen, world: World) -> Ranked:
+def rank(
+    circles: TrackedCircles, turns: FocalMoves, roster: MemberLists, seen: MemberEvents, world: RankingOrder
+) -> RankResult:
     """Go through the steps of each query, and find how its k nearest change."""
     count = len(circles.k)
     room = np.int64(16)
@@ -122,7 +124,9 @@ def rank(circles: Circling, turns: Turns, roster: Roster, seen: Seen, world: Wor
     snug = enough(circles.k)
     ring, after = empty_ring(room), no_roster(count, len(roster.obj) + len(seen.obj))
     radius = circles.radius.copy()
-    short = Short(np.full(count, -1, np.int64), np.empty(count, np.float64), np.empty(count, np.float64))
+    short = ShortCircles(
+        np.full(count, -1, np.int64), np.empty(count, np.float64), np.empty(count, np.float64)
+    )
     offers, used, end = _no_offers(np.int64(1024)), np.int64(0), np.int64(0)
     for q in range(count):
         held, mark = _gather(circles, roster, q, ring, world), used
@@ -135,13 +139,13 @@ def rank(circles: Circling, turns: Turns, roster: Roster, seen: Seen, world: Wor
         keep(after, end, ring, held)
         end += held
         after.start[q + 1] = end
-    kept = Roster(after.start, after.obj[:end], after.version[:end], after.x[:end], after.y[:end])
-    return Ranked(_copied(offers, used, used), kept, radius, short)
+    kept = MemberLists(after.start, after.obj[:end], after.version[:end], after.x[:end], after.y[:end])
+    return RankResult(_copied(offers, used, used), kept, radius, short)
 
 
 @kernel
-def _no_offers(room: Int) -> Offers:
-    return Offers(
+def _no_offers(room: Int) -> RankChanges:
+    return RankChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),
         np.empty(room, np.int8),
@@ -154,7 +158,7 @@ def _no_offers(room: Int) -> Offers:
 
 
 @kernel
-def _copied(offers: Offers, used: Int, room: Int) -> Offers:
+def _copied(offers: RankChanges, used: Int, room: Int) -> RankChanges:
     out = _no_offers(room)
     out.step[:used], out.query[:used], out.op[:used] = (
         offers.step[:used],
@@ -168,7 +172,9 @@ def _copied(offers: Offers, used: Int, room: Int) -> Offers:
 
 
 @kernel
-def _gather(circles: Circling, roster: Roster, q: Int, ring: Ring, world: World) -> Int:
+def _gather(
+    circles: TrackedCircles, roster: MemberLists, q: Int, ring: KnnMembers, world: RankingOrder
+) -> Int:
     """Put a query's members before the batch into the ring; how many they are."""
     ring.centre[0], ring.centre[1] = circles.x[q], circles.y[q]
     first, count = roster.start[q], roster.start[q + 1] - roster.start[q]
@@ -186,8 +192,12 @@ def _gather(circles: Circling, roster: Roster, q: Int, ring: Ring, world: World)
 
 @kernel
 def _live(
-    q: Int, circles: Circling, said: tuple[Turns, Seen], held: tuple[Ring, Int, World], out: Out
-) -> tuple[Offers, Int, Int]:
+    q: Int,
+    circles: TrackedCircles,
+    said: tuple[FocalMoves, MemberEvents],
+    held: tuple[KnnMembers, Int, RankingOrder],
+    out: Out,
+) -> tuple[RankChanges, Int, Int]:
     """One query's batch; the offers, and its number of members, or minus the step at which it was short."""
     turns, seen = said
     ring, count, world = held
@@ -219,7 +229,11 @@ def _live(
 
 @kernel
 def _next_step(
-    q: Int, circles: Circling, turning: tuple[Turns, Int], seeing: tuple[Seen, Int], begin: Int
+    q: Int,
+    circles: TrackedCircles,
+    turning: tuple[FocalMoves, Int],
+    seeing: tuple[MemberEvents, Int],
+    begin: Int,
 ) -> Int:
     """The next step at which something happens to a query, or the one at which it ends."""
     turns, t = turning
@@ -236,8 +250,12 @@ def _next_step(
 
 @kernel
 def _hear(
-    q: Int, radius: Float, news: tuple[Seen, Int, Int], held: tuple[Ring, Int, World], out: Out
-) -> tuple[Offers, Int, Int]:
+    q: Int,
+    radius: Float,
+    news: tuple[MemberEvents, Int, Int],
+    held: tuple[KnnMembers, Int, RankingOrder],
+    out: Out,
+) -> tuple[RankChanges, Int, Int]:
     """Let a step's members come and go; those that had been told and go are told so."""
     seen, first, end = news
     ring, count, world = held
@@ -267,13 +285,13 @@ def _hear(
 
 
 @kernel
-def _with_room(offers: Offers, used: Int) -> Offers:
+def _with_room(offers: RankChanges, used: Int) -> RankChanges:
     return offers if used < len(offers.step) else _copied(offers, used, 2 * used)
 
 
 @kernel
 def _offer(
-    offers: Offers, used: Int, what: tuple[Int, Int, Int, Int], whom: tuple[Int, Int, Float, Int]
+    offers: RankChanges, used: Int, what: tuple[Int, Int, Int, Int], whom: tuple[Int, Int, Float, Int]
 ) -> Int:
     """Note step, query, op and why, and object, version, rank and event; how many offers there are then."""
     offers.step[used], offers.query[used], offers.op[used], offers.why[used] = what
@@ -282,7 +300,7 @@ def _offer(
 
 
 @kernel
-def _tell(q: Int, step: Int, k: Int, held: tuple[Ring, Int], out: Out) -> Out:
+def _tell(q: Int, step: Int, k: Int, held: tuple[KnnMembers, Int], out: Out) -> Out:
     """Tell who is among the first k now, or was and is no more."""
     ring, count = held
     offers, used = out
@@ -303,7 +321,7 @@ def _tell(q: Int, step: Int, k: Int, held: tuple[Ring, Int], out: Out) -> Out:
 
 
 @kernel
-def _shrunk(ring: Ring, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
+def _shrunk(ring: KnnMembers, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
     """How many members a circle keeps, and the radius that holds just them."""
     if count <= _ROOMY * snug or np.isnan(ring.centre[0]):
         return count, radius

@@ -9,7 +9,7 @@ import numpy as np
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
-class Standing(NamedTuple):
+class QueryLoad(NamedTuple):
     """How queries stand, (queries,) each: held and shed int64, objects in the extended region that are kept
     and that were dropped; least float64, the share of both that has to be kept, 0 .. 1.
     """
@@ -26,7 +26,7 @@ def is_locked(held: Int, shed: Int, least: Float) -> Flag:
 
 
 @kernel
-def shed_objects(start: Array, query: Array, standing: Standing) -> Array:
+def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
     """Drop objects in their order, but those of interest to a locked query; bool (objects,).
 
     start int64 (objects + 1,), query int32: object i is of interest to the queries at the positions
@@ -52,7 +52,7 @@ def shed_objects(start: Array, query: Array, standing: Standing) -> Array:
 
 
 @kernel
-def locked_queries(standing: Standing) -> Array:
+def locked_queries(standing: QueryLoad) -> Array:
     """Which queries are locked; one without a minimum never is. bool (queries,)."""
     held, shed, least = standing.held, standing.shed, standing.least
     out = np.zeros(len(held), np.bool_)

@@ -10,27 +10,33 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.base.clock import NEVER, Timing
+from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import (
-    Accepted,
-    Events,
+    AcceptedRows,
     RowArrays,
     StoredArrays,
+    Transitions,
     accept_row,
     expiry,
     first_of,
     room_for,
 )
 from stqsh.core.kernels.index.moving_boxes import lay
-from stqsh.core.kernels.index.object_grid import ObjectCells, move_object
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice
+from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
+from stqsh.core.kernels.index.static_rects import IS, WAS, GridFrame
 from stqsh.core.kernels.jit import Array, Int, kernel
 from stqsh.core.kernels.join.moving_join import end_of_step, pass_step, step_at
-from stqsh.core.kernels.join.moving_params import Field, Lone, Movers, ground_of, no_lone
-from stqsh.core.kernels.join.pair_buffer import Sightings, no_sightings
+from stqsh.core.kernels.join.moving_params import (
+    MovingJoinParams,
+    MovingQueries,
+    UnchangedObjects,
+    ground_of,
+    no_lone,
+)
+from stqsh.core.kernels.join.pair_buffer import PairBuffer, no_sightings
 
 
-class Plan(NamedTuple):
+class MultiStepPlan(NamedTuple):
     """What is known before the first step.
 
     order: int64 (rows,), rows by step, those of a step in log order. counts: int32 (versions,), in how many
@@ -46,7 +52,7 @@ class Plan(NamedTuple):
     due_version: Array
 
 
-class Course(NamedTuple):
+class MultiStepState(NamedTuple):
     """How things stand; moved on from step to step.
 
     version: int32 (objects,), -1 of those that are not kept. x, y: float64 (objects,), NaN: not present.
@@ -64,15 +70,15 @@ class Course(NamedTuple):
     out: Array
 
 
-Source: TypeAlias = tuple[RowArrays, StoredArrays, Timing]
-Moving: TypeAlias = tuple[Events, ObjectCells, Movers, Field]
+Source: TypeAlias = tuple[RowArrays, StoredArrays, BatchTiming]
+Moving: TypeAlias = tuple[Transitions, ObjectGrid, MovingQueries, MovingJoinParams]
 Span: TypeAlias = tuple[Int, Int]
 
 
 @kernel
 def go_through(
-    source: Source, plan: Plan, course: Course, accepted: Accepted, moving: Moving
-) -> tuple[Events, Int]:
+    source: Source, plan: MultiStepPlan, course: MultiStepState, accepted: AcceptedRows, moving: Moving
+) -> tuple[Transitions, Int]:
     """Go through the steps; the events, and how many rows were stale.
 
     Events are as of `stqsh.core.kernels.events.transitions.build`, ascending by step, but that an object
@@ -118,12 +124,14 @@ def _step_of(steps: Array, order: Array, i: Int) -> Int:
 
 
 @kernel
-def _due(plan: Plan, d: Int) -> Int:
+def _due(plan: MultiStepPlan, d: Int) -> Int:
     return plan.due_step[d] if d < len(plan.due_step) else np.int64(NEVER)
 
 
 @kernel
-def _accept(source: Source, plan: Plan, span: Span, course: Course, accepted: Accepted) -> Int:
+def _accept(
+    source: Source, plan: MultiStepPlan, span: Span, course: MultiStepState, accepted: AcceptedRows
+) -> Int:
     """Which of a step's rows count; how many are stale."""
     rows, stored, _ = source
     stale = 0
@@ -133,7 +141,7 @@ def _accept(source: Source, plan: Plan, span: Span, course: Course, accepted: Ac
 
 
 @kernel
-def _happen(out: tuple[Events, Int], what: tuple[Int, Int, Int, Int], course: Course) -> Int:
+def _happen(out: tuple[Transitions, Int], what: tuple[Int, Int, Int, Int], course: MultiStepState) -> Int:
     """Note an event at which an object goes from where it is; how many there are then."""
     events, k = out
     o = what[1]
@@ -146,7 +154,12 @@ def _happen(out: tuple[Events, Int], what: tuple[Int, Int, Int, Int], course: Co
 
 
 @kernel
-def _arrive(source: Source, span: Span, what: tuple[Plan, Course, Accepted], out: tuple[Events, Int]) -> Int:
+def _arrive(
+    source: Source,
+    span: Span,
+    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
+    out: tuple[Transitions, Int],
+) -> Int:
     """Events of the step's rows that count; how many events there are then."""
     rows, stored, timing = source
     plan, course, accepted = what
@@ -168,7 +181,13 @@ def _arrive(source: Source, span: Span, what: tuple[Plan, Course, Accepted], out
 
 
 @kernel
-def _fade(rows: RowArrays, span: Span, what: tuple[Plan, Course], step: Int, out: tuple[Events, Int]) -> Int:
+def _fade(
+    rows: RowArrays,
+    span: Span,
+    what: tuple[MultiStepPlan, MultiStepState],
+    step: Int,
+    out: tuple[Transitions, Int],
+) -> Int:
     """Events of objects whose records have become too old; how many events there are then."""
     plan, course = what
     events, k = out
@@ -183,14 +202,16 @@ def _fade(rows: RowArrays, span: Span, what: tuple[Plan, Course], step: Int, out
 
 
 @kernel
-def _object_of(seen: Sightings, s: Int, lone: Lone, events: Events) -> Int:
+def _object_of(seen: PairBuffer, s: Int, lone: UnchangedObjects, events: Transitions) -> Int:
     """Whom a pair is about."""
     e = seen.event[s]
     return events.obj[e] if e >= 0 else lone.obj[-1 - e]
 
 
 @kernel
-def _count(found: tuple[Sightings, Int, Lone], events: Events, course: Course) -> None:
+def _count(
+    found: tuple[PairBuffer, Int, UnchangedObjects], events: Transitions, course: MultiStepState
+) -> None:
     """Add who came into regions that move, and take away who went out."""
     seen, used, lone = found
     for s in range(used):
@@ -201,11 +222,11 @@ def _count(found: tuple[Sightings, Int, Lone], events: Events, course: Course) -
 
 @kernel
 def _forget(
-    found: tuple[Sightings, Int, Lone],
-    what: tuple[Plan, Course, Accepted],
+    found: tuple[PairBuffer, Int, UnchangedObjects],
+    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
     when: tuple[Int, Int],
-    out: tuple[Events, Int],
-    ground: tuple[ObjectCells, Lattice],
+    out: tuple[Transitions, Int],
+    ground: tuple[ObjectGrid, GridFrame],
 ) -> Int:
     """Forget those that something happened to and that nobody asks for any more; how many events there are.
 
@@ -223,10 +244,10 @@ def _forget(
 @kernel
 def _let_go(
     o: Int,
-    what: tuple[Plan, Course, Accepted],
+    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
     when: tuple[Int, Int],
-    out: tuple[Events, Int],
-    ground: tuple[ObjectCells, Lattice],
+    out: tuple[Transitions, Int],
+    ground: tuple[ObjectGrid, GridFrame],
 ) -> Int:
     """Forget an object if nobody asks for it, or it is not present; how many events there are then."""
     plan, course, accepted = what

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from stqsh.core.kernels.events.transitions import Events
-from stqsh.core.kernels.index.object_grid import ObjectCells, move_object
-from stqsh.core.kernels.index.static_rects import IS, WAS, Lattice, Pairs
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame
 from stqsh.core.kernels.jit import Array, kernel
 
 
 @kernel
-def count_references(pairs: Pairs, events: Events, refs: Array, held: Array) -> None:
+def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, held: Array) -> None:
     """Add to the counts of objects, int32, and queries, int64, who came in, and take away who went out."""
     for i in range(len(pairs.query)):
         change = (pairs.flags[i] & IS != 0) - (pairs.flags[i] & WAS != 0)
@@ -20,7 +20,7 @@ def count_references(pairs: Pairs, events: Events, refs: Array, held: Array) -> 
 
 
 @kernel
-def present_after(events: Events, known: Array) -> Array:
+def present_after(events: Transitions, known: Array) -> Array:
     """Which objects are present after a piece in which no object has more than one event; bool (n,).
 
     known: bool (n,), those who were present before it.
@@ -32,7 +32,7 @@ def present_after(events: Events, known: Array) -> Array:
 
 
 @kernel
-def take_away(cells: ObjectCells, objects: Array, lattice: Lattice) -> None:
+def take_away(cells: ObjectGrid, objects: Array, lattice: GridFrame) -> None:
     """Take objects out of their cells; int32 (n,)."""
     for o in objects:
         move_object(cells, o, np.nan, np.nan, lattice)

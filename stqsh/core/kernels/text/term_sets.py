@@ -9,7 +9,7 @@ import numpy as np
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 
 
-class Coded(NamedTuple):
+class CodedTexts(NamedTuple):
     """Term codes of texts laid end to end: those of text i are `codes[start[i]:start[i + 1]]`.
 
     start: int32 (texts + 1,). codes: int32, distinct within a text.
@@ -19,7 +19,7 @@ class Coded(NamedTuple):
     codes: Array
 
 
-class Cut(NamedTuple):
+class CutTexts(NamedTuple):
     """Texts cut into terms: text i has those from start[i] to start[i + 1], or is `foreign`: not in ASCII.
 
     start: int32 (texts + 1,); foreign: bool (texts,). Term k is data[offsets[k]:offsets[k + 1]]; int32 and
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
 
 
 @kernel
-def cut(offsets: Array, text: Array) -> Cut:
+def cut(offsets: Array, text: Array) -> CutTexts:
     """Cut texts into runs of letters and digits.
 
     Texts in lower case, laid end to end: offsets integer (n + 1,), text uint8. Foreign ones get no terms.
@@ -66,11 +66,11 @@ def cut(offsets: Array, text: Array) -> Cut:
             terms += 1
             ends[terms] = used
         start[i + 1] = terms
-    return Cut(start, foreign, ends[: terms + 1].copy(), data[:used].copy())
+    return CutTexts(start, foreign, ends[: terms + 1].copy(), data[:used].copy())
 
 
 @kernel
-def distinct(begin: Array, end: Array, codes: Array, size: int, skip: int) -> Coded:
+def distinct(begin: Array, end: Array, codes: Array, size: int, skip: int) -> CodedTexts:
     """Drop codes that came before in the same text, and the code `skip`.
 
     Text i has codes[begin[i]:end[i]], below `size`.
@@ -89,11 +89,11 @@ def distinct(begin: Array, end: Array, codes: Array, size: int, skip: int) -> Co
                 out[used] = code
                 used += 1
         start[text + 1] = used
-    return Coded(start, out[:used].copy())
+    return CodedTexts(start, out[:used].copy())
 
 
 @kernel
-def renamed(coded: Coded, names: Array) -> Coded:
+def renamed(coded: CodedTexts, names: Array) -> CodedTexts:
     """The same texts under other codes: code c becomes `names[c]`; ascending in each text.
 
     names: int32, distinct.
@@ -109,7 +109,7 @@ def renamed(coded: Coded, names: Array) -> Coded:
                 codes[to] = codes[to - 1]
                 to -= 1
             codes[to] = code
-    return Coded(coded.start.copy(), codes)
+    return CodedTexts(coded.start.copy(), codes)
 
 
 @kernel
@@ -127,7 +127,7 @@ def has_terms(codes: Array, span: tuple[Int, Int], terms: Array, asked: tuple[In
 
 
 @kernel
-def holds(texts: Coded, phrases: Coded, pairs: tuple[Array, Array], every: bool) -> Array:
+def holds(texts: CodedTexts, phrases: CodedTexts, pairs: tuple[Array, Array], every: bool) -> Array:
     """Whether the text pairs[0][i] has the terms of the phrase pairs[1][i]: all, or one of them; bool (n,).
 
     Both coded alike and ascending. A phrase without terms asks for nothing: all of them are there, none is.
@@ -141,7 +141,7 @@ def holds(texts: Coded, phrases: Coded, pairs: tuple[Array, Array], every: bool)
     return out
 
 
-class Spans(NamedTuple):
+class TermSpans(NamedTuple):
     """Term codes of texts, with gaps: those of text i are `codes[begin[i]:end[i]]`; int32, ascending."""
 
     begin: Array
@@ -150,7 +150,7 @@ class Spans(NamedTuple):
 
 
 @kernel
-def count_terms(spans: Spans, texts: Array, seen: Array) -> None:
+def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
     """Count each term of the texts, int32 (n,), -1 for none; seen: int64 (terms,)."""
     for text in texts:
         if text < 0:
@@ -160,7 +160,7 @@ def count_terms(spans: Spans, texts: Array, seen: Array) -> None:
 
 
 @kernel
-def packed(spans: Spans) -> Array:
+def packed(spans: TermSpans) -> Array:
     """The codes without gaps, after a -1 that belongs to no text; begin and end are moved to them. int32."""
     out = np.empty(1 + np.sum(spans.end - spans.begin), np.int32)
     out[0] = -1

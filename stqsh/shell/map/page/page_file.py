@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stqsh.errors import StqshError
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
-from stqsh.shell.map.page.page_state import States
+from stqsh.shell.map.page.page_state import PageStates
 from stqsh.shell.status import grouped
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
     Raises `StqshError` where the file cannot be written, else as `MapFeed.look`.
     """
     assert feed.file is not None, "asked for where there is one"
-    path, states = Path(feed.file).expanduser(), States(feed)
+    path, states = Path(feed.file).expanduser(), PageStates(feed)
     if feed.once:
         states.next()
         _write(path, states.last(f"one picture, taken at {now()}"))

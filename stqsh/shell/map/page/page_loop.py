@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from stqsh.client.engine_process import is_alive, read_engine
-from stqsh.shell.map.page.page_state import States
-from stqsh.shell.map.poll_rate import Pace
+from stqsh.shell.map.page.page_state import PageStates
+from stqsh.shell.map.poll_rate import PollRate
 from stqsh.time_format import iso
 
 POLL_S = 0.1
@@ -16,12 +16,12 @@ LEAST_S = 0.5
 STOPPED = "the session's engine has stopped; this is the last state"
 
 
-def follow(states: States, take: Callable[[bytes], None]) -> str:
+def follow(states: PageStates, take: Callable[[bytes], None]) -> str:
     """Hand each new state on until the engine has stopped, or Ctrl-C; why there are no more of them.
 
     Raises what `MapFeed.look` and `take` raise.
     """
-    has_run, pace = False, Pace(POLL_S)
+    has_run, pace = False, PollRate(POLL_S)
     try:
         while True:
             pace.begin()
@@ -47,6 +47,6 @@ def now() -> str:
     return str(iso(time.time_ns() // 10**9 * 10**6))
 
 
-def _engine_runs(states: States) -> bool:
+def _engine_runs(states: PageStates) -> bool:
     engine = read_engine(states.feed.link.home)
     return engine is not None and is_alive(engine)

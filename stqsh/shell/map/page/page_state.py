@@ -18,8 +18,8 @@ from stqsh.shell.writers.text_columns import json_fragments
 from stqsh.time_format import iso
 
 if TYPE_CHECKING:
-    from stqsh.client.map.region_outlines import Outline
-    from stqsh.client.map.scene import Drawn, MapFeed, Scene
+    from stqsh.client.map.region_outlines import RegionOutline
+    from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 
 MOST_DRAWN = 20_000
 """So many objects are in a page at the most, a sample beyond."""
@@ -34,7 +34,7 @@ _DECIMALS = {True: 6, False: 7}
 
 
 @dataclass
-class States:
+class PageStates:
     """The states of a map, one after the other."""
 
     feed: MapFeed
@@ -105,7 +105,7 @@ def _objects(scene: Scene) -> bytes:
     return plain[:-1] + b',"keys":' + _list(json_fragments(places.keys)) + b',"columns":{' + columns + b"}}"
 
 
-def _query(number: int, drawn: Drawn, scene: Scene) -> dict[str, Any]:
+def _query(number: int, drawn: DrawnQuery, scene: Scene) -> dict[str, Any]:
     spec, outline = drawn.query.spec, drawn.outline
     return {
         "name": drawn.query.name,
@@ -123,7 +123,7 @@ def _query(number: int, drawn: Drawn, scene: Scene) -> dict[str, Any]:
     }
 
 
-def _rings(outline: Outline, scene: Scene) -> list[Any]:
+def _rings(outline: RegionOutline, scene: Scene) -> list[Any]:
     return [_rounded(ring, scene) for ring in outline.rings]
 
 

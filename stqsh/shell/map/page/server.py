@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stqsh.errors import StqshError
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow
-from stqsh.shell.map.page.page_state import States
+from stqsh.shell.map.page.page_state import PageStates
 from stqsh.shell.status import grouped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _BEAT_S = 5.0
 _GOODBYE_S = 0.5
 
 
-class Board:
+class StateBoard:
     """The newest state, for all who wait for it."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
     Port 0 takes a free one. Raises `StqshError` where the port is taken, else as `MapFeed.look`.
     """
-    board, states = Board(), States(feed)
+    board, states = StateBoard(), PageStates(feed)
     try:
         server = _Server((HOST, port), _Answers)
     except OSError as error:
@@ -85,7 +85,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    board: Board
+    board: StateBoard
 
 
 class _Answers(BaseHTTPRequestHandler):

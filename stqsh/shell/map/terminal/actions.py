@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh.shell.map.terminal.camera import Camera
-from stqsh.shell.map.terminal.drawing import Look, position_of
-from stqsh.shell.map.terminal.loader import Keeper
+from stqsh.shell.map.terminal.drawing import MapOptionsShown, position_of
+from stqsh.shell.map.terminal.loader import MapLoader
 from stqsh.shell.map.terminal.selection import in_the_middle, next_one, with_key
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "o
 
 
 @dataclass
-class Hands:
+class MapActions:
     """The user's choices. `still`: the scene that stands still; `notice`: what the last key has to say."""
 
-    keeper: Keeper
+    keeper: MapLoader
     camera: Camera = field(default_factory=Camera)
-    look: Look = field(default_factory=Look)
+    look: MapOptionsShown = field(default_factory=MapOptionsShown)
     still: Scene | None = None
     helping: bool = False
     notice: str = ""
@@ -101,7 +101,7 @@ class Hands:
             self.notice = "nothing to follow: pick an object with n or /"
 
 
-def actions(hands: Hands) -> dict[str, Callable[[], None]]:
+def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
     """The keys of a map, as prompt_toolkit names them, and what each does."""
     camera = hands.camera
     return {

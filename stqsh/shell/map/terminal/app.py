@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings
 
-from stqsh.shell.map.terminal.actions import Hands, actions
+from stqsh.shell.map.terminal.actions import MapActions, actions
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.canvas import DOTS
-from stqsh.shell.map.terminal.drawing import Look
-from stqsh.shell.map.terminal.frame import Picture
-from stqsh.shell.map.terminal.loader import Keeper
-from stqsh.shell.map.terminal.mouse import Mouse
+from stqsh.shell.map.terminal.drawing import MapOptionsShown
+from stqsh.shell.map.terminal.frame import MapPicture
+from stqsh.shell.map.terminal.loader import MapLoader
+from stqsh.shell.map.terminal.mouse import MapMouse
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.shell.status import READY, engine_text
 from stqsh.shell.terminal.charset import charset, drawn_bytes
 from stqsh.shell.terminal.colours import scheme_name
-from stqsh.shell.terminal.fullscreen import Entry, Fullscreen, Line
+from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
-    from stqsh.shell.repl.prompt import Terminal
+    from stqsh.shell.repl.prompt import PromptTerminal
 
 KEYS = "arrows + - 0  / find  n next  t follow  ? keys  q leaves"
 WIDTH, HEIGHT = 80, 24
@@ -33,12 +33,12 @@ WIDTH, HEIGHT = 80, 24
 MOST_PRINTED = 1_000_000
 
 
-def show_map(feed: MapFeed, scheme: str = "auto", terminal: Terminal | None = None) -> str:
+def show_map(feed: MapFeed, scheme: str = "auto", terminal: PromptTerminal | None = None) -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
-    keeper = Keeper(feed)
-    view = MapView(Hands(keeper), Palette(scheme_name(scheme)), has_braille())
+    keeper = MapLoader(feed)
+    view = MapView(MapActions(keeper), Palette(scheme_name(scheme)), has_braille())
     dots = DOTS[view.braille]
-    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=Mouse(view.hands, *dots))
+    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=MapMouse(view.hands, *dots))
     if terminal is not None:
         screen.terminal = terminal
     keeper.start()
@@ -55,7 +55,7 @@ def print_map(feed: MapFeed) -> None:
     scene = feed.look(MOST_PRINTED)
     assert scene is not None, "the first look sees something"
     size = shutil.get_terminal_size((WIDTH, HEIGHT))
-    picture = Picture(scene, Camera(), Look(), Palette("none"), has_braille())
+    picture = MapPicture(scene, Camera(), MapOptionsShown(), Palette("none"), has_braille())
     lines = ("".join(text for _, text in line).rstrip() for line in picture.lines(size.columns, size.lines))
     sys.stdout.buffer.write(drawn_bytes("\n".join(lines) + "\n"))
     sys.stdout.flush()
@@ -70,13 +70,13 @@ def has_braille() -> bool:
 class MapView:
     """Draws what the keeper holds as the user's hands have set it."""
 
-    hands: Hands
+    hands: MapActions
     palette: Palette
     braille: bool = True
-    entry: Entry = field(init=False)
+    entry: TextEntry = field(init=False)
 
     def __post_init__(self) -> None:
-        self.entry = Entry("/", self.hands.find)
+        self.entry = TextEntry("/", self.hands.find)
 
     def draw(self, width: int, height: int) -> list[Line]:
         """The screen. Raises what looking at the session raised."""
@@ -105,7 +105,7 @@ class MapView:
         if hands.scene is None:
             return [[("", f"{keeper.alive}  looking at the objects…  q leaves".strip())]]
         key, record = keeper.record
-        picture = Picture(hands.scene, hands.camera, hands.look, self.palette, self.braille)
+        picture = MapPicture(hands.scene, hands.camera, hands.look, self.palette, self.braille)
         picture.record = record if key == hands.look.picked else None
         picture.alive, picture.helping, picture.keys = keeper.alive, hands.helping, keys
         picture.notice = "stands still; space goes on" if hands.still is not None else hands.notice

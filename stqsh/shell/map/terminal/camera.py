@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.map.terminal.canvas import Array, Canvas
 from stqsh.shell.map.terminal.drawing import extent, position_of
-from stqsh.shell.map.terminal.map_projection import Projection, fitted
+from stqsh.shell.map.terminal.map_projection import MapProjection, fitted
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import Scene
@@ -24,13 +24,13 @@ or a scale so much finer would do."""
 class Camera:
     """What part of the world is shown. `follow`: the key of an object that stays in the centre."""
 
-    projection: Projection | None = None
+    projection: MapProjection | None = None
     is_fitting: bool = True
     follow: Any = None
 
-    def aim(self, scene: Scene, canvas: Canvas) -> Projection:
+    def aim(self, scene: Scene, canvas: Canvas) -> MapProjection:
         """The projection for a scene on a canvas."""
-        blank = Projection(0.0, 0.0, 1.0, canvas.dots_across, canvas.dots_down, canvas.tall, scene.planar)
+        blank = MapProjection(0.0, 0.0, 1.0, canvas.dots_across, canvas.dots_down, canvas.tall, scene.planar)
         before = self.projection
         is_new = before is None or (before.width, before.height) != (blank.width, blank.height)
         if before is None or (self.is_fitting and (is_new or _is_ill_fitted(scene, before))):
@@ -93,14 +93,14 @@ class Camera:
         self.projection = self.projection.centred(float(x[0]), float(y[0]))
 
 
-def in_view(projection: Projection, x: Array, y: Array) -> Array:
+def in_view(projection: MapProjection, x: Array, y: Array) -> Array:
     """Whether places, float64 (n,), are within what is shown; bool (n,)."""
     x1, y1, x2, y2 = projection.box
     inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
     return inside
 
 
-def _is_ill_fitted(scene: Scene, projection: Projection) -> bool:
+def _is_ill_fitted(scene: Scene, projection: MapProjection) -> bool:
     """Whether more than a few objects have left what is shown, or all are in a small part of it."""
     inside = in_view(projection, scene.places.x, scene.places.y)
     if len(inside) and float(inside.mean()) < 1 - _LEFT:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from stqsh.shell.map.terminal.canvas import Array, Canvas
-from stqsh.shell.map.terminal.map_projection import Box, Projection, box_of, joined, ticks
+from stqsh.shell.map.terminal.map_projection import Box, MapProjection, box_of, joined, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, SEVERAL, Palette
 
 if TYPE_CHECKING:
-    from stqsh.client.map.region_outlines import Outline
-    from stqsh.client.map.scene import Drawn, Scene
+    from stqsh.client.map.region_outlines import RegionOutline
+    from stqsh.client.map.scene import DrawnQuery, Scene
 
 TICKS_ACROSS, TICKS_DOWN = 6, 4
 _GRATICULE_DOTS = 160
 
 
 @dataclass
-class Look:
+class MapOptionsShown:
     """What the user wants to see. `hidden`: numbers of queries that are not drawn; `picked`: an object's key.
 
     density: shades instead of dots, `auto` where there are more objects than dots.
@@ -43,7 +43,9 @@ def extent(scene: Scene) -> Box | None:
     return found or joined([box for box in named if box is not None])
 
 
-def draw(canvas: Canvas, scene: Scene, projection: Projection, look: Look, palette: Palette) -> int:
+def draw(
+    canvas: Canvas, scene: Scene, projection: MapProjection, look: MapOptionsShown, palette: Palette
+) -> int:
     """Draw a scene; how many of its objects are in view."""
     across, down = projection.dots(scene.places.x, scene.places.y)
     if look.graticule:
@@ -71,7 +73,7 @@ def draw(canvas: Canvas, scene: Scene, projection: Projection, look: Look, palet
     return visible
 
 
-def _box_of_outline(outline: Outline) -> Box | None:
+def _box_of_outline(outline: RegionOutline) -> Box | None:
     if not outline.rings:
         return None
     corners = np.concatenate(outline.rings)
@@ -79,7 +81,7 @@ def _box_of_outline(outline: Outline) -> Box | None:
     return float(x1), float(y1), float(x2), float(y2)
 
 
-def _draw_graticule(canvas: Canvas, projection: Projection, palette: Palette) -> None:
+def _draw_graticule(canvas: Canvas, projection: MapProjection, palette: Palette) -> None:
     """Dotted lines of round coordinates."""
     x1, y1, x2, y2 = projection.box
     steps = np.linspace(0, 1, _GRATICULE_DOTS)
@@ -91,7 +93,7 @@ def _draw_graticule(canvas: Canvas, projection: Projection, palette: Palette) ->
         canvas.points(line[0], line[1], palette.dim)
 
 
-def _draw_cells(canvas: Canvas, scene: Scene, projection: Projection, palette: Palette) -> None:
+def _draw_cells(canvas: Canvas, scene: Scene, projection: MapProjection, palette: Palette) -> None:
     """The borders between the parts of the plane that belong to different slots."""
     if scene.cells is None:
         return
@@ -107,7 +109,9 @@ def _draw_cells(canvas: Canvas, scene: Scene, projection: Projection, palette: P
     canvas.lines(_in_dots(np.concatenate([upright, level, border]), projection), palette.dim)
 
 
-def _draw_objects(canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: Look, palette: Palette) -> int:
+def _draw_objects(
+    canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: MapOptionsShown, palette: Palette
+) -> int:
     """All objects as dots, as shades, or in the colours of their slots; how many are in view."""
     across, down = at
     counts = canvas.counts(across, down)
@@ -134,22 +138,22 @@ def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: 
     canvas.points(across[unknown], down[unknown], "")
 
 
-def _draw_outline(canvas: Canvas, outline: Outline, projection: Projection, style: str) -> None:
+def _draw_outline(canvas: Canvas, outline: RegionOutline, projection: MapProjection, style: str) -> None:
     for ring in outline.rings:
         canvas.lines(_in_dots(np.hstack([ring[:-1], ring[1:]]), projection), style)
 
 
-def _in_dots(segments: Array, projection: Projection) -> Array:
+def _in_dots(segments: Array, projection: MapProjection) -> Array:
     first, second = (projection.dots(segments[:, i], segments[:, i + 1]) for i in (0, 2))
     return np.column_stack([*first, *second])
 
 
-def _draw_answer(canvas: Canvas, drawn: Drawn, at: tuple[Array, Array], letter: str, style: str) -> None:
+def _draw_answer(canvas: Canvas, drawn: DrawnQuery, at: tuple[Array, Array], letter: str, style: str) -> None:
     across, down = at[0][drawn.members], at[1][drawn.members]
     canvas.letters(across, down, letter, style, several=SEVERAL)
 
 
-def _draw_centre(canvas: Canvas, drawn: Drawn, projection: Projection, style: str) -> None:
+def _draw_centre(canvas: Canvas, drawn: DrawnQuery, projection: MapProjection, style: str) -> None:
     """The focal object, or the place that distances count from."""
     if drawn.outline.centre is None:
         return
@@ -158,7 +162,9 @@ def _draw_centre(canvas: Canvas, drawn: Drawn, projection: Projection, style: st
     canvas.letters(across, down, "+" if drawn.outline.focal is None else FOCAL, style)
 
 
-def _draw_picked(canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: Look, palette: Palette) -> None:
+def _draw_picked(
+    canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: MapOptionsShown, palette: Palette
+) -> None:
     number = position_of(scene, look.picked)
     if number is not None:
         across, down = at[0][number : number + 1], at[1][number : number + 1]
@@ -175,7 +181,9 @@ def position_of(scene: Scene, key: Any) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def _draw_label(canvas: Canvas, outline: Outline, projection: Projection, label: str, style: str) -> None:
+def _draw_label(
+    canvas: Canvas, outline: RegionOutline, projection: MapProjection, label: str, style: str
+) -> None:
     """The name above an outline, where it is not larger than what it names and nothing else stands there."""
     box = _box_of_outline(outline)
     if box is None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.canvas import Canvas, Pieces
-from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, Look, draw, position_of
-from stqsh.shell.map.terminal.map_projection import Projection, nice, tick_text, ticks
+from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, MapOptionsShown, draw, position_of
+from stqsh.shell.map.terminal.map_projection import MapProjection, nice, tick_text, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, Palette
 from stqsh.shell.status import grouped, status_text
 from stqsh.time_format import iso
 
 if TYPE_CHECKING:
-    from stqsh.client.map.scene import Drawn, Scene
+    from stqsh.client.map.scene import DrawnQuery, Scene
 
 AROUND = 5
 """Lines of a screen that are not the map's: title, two of the frame, legend, scale."""
@@ -34,7 +34,7 @@ HELP = (
 
 
 @dataclass
-class Picture:
+class MapPicture:
     """All that a screen of a map is made from.
 
     record: of the object that is picked, None while it is not known. alive: what the engine and the streams
@@ -43,7 +43,7 @@ class Picture:
 
     scene: Scene
     camera: Camera
-    look: Look
+    look: MapOptionsShown
     palette: Palette
     braille: bool = True
     record: dict[str, Any] | None = None
@@ -78,7 +78,7 @@ class Picture:
             alive = f"step {grouped(scene.places.step)}  {self.notice}"
         return [("bold", f"{scene.stream.name}  {count} objects{sample}  {alive}")]
 
-    def _framed(self, canvas: Canvas, projection: Projection) -> list[Pieces]:
+    def _framed(self, canvas: Canvas, projection: MapProjection) -> list[Pieces]:
         marks, dim = MARKS[self.braille], self.palette.dim
         first, second, third, fourth = iter(marks.corners)
         rows = set(_rows_of_ticks(canvas, projection))
@@ -90,7 +90,7 @@ class Picture:
         below = third + "".join(self._lower_edge(canvas, projection)) + fourth
         return [[(dim, top)], *body, [(dim, below)]]
 
-    def _lower_edge(self, canvas: Canvas, projection: Projection) -> list[str]:
+    def _lower_edge(self, canvas: Canvas, projection: MapProjection) -> list[str]:
         """The lower line of the frame, with ticks and coordinates where there is room for them."""
         marks = MARKS[self.braille]
         edge = [marks.across] * canvas.columns
@@ -104,21 +104,21 @@ class Picture:
                 edge[column : column + len(text)] = text
         return edge
 
-    def _write_ticks(self, canvas: Canvas, projection: Projection) -> None:
+    def _write_ticks(self, canvas: Canvas, projection: MapProjection) -> None:
         """The coordinates of the left side, within the frame."""
         rows = _rows_of_ticks(canvas, projection)
         step = _step(list(rows.values()), projection)
         for row, value in rows.items():
             canvas.text(0, row, tick_text(value, step), self.palette.dim)
 
-    def _write_panels(self, canvas: Canvas, projection: Projection) -> None:
+    def _write_panels(self, canvas: Canvas, projection: MapProjection) -> None:
         """The record that was picked, and the keys, over the map."""
         if self.look.picked is not None:
             self._write_record(canvas, projection)
         if self.helping:
             _write_box(canvas, list(HELP if self.braille else map(_plain, HELP)), 1.0, right=False)
 
-    def _write_record(self, canvas: Canvas, projection: Projection) -> None:
+    def _write_record(self, canvas: Canvas, projection: MapProjection) -> None:
         """The record of the object that is picked, on the side where that is not."""
         number = position_of(self.scene, self.look.picked)
         right = number is None or bool(self.scene.places.x[number] <= projection.x)
@@ -143,7 +143,7 @@ class Picture:
             pieces += [(self.palette.dim, "slots "), *((self.palette.of(one), f"{one} ") for one in slots)]
         return pieces or [(self.palette.dim, "no query asks about this stream")]
 
-    def _entry(self, number: int, drawn: Drawn) -> Pieces:
+    def _entry(self, number: int, drawn: DrawnQuery) -> Pieces:
         style, letter = self.palette.of(number, "bold"), LETTERS[number]
         if number in self.look.hidden:
             return [(self.palette.dim, f"({letter} {drawn.query.name})  ")]
@@ -152,7 +152,7 @@ class Picture:
             name += f" {FOCAL}{drawn.outline.focal}" + ("" if drawn.focal is not None else " (not there)")
         return [(style, letter), ("", name + ("  " if drawn.query.state == "active" else " paused  "))]
 
-    def _foot(self, projection: Projection) -> Pieces:
+    def _foot(self, projection: MapProjection) -> Pieces:
         bar, text = scale_bar(projection, 2 if self.braille else 1)
         marks = MARKS[self.braille]
         ruler = marks.ends[0] + marks.across * max(0, bar - 2) + marks.ends[1]
@@ -178,7 +178,7 @@ def _value(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def scale_bar(projection: Projection, dots_each: int) -> tuple[int, str]:
+def scale_bar(projection: MapProjection, dots_each: int) -> tuple[int, str]:
     """How many characters wide a round length is, and that length: metres and kilometres, or units."""
     length = nice(projection.length(_BAR * dots_each))
     characters = max(2, round(length / projection.length(dots_each)))
@@ -187,7 +187,7 @@ def scale_bar(projection: Projection, dots_each: int) -> tuple[int, str]:
     return characters, f"{length / 1000:g} km" if length >= 1000 else f"{length:g} m"
 
 
-def _rows_of_ticks(canvas: Canvas, projection: Projection) -> dict[int, float]:
+def _rows_of_ticks(canvas: Canvas, projection: MapProjection) -> dict[int, float]:
     """The rows of characters at which round values of y lie."""
     _, y1, _, y2 = projection.box
     values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.rows // 4)))
@@ -195,7 +195,7 @@ def _rows_of_ticks(canvas: Canvas, projection: Projection) -> dict[int, float]:
     return {row: value for row, value in rows.items() if 0 <= row < canvas.rows}
 
 
-def _step(values: list[float], projection: Projection) -> float:
+def _step(values: list[float], projection: MapProjection) -> float:
     _, y1, _, y2 = projection.box
     return abs(values[1] - values[0]) if len(values) > 1 else y2 - y1
 

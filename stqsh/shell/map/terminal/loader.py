@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from stqsh.shell.map.poll_rate import Pace
+from stqsh.shell.map.poll_rate import PollRate
 from stqsh.shell.status import alive_text
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ MOST_DRAWN = 200_000
 POLL_S = 0.05
 
 
-class Keeper:
+class MapLoader:
     """Looks at the feed in a thread of its own. What it holds is replaced as a whole, to be read any time."""
 
     def __init__(self, feed: MapFeed) -> None:
@@ -47,7 +47,7 @@ class Keeper:
 
     def _work(self) -> None:
         try:
-            pace = Pace(POLL_S)
+            pace = PollRate(POLL_S)
             while not self._over.is_set():
                 pace.begin()
                 self._look()

@@ -29,7 +29,7 @@ _FLATTEST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
+class MapProjection:
     """What is shown: the place in the centre, the units (of y) that a dot is high, the size in dots.
 
     tall: how many times higher a dot is than wide: 1 for Braille dots, 2 where a character is one dot.
@@ -66,22 +66,22 @@ class Projection:
         x = self.x + (column - self.width / 2) * self.across
         return x, self.y - (row - self.height / 2) * self.scale
 
-    def zoomed(self, factor: float) -> Projection:
+    def zoomed(self, factor: float) -> MapProjection:
         """The same with everything so many times larger; the centre stays, and there is an end to it."""
         scale = min(max(self.scale / factor, _SMALLEST[self.planar]), _LARGEST[self.planar])
         return replace(self, scale=scale)
 
-    def panned(self, right: float, up: float) -> Projection:
+    def panned(self, right: float, up: float) -> MapProjection:
         """The same further to the right and up, in shares of what is shown."""
         y = self.y + up * self.scale * self.height
         y = y if self.planar else min(max(y, -90.0), 90.0)
         return replace(self, x=self.x + right * self.across * self.width, y=y)
 
-    def centred(self, x: float, y: float) -> Projection:
+    def centred(self, x: float, y: float) -> MapProjection:
         """The same around another place."""
         return replace(self, x=x, y=y)
 
-    def sized(self, width: int, height: int) -> Projection:
+    def sized(self, width: int, height: int) -> MapProjection:
         """The same on a canvas of another size: as much of the world is seen as fits, nothing grows."""
         return replace(self, width=max(1, width), height=max(1, height))
 
@@ -90,7 +90,7 @@ class Projection:
         return dots * self.scale / self.tall * (1.0 if self.planar else METRES_A_DEGREE)
 
 
-def fitted(box: Box | None, projection: Projection) -> Projection:
+def fitted(box: Box | None, projection: MapProjection) -> MapProjection:
     """The projection, but so that a box of the world fills its canvas. The whole earth for no box."""
     x1, y1, x2, y2 = box or ((-1.0, -1.0, 1.0, 1.0) if projection.planar else (-180.0, -85.0, 180.0, 85.0))
     centred = projection.centred((x1 + x2) / 2, (y1 + y2) / 2)

@@ -13,7 +13,7 @@ from stqsh.shell.map.terminal.selection import nearest_to
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
 
-    from stqsh.shell.map.terminal.actions import Hands
+    from stqsh.shell.map.terminal.actions import MapActions
 
 LEFT, ABOVE = 1, 2
 """Characters of the screen before the map's first: the frame; the title and the frame."""
@@ -23,10 +23,10 @@ _WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
 
 
 @dataclass
-class Mouse:
+class MapMouse:
     """What the mouse does to what `hands` hold. `across`, `down`: dots of a character, as the map draws."""
 
-    hands: Hands
+    hands: MapActions
     across: int
     down: int
     _held: Point | None = field(default=None, init=False)

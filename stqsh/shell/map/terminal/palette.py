@@ -45,7 +45,7 @@ class Palette:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class FrameMarks:
     """The characters of frames."""
 
     across: str
@@ -58,7 +58,7 @@ class Marks:
 
 
 MARKS = {
-    True: Marks("─", "│", "┌┐└┘", "┴", "├", "├┤", "◉"),
-    False: Marks("-", "|", "++++", "+", "+", "||", "O"),
+    True: FrameMarks("─", "│", "┌┐└┘", "┴", "├", "├┤", "◉"),
+    False: FrameMarks("-", "|", "++++", "+", "+", "||", "O"),
 }
 """By whether the terminal has more than ASCII."""

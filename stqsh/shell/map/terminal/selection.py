@@ -8,18 +8,18 @@ import numpy as np
 
 from stqsh.shell.map.terminal.camera import in_view
 from stqsh.shell.map.terminal.canvas import Array
-from stqsh.shell.map.terminal.map_projection import Projection
+from stqsh.shell.map.terminal.map_projection import MapProjection
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import Scene
 
 
-def in_the_middle(scene: Scene, projection: Projection) -> int | None:
+def in_the_middle(scene: Scene, projection: MapProjection) -> int | None:
     """The position of the object nearest to the centre of what is shown; None where none is in view."""
     return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
 
 
-def nearest_to(scene: Scene, projection: Projection, dot: tuple[float, float], most: float) -> int | None:
+def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float], most: float) -> int | None:
     """The position of the object nearest to a dot; None where none is within `most` dots (across)."""
     number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
     if number is None:
@@ -29,7 +29,7 @@ def nearest_to(scene: Scene, projection: Projection, dot: tuple[float, float], m
 
 
 def next_one(
-    scene: Scene, projection: Projection, hidden: set[int], picked: int | None, step: int
+    scene: Scene, projection: MapProjection, hidden: set[int], picked: int | None, step: int
 ) -> int | None:
     """The position of the object that follows (step 1), or comes before (-1), the one that is picked.
 
@@ -64,12 +64,12 @@ def with_key(scene: Scene, text: str) -> int | None:
     return min(found.tolist(), key=lambda at: str(keys[at].as_py()), default=None) if text else None
 
 
-def _seen(scene: Scene, projection: Projection) -> Array:
+def _seen(scene: Scene, projection: MapProjection) -> Array:
     return in_view(projection, scene.places.x, scene.places.y)
 
 
 def _nearest(
-    scene: Scene, projection: Projection, choice: Array, dot: tuple[float, float] | None = None
+    scene: Scene, projection: MapProjection, choice: Array, dot: tuple[float, float] | None = None
 ) -> int | None:
     """Of some positions the one nearest to a dot, to the centre where none is given."""
     if not len(choice):
@@ -79,7 +79,7 @@ def _nearest(
     return int(choice[np.argmin(_far(projection, across, down, dot or centre))])
 
 
-def _far(projection: Projection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
+def _far(projection: MapProjection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
     """How far dots, float64 (n,), are from one, as the eye sees it; in dots across."""
     distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
     return distances

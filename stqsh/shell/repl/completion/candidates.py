@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stqsh.shell.repl.completion.context import (
-    Cursor,
+    CursorContext,
     column_types,
     declared,
     named_file,
@@ -18,7 +18,7 @@ from stqsh.shell.repl.completion.context import (
 )
 
 if TYPE_CHECKING:
-    from stqsh.shell.repl.session_thread import Glance
+    from stqsh.shell.repl.session_thread import SessionSummary
 
 Word = tuple[str, str]
 """A text that may stand at the cursor, and what it means."""
@@ -43,13 +43,13 @@ _NAMED = ("stream", "table", "region", "query")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Candidates:
     """What may stand at a cursor, given what the session holds and (slowly) which objects live."""
 
-    glance: Glance
+    glance: SessionSummary
     keys: LiveKeys | None = field(default=None)
 
-    def values(self, cursor: Cursor) -> list[Word]:
+    def values(self, cursor: CursorContext) -> list[Word]:
         """The values that a string at the cursor may have, without quotes."""
         wanted = wanted_value(cursor) or self._compared(cursor)
         if wanted == "key":
@@ -68,31 +68,31 @@ class Words:
             return [(at, "the clock now")] if at else []
         return []
 
-    def _compared(self, cursor: Cursor) -> str | None:
+    def _compared(self, cursor: CursorContext) -> str | None:
         """Whether a value is compared with the key column of the statement's stream."""
         stream = self._stream(cursor)
         is_key = stream is not None and cursor.words[-2:-1] == (stream[1],)
         return "key" if is_key and cursor.last(1) == "=" else None
 
-    def _stream(self, cursor: Cursor) -> tuple[str, str] | None:
+    def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
         """The stream that the statement is about, and its key column."""
         keys = {name: (name, key) for name, key in self.glance.keys}
         found = [keys[name] for name in relations(cursor).values() if name in keys]
         return found[0] if found else None
 
-    def _live_keys(self, cursor: Cursor) -> list[Word]:
+    def _live_keys(self, cursor: CursorContext) -> list[Word]:
         stream = self._stream(cursor)
         if stream is None or self.keys is None:
             return []
         return [(key, f"in {stream[0]} now") for key in self.keys(stream[0], cursor.typed)]
 
-    def is_number_key(self, cursor: Cursor) -> bool:
+    def is_number_key(self, cursor: CursorContext) -> bool:
         """Whether the keys of the statement's stream are numbers, which take no quotes."""
         stream = self._stream(cursor)
         columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
         return bool(stream) and columns.get(stream[1] if stream else "", "STRING") != "STRING"
 
-    def named(self, category: str, cursor: Cursor) -> list[Word]:
+    def named(self, category: str, cursor: CursorContext) -> list[Word]:
         """The words of a category of `stqsh.lang.syntax.expected`; a keyword is one of its own."""
         if category.isupper() and category[0].isalpha():
             return [_FORMS.get(category, (category, _statement_help(category, cursor)))]
@@ -116,7 +116,7 @@ class Words:
         }
         return [(_name(name), kind) for name in names[kind]]
 
-    def _columns(self, cursor: Cursor) -> Iterator[Word]:
+    def _columns(self, cursor: CursorContext) -> Iterator[Word]:
         """Columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
         if cursor.first == "TAIL":
             yield from self._followed(cursor)
@@ -139,7 +139,7 @@ class Words:
         if places and not qualifier:
             yield "DISTANCE", "metres from the centre"
 
-    def _followed(self, cursor: Cursor) -> Iterator[Word]:
+    def _followed(self, cursor: CursorContext) -> Iterator[Word]:
         """What the condition of a TAIL may be about: what its query selects, then the columns it is over."""
         query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
         for name, outputs, over in self.glance.selected:
@@ -150,7 +150,7 @@ class Words:
                 yield from ((_column(c), f"{kind} of {one}") for c, kind, one in columns if c not in outputs)
 
 
-def _of_file(cursor: Cursor) -> tuple[Word, ...]:
+def _of_file(cursor: CursorContext) -> tuple[Word, ...]:
     """The columns of the file that a CREATE names."""
     named = named_file(cursor)
     if named is None:
@@ -214,7 +214,7 @@ def _option_values(option: str) -> list[Word]:
     return []
 
 
-def _statement_help(keyword: str, cursor: Cursor) -> str:
+def _statement_help(keyword: str, cursor: CursorContext) -> str:
     """What a statement does, for the word that it begins with."""
     if cursor.words:
         return ""
@@ -223,7 +223,7 @@ def _statement_help(keyword: str, cursor: Cursor) -> str:
     return next((one.help for one in STATEMENTS if one.name == keyword), "")
 
 
-def setting_values(cursor: Cursor) -> list[Word]:
+def setting_values(cursor: CursorContext) -> list[Word]:
     """The values that the setting before a `=` may have, the one that holds by default first."""
     from stqsh.settings import KEYS
 

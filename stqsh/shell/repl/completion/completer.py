@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from stqsh.shell.repl.completion.candidates import LiveKeys, Word, Words, setting_values
-from stqsh.shell.repl.completion.context import Cursor, cursor_in, wanted_value
+from stqsh.shell.repl.completion.candidates import Candidates, LiveKeys, Word, setting_values
+from stqsh.shell.repl.completion.context import CursorContext, cursor_in, wanted_value
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 
 if TYPE_CHECKING:
-    from stqsh.shell.repl.session_thread import Glance
+    from stqsh.shell.repl.session_thread import SessionSummary
 
 _MOST = 60
 _FIRST = ("column", "stream", "table", "region", "relation", "query", "object", "setting", "option")
@@ -26,7 +26,7 @@ class StqlCompleter(Completer):
     so that no keystroke waits for it.
     """
 
-    def __init__(self, glance: Callable[[], Glance], keys: LiveKeys | None = None) -> None:
+    def __init__(self, glance: Callable[[], SessionSummary], keys: LiveKeys | None = None) -> None:
         self._glance = glance
         self._keys = keys
         self._paths = PathCompleter(expanduser=True)
@@ -37,7 +37,7 @@ class StqlCompleter(Completer):
         if text.startswith("\\"):
             yield from self._commands(text, complete_event)
             return
-        cursor, words = cursor_in(text, document.text_after_cursor), Words(self._glance(), self._keys)
+        cursor, words = cursor_in(text, document.text_after_cursor), Candidates(self._glance(), self._keys)
         if cursor.is_quoted:
             yield from self._strings(cursor, words, complete_event)
         elif cursor.first == "HELP":
@@ -61,7 +61,9 @@ class StqlCompleter(Completer):
                 if name.startswith(word):
                     yield Completion(name, start_position=-len(word), display_meta=command.help)
 
-    def _strings(self, cursor: Cursor, words: Words, event: CompleteEvent) -> Iterator[Completion]:
+    def _strings(
+        self, cursor: CursorContext, words: Candidates, event: CompleteEvent
+    ) -> Iterator[Completion]:
         if wanted_value(cursor) == "path":
             yield from self._paths.get_completions(Document(cursor.typed), event)
             return
@@ -74,12 +76,12 @@ class StqlCompleter(Completer):
             )
 
 
-def _is_open(cursor: Cursor) -> bool:
+def _is_open(cursor: CursorContext) -> bool:
     """Whether completion is of use before anything is typed: where a key or a setting's value is wanted."""
     return wanted_value(cursor) == "key" or (cursor.first == "SET" and cursor.last(1) == "=")
 
 
-def _candidates(cursor: Cursor, words: Words) -> list[Word]:
+def _candidates(cursor: CursorContext, words: Candidates) -> list[Word]:
     """What may stand at the cursor and begins with what is typed: values, then names, then keywords."""
     if cursor.first == "SET" and cursor.last(1) == "=":
         return _fitting(setting_values(cursor), cursor.typed)
@@ -106,7 +108,7 @@ def _fitting(words: list[Word], typed: str) -> list[Word]:
     return [word for word, text in plain if text.startswith(start) and text != start][:_MOST]
 
 
-def _topics(cursor: Cursor, words: Words) -> Iterator[Completion]:
+def _topics(cursor: CursorContext, words: Candidates) -> Iterator[Completion]:
     """The statements that HELP knows, by all the words typed so far."""
     typed = " ".join((*cursor.words[1:], cursor.typed)).upper().strip()
     shown = len(cursor.before.partition(cursor.words[0])[2].lstrip()) + len(cursor.typed)

@@ -22,7 +22,7 @@ _QUOTED = ("'M'", "'m'")
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class CursorContext:
     """The statement that the cursor is in.
 
     `before`: the text before what is being typed; `words`: its tokens without comments; `typed`: the word,
@@ -46,7 +46,7 @@ class Cursor:
         return self.words[0].upper() if self.words else ""
 
 
-def cursor_in(text: str, after: str = "") -> Cursor:
+def cursor_in(text: str, after: str = "") -> CursorContext:
     """The cursor between two texts."""
     words: list[str] = []
     begin = 0
@@ -56,14 +56,14 @@ def cursor_in(text: str, after: str = "") -> Cursor:
             words, begin = [], match.end()
         elif token == "'":
             typed = text[match.end() :]
-            return Cursor(text[begin : match.start()], tuple(words), typed, True, _rest(after))
+            return CursorContext(text[begin : match.start()], tuple(words), typed, True, _rest(after))
         elif not token.startswith(("--", "/*")):
             words.append(token)
     found = _WORD.search(text, begin)
     typed = found.group() if found else ""
     before = text[begin : len(text) - len(typed)]
     words = [token for token in _TOKEN.findall(before) if not token.startswith(("--", "/*"))]
-    return Cursor(before, tuple(words), typed, False, _rest(after))
+    return CursorContext(before, tuple(words), typed, False, _rest(after))
 
 
 def _rest(after: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _rest(after: str) -> tuple[str, ...]:
     return tuple(tokens[: tokens.index(";")] if ";" in tokens else tokens)
 
 
-def wanted_value(cursor: Cursor) -> Wanted | None:
+def wanted_value(cursor: CursorContext) -> Wanted | None:
     """What a string (or a key without quotes) at the cursor would be; None where nothing is known of it."""
     last = cursor.last
     if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
@@ -92,7 +92,7 @@ def wanted_value(cursor: Cursor) -> Wanted | None:
     return fixed.get(last(1))
 
 
-def relations(cursor: Cursor) -> dict[str, str]:
+def relations(cursor: CursorContext) -> dict[str, str]:
     """The relations of the statement's FROM by alias (their own name where they have none)."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
@@ -125,7 +125,7 @@ def _until_clause(tokens: list[str]) -> Iterator[list[str]]:
     yield one
 
 
-def declared(cursor: Cursor) -> Columns:
+def declared(cursor: CursorContext) -> Columns:
     """The columns that a CREATE lists before the cursor."""
     if cursor.first != "CREATE":
         return ()
@@ -133,7 +133,7 @@ def declared(cursor: Cursor) -> Columns:
     return tuple((name, kind.upper()) for name, kind in _COLUMN.findall(listed.group())) if listed else ()
 
 
-def named_file(cursor: Cursor) -> tuple[str, str | None, dict[str, object]] | None:
+def named_file(cursor: CursorContext) -> tuple[str, str | None, dict[str, object]] | None:
     """The file that a CREATE reads, its FORMAT, and of its options those that tell columns apart."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
@@ -160,7 +160,7 @@ _DIALECT: dict[str, Callable[[str], object]] = {
 _NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INT")
 
 
-def column_types(cursor: Cursor) -> tuple[str, ...]:
+def column_types(cursor: CursorContext) -> tuple[str, ...]:
     """The types of column that fit at the cursor; nothing where any does."""
     last = cursor.last
     if last(1) in ("*", "/") and last(2) != "SELECT":
@@ -176,7 +176,7 @@ def column_types(cursor: Cursor) -> tuple[str, ...]:
     return ()
 
 
-def options_of(cursor: Cursor) -> str:
+def options_of(cursor: CursorContext) -> str:
     """What an option list that the cursor is in belongs to: WITH, GENERATOR, a format's name, or ""."""
     depth = 0
     for place in range(1, len(cursor.words) + 1):
