@@ -77,7 +77,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(
     registered(db, region, numbers)
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]
-    assert isinstance(alike, QueryGroup)
+    assert isinstance(alike, NewQueryGroup)
     routes, stream = EventRouting(db.path.parent, 2), {"id": 1, "planar": True}
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
     monkeypatch.setattr(EventRouting, "routing", lambda self, stream_id: cells)
@@ -87,7 +87,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(
     for slot in range(2):
         mine = for_slot([alike, drop], concerned, slot)
         assert mine[-1] == {"op": "drop", "id": 99}
-        ids = [some.ids.tolist() for some in mine if isinstance(some, QueryGroup)]
+        ids = [some.ids.tolist() for some in mine if isinstance(some, NewQueryGroup)]
         assert [id_ for some in ids for id_ in some] == alike.ids[concerned[0][:, slot]].tolist()
 
 
