@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stqsh.profile import Profile
+from stqsh.spec.query import QuerySpec
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import Spec
@@ -44,7 +45,7 @@ class SessionCatalogue:
         found = find_area(self._db, name)
         return found.spec if found else None
 
-    def query(self, name: str) -> Spec | None:
+    def query(self, name: str) -> QuerySpec | None:
         """The QuerySpec of a live query."""
         found = find_query(self._db, name)
         return found.spec if found and found.live else None

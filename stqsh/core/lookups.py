@@ -9,6 +9,7 @@ from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.output.batch_output import known_rows
 from stqsh.spec.chunk import Chunk, pack
+from stqsh.spec.query import unpack_asks
 
 Spec = dict[str, Any]
 
@@ -25,12 +26,12 @@ def looked_up(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
 
 def answers(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
     """This slot's part of what snapshot queries ask: an "answer" for each that finds something here."""
-    asked = items("ask", chunks)
+    asked = [ask for chunk in chunks if chunk.kind == "ask" for ask in unpack_asks(chunk.payload)]
     if not asked:
         return []
     from stqsh.core.snapshots.select import answer  # of use to few batches
 
-    found = [(ask["ask"], answer(batch.state, ask)) for ask in asked]
+    found = [(ask.ask, answer(batch.state, ask)) for ask in asked]
     return [
         batch.chunk("answer", pack(rows), spec["id"], rows.num_rows, part=number)
         for number, rows in found

@@ -27,7 +27,8 @@ from stqsh.core.retention.stream_stats import figures
 from stqsh.core.state.retention_mode import is_significant, remember
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.vacuum import forget, make_room
-from stqsh.spec.chunk import Chunk, unpack_json
+from stqsh.spec.chunk import Chunk
+from stqsh.spec.command import SlotCommand, unpack_commands
 
 Spec = dict[str, Any]
 
@@ -59,11 +60,11 @@ def _whole(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> BatchPiece:
     return BatchPiece(timing, batches("records", chunks), batches("focal", chunks), commands)
 
 
-def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | NewQueries]:
+def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:
     """What chunks tell slots to do, in the log's order."""
     for chunk in chunks:
         if chunk.kind == "commands":
-            yield from unpack_json(chunk.payload)
+            yield from unpack_commands(chunk.payload)
         elif chunk.kind == "register_alike":
             yield unpack_alike(chunk.payload)
 
@@ -73,8 +74,8 @@ def _check(commands: QueryCommands, timing: BatchTiming) -> None:
     if commands.any and timing.last < timing.first:
         raise ValueError("commands came in a batch without steps")
     for spec in commands.registered.patterns:
-        if spec["kind"] not in KINDS:
-            raise ValueError(f"no query kind {spec['kind']!r}; there are {', '.join(KINDS)}")
+        if spec.kind not in KINDS:
+            raise ValueError(f"no query kind {spec.kind!r}; there are {', '.join(KINDS)}")
 
 
 def _pieces(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterable[BatchPiece]:

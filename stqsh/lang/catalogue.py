@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from stqsh.spec.query import QuerySpec
+
 Spec = dict[str, Any]
-"""A StreamSpec, TableSpec, AreaSpec, QuerySpec or another JSON object, as the control log keeps them."""
+"""A StreamSpec, TableSpec, AreaSpec or another JSON object, as the control log keeps them."""
 
 
 class CatalogueView(Protocol):
@@ -16,7 +18,7 @@ class CatalogueView(Protocol):
     def stream(self, name: str) -> Spec | None:
         """The StreamSpec of a stream, None where there is none of that name."""
 
-    def query(self, name: str) -> Spec | None:
+    def query(self, name: str) -> QuerySpec | None:
         """The QuerySpec of a live query (active or paused), None where there is none of that name."""
 
     def table(self, name: str) -> Spec | None:
@@ -38,7 +40,7 @@ class Catalogue:
     """A catalogue held in memory: specs by name."""
 
     streams: Mapping[str, Spec] = field(default_factory=dict)
-    queries: Mapping[str, Spec] = field(default_factory=dict)
+    queries: Mapping[str, QuerySpec] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Spec] = field(default_factory=dict)
     areas: Mapping[str, Spec] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Catalogue:
         """The StreamSpec of a stream."""
         return self.streams.get(name)
 
-    def query(self, name: str) -> Spec | None:
+    def query(self, name: str) -> QuerySpec | None:
         """The QuerySpec of a query."""
         return self.queries.get(name)
 

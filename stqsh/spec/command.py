@@ -49,7 +49,7 @@ class DropStreamCommand(CommandBase, frozen=True, tag="drop_stream"):
     id: int = 0
 
 
-class MemoryCommand(CommandBase, frozen=True, kw_only=True, tag="memory"):
+class MemoryCommand(CommandBase, frozen=True, kw_only=True, omit_defaults=False, tag="memory"):
     """Change how much of its objects a stream that keeps significant ones may hold.
 
     Attributes:

@@ -88,11 +88,12 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         lookup: the constant that the key equals, where a condition says so.
         aggregate: "count" where the answer is the number of objects, in a column called `output`.
         order: ORDER BY. limit: how many rows the answer has at most.
+        measure: asks for what the query with this id costs, or the snapshot itself (0), not for an answer.
     """
 
-    stream: str
+    stream: str = ""
     stream_id: int
-    text: str
+    text: str = ""
     kind: str
     region: Region
     condition: Expr | None = None
@@ -104,11 +105,35 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     output: str = "count"
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
+    measure: int | None = None
 
 
 BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
+
+class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot as slots are asked for it.
+
+    Attributes:
+        ask: the number of the answer.
+        place: where the focal object is, None while it is not present. Without it the slots are asked for
+            that place first.
+    """
+
+    ask: int
+    spec: SnapshotSpec
+    place: Place | msgspec.UnsetType | None = msgspec.UNSET
+
+
 _Asked = TypeVar("_Asked", SlotQuery, QuerySpec, SnapshotSpec)
+
+
+_ASKS = msgspec.json.Decoder(tuple[AskSpec, ...])
+
+
+def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
+    """Read the payload of an "ask" chunk."""
+    return _ASKS.decode(payload)
 
 
 def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:

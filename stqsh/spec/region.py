@@ -34,6 +34,11 @@ class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
         """Return whether the region ends at the k-th nearest object."""
         return False
 
+    @property
+    def shape(self) -> str:
+        """Return the tag, such as "rect"."""
+        return str(self.__struct_config__.tag)
+
 
 class EverywhereSpec(RegionBase, frozen=True, tag="all"):
     """All places: the region of a query that names none."""

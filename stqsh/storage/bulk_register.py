@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack
@@ -81,7 +82,7 @@ def register_alike(db: ControlDb, queries: QueryGroup) -> bool:
 
 def _enter(connection: sqlite3.Connection, queries: QueryGroup, entry: _Entry) -> None:
     """Put queries into the catalogue. Raises `sqlite3.IntegrityError` where a live one has such a name."""
-    stream_id, ids = queries.pattern.spec["stream_id"], range(entry.first, entry.seq + 1)
+    stream_id, ids = queries.pattern.spec.stream_id, range(entry.first, entry.seq + 1)
     connection.executemany(
         _ENTER,
         (
@@ -102,12 +103,12 @@ def _log(connection: sqlite3.Connection, queries: QueryGroup, entry: _Entry) -> 
     pattern = queries.pattern
     connection.execute(
         "INSERT INTO patterns VALUES (?, ?, ?)",
-        (entry.seq, to_text(pattern.spec), pattern.to_json().decode()),
+        (entry.seq, to_text(to_builtins(pattern.spec)), pattern.to_json().decode()),
     )
     spec = {
         "first": entry.first,
         "count": len(queries.names),
-        "stream_id": pattern.spec["stream_id"],
+        "stream_id": pattern.spec.stream_id,
         "pattern": orjson.loads(pattern.to_json()),
         # With the spec, for who plans a batch reads no payloads.
         **({"focal": [*map(pattern.key, queries.keys)]} if queries.keys else {}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from stqsh.spec.query import QuerySpec, read_spec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 
@@ -197,7 +198,7 @@ def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
     if isinstance(size, bytes):
         size = int.from_bytes(size, "little")
     if pattern_id is None:
-        content = orjson.loads(spec)
+        content = read_spec(spec, QuerySpec)
     else:
         pattern = db.pattern(pattern_id)
         content = pattern.spec_of(query_id, name, pattern.unpacked(spec))

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from stqsh.errors import StqshError
+from stqsh.spec.query import QuerySpec
 from stqsh.storage.catalogue import (
     areas_made_from,
     find_area,
@@ -36,7 +40,7 @@ class Registered:
     """A query to register: its statement, its bound spec, and the process of a SUBSCRIBE."""
 
     text: str
-    spec: Mapping[str, Any]
+    spec: QuerySpec
     owner: str | None = None
 
 
@@ -117,16 +121,15 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
     """
     spec = query.spec
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         _check_used(db, spec)
-        row = append(db, "register", query.text, spec)
+        row = append(db, "register", query.text, to_builtins(spec))
+        spec = replace(spec, id=row.seq)
         connection.execute(
             "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
-            (row.seq, spec["name"], spec["stream_id"], to_text(row.spec), row.seq, row.at_us, query.owner),
+            (row.seq, spec.name, spec.stream_id, to_text(row.spec), row.seq, row.at_us, query.owner),
         )
-    return QueryRow(
-        row.seq, spec["name"], spec["stream_id"], row.spec, "active", row.seq, 0, row.at_us, query.owner
-    )
+    return QueryRow(row.seq, spec.name, spec.stream_id, spec, "active", row.seq, 0, row.at_us, query.owner)
 
 
 def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -> LogRow:
@@ -178,18 +181,14 @@ def _check_unused(what: str, queries: list[str]) -> None:
         raise InUseError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
 
 
-def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
+def _check_used(db: ControlDb, query: QuerySpec) -> None:
     """Raise `StqshError` where the stream, table or region of a bound query is not there any more."""
-    join = query.get("join")
-    wanted = [
-        ("streams", query["stream_id"], "stream"),
-        *(("areas", id_, "region") for id_ in query.get("areas", ())),
-    ]
-    if join is not None:
-        wanted.append(("tables", join["table_id"], "table"))
+    wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
+    if query.join is not None:
+        wanted.append(("tables", query.join.table_id, "table"))
     for table, id_, word in wanted:
         if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
             raise StqshError(
-                f"a {word} that query {query['name']} asks about is not there any more",
+                f"a {word} that query {query.name} asks about is not there any more",
                 hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that are there",
             )

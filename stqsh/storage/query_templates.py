@@ -6,14 +6,17 @@ A pattern is the spec of one of them without what differs; see `stqsh.lang.state
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from stqsh.lang.printer.values import identifier, number
-from stqsh.storage.rows import Spec
+from stqsh.spec.query import QuerySpec, read_spec
+from stqsh.spec.region import RectangleSpec, Region
 
 FOCAL = "focal"
 """The hole that holds a key; it is the last one, and the others hold numbers."""
@@ -31,7 +34,7 @@ class QueryTemplate:
     text of the SELECT, `between` after the name in that of the statement.
     """
 
-    spec: Mapping[str, Any]
+    spec: QuerySpec
     holes: tuple[str, ...]
     words: tuple[str, ...]
     between: str
@@ -45,31 +48,42 @@ class QueryTemplate:
     def from_json(text: str | bytes) -> QueryTemplate:
         """Read what `to_json` made."""
         told = orjson.loads(text)
-        return QueryTemplate(told["spec"], tuple(told["holes"]), tuple(told["words"]), told["between"])
+        return QueryTemplate(
+            read_spec(orjson.dumps(told["spec"]), QuerySpec),
+            tuple(told["holes"]),
+            tuple(told["words"]),
+            told["between"],
+        )
 
     def to_json(self) -> bytes:
         """The pattern as the log keeps it."""
-        told = {"spec": self.spec, "holes": self.holes, "words": self.words, "between": self.between}
+        told = {
+            "spec": msgspec.to_builtins(self.spec),
+            "holes": self.holes,
+            "words": self.words,
+            "between": self.between,
+        }
         return orjson.dumps(told)
 
-    def spec_of(self, id_: int, name: str, differing: Differing) -> Spec:
+    def spec_of(self, id_: int, name: str, differing: Differing) -> QuerySpec:
         """The QuerySpec of one of the queries, by what is in its holes."""
-        changed = {"text": self.text(differing), "region": self.region(differing), "name": name, "id": id_}
-        return {**self.spec, **changed}
+        text, region = self.text(differing), self.region(differing)
+        return replace(self.spec, text=text, region=region, name=name, id=id_)
 
-    def region(self, differing: Differing) -> Spec:
+    def region(self, differing: Differing) -> Region:
         """The region of one of the queries: of a rectangle's corners the lower one comes first."""
-        region = {**self.spec["region"], **dict(zip(self.holes, differing, strict=True))}
-        if region["type"] == "rect":
-            region["x1"], region["x2"] = sorted((region["x1"], region["x2"]))
-            region["y1"], region["y2"] = sorted((region["y1"], region["y2"]))
-        if FOCAL in self.holes:
-            region[FOCAL] = self.key(region[FOCAL])
-        return region
+        own: dict[str, Any] = dict(zip(self.holes, differing, strict=True))
+        if FOCAL in own:
+            own[FOCAL] = self.key(own[FOCAL])
+        region = replace(self.spec.region, **own)
+        if not isinstance(region, RectangleSpec):
+            return region
+        (x1, x2), (y1, y2) = sorted((region.x1, region.x2)), sorted((region.y1, region.y2))
+        return RectangleSpec(x1, y1, x2, y2)
 
     def key(self, typed: str) -> Key:
         """The key of a focal object as its column has it."""
-        return int(typed) if isinstance(self.spec["region"][FOCAL], int) else typed
+        return int(typed) if isinstance(self.spec.region.focal_key, int) else typed
 
     def text(self, differing: Differing) -> str:
         """The text of the SELECT of one of the queries."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stqsh.spec.query import QuerySpec
+
 Spec = dict[str, Any]
 LogKind = Literal[
     "create_stream",
@@ -105,7 +107,7 @@ class QueryRow:
     id: int
     name: str
     stream_id: int
-    spec: Spec
+    spec: QuerySpec
     state: QueryState
     seq: int
     size: int

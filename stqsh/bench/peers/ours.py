@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.harness import bulk
@@ -15,6 +16,7 @@ from stqsh.bench.peers.peer import PeerOutcome
 from stqsh.bench.peers.peer_case import PeerCase
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import UpdateReader
+from stqsh.spec.region import RectangleSpec
 
 _CREATE = (
     "CREATE MOVING STREAM m (oid BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "
@@ -42,9 +44,8 @@ def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
 
 def _register(session: Session, case: PeerCase) -> None:
     bound = bulk.bound(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
-    sides = ("x1", "y1", "x2", "y2")
-    regions = ({"type": "rect", **dict(zip(sides, square, strict=True))} for square in case.squares.tolist())
-    bulk.register(session, [bound | {"region": region} for region in regions], 0)
+    squares = case.squares.tolist()
+    bulk.register(session, [replace(bound, region=RectangleSpec(*square)) for square in squares], 0)
 
 
 def _sent(session: Session, reader: UpdateReader) -> Updates:

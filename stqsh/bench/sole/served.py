@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec import convert
+from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.harness import bulk
@@ -24,6 +26,8 @@ from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.town import SIDE, Spec, TownQueries, TownWorld
 from stqsh.client.api import Session
+from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import Region
 from stqsh.storage.rows import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
@@ -131,11 +135,11 @@ def _write(world: TownWorld, steps: int, path: Path) -> None:
             writer.write_batch(world.step(number).records.drop_columns(["_step", "_hash"]))
 
 
-def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> list[Spec]:
+def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> list[QuerySpec]:
     """The specs of queries as the session binds them."""
     region = "RECT(1, 1) AROUND 'nobody'" if moving else "(0, 0, 1, 1)"
     pattern = bulk.bound(session, f"SELECT oid FROM town INSIDE {region}")
-    return [pattern | {"region": spec["region"]} for spec in specs]
+    return [replace(pattern, region=convert(spec["region"], Region)) for spec in specs]
 
 
 def _played(session: Session, wanted: int) -> list[Progress]:

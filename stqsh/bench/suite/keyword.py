@@ -15,6 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better
 from stqsh.bench.harness import bulk
@@ -22,6 +24,9 @@ from stqsh.bench.harness.cpu import CPU
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.harness.posts import PostSample, made_posts, read_posts
 from stqsh.client.api import Session
+from stqsh.spec.expression import ColumnExpr, ContainsExpr
+from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import RectangleSpec
 
 COLUMNS = {
     "queries": "queries",
@@ -137,13 +142,11 @@ def _against_queries(
             }
 
 
-def _specs(session: Session, asked: tuple[list[str], Any]) -> list[dict[str, Any]]:
+def _specs(session: Session, asked: tuple[list[str], Any]) -> list[QuerySpec]:
     """Give the spec of a query for each phrase and box."""
     bound = bulk.bound(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
-    sides = ("x1", "y1", "x2", "y2")
+    body = ColumnExpr("body")
     return [
-        bound
-        | {"region": {"type": "rect", **dict(zip(sides, box, strict=True))}}
-        | {"condition": [*bound["condition"][:2], phrase, "all"]}
+        replace(bound, region=RectangleSpec(*box), condition=ContainsExpr(body, phrase, "all"))
         for phrase, box in zip(asked[0], asked[1].tolist(), strict=True)
     ]

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import convert
+from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better
@@ -24,6 +26,7 @@ from stqsh.bench.harness import bulk
 from stqsh.bench.harness.cpu import CPU
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.spec.region import NearestSpec
 
 COLUMNS = {
     "queries": "queries",
@@ -110,7 +113,7 @@ def _against_queries(
         run(session, options.filling)
         place = "'o0'" if around == "focal" else "(0, 0)"
         bound = bulk.bound(session, f"SELECT oid FROM m NEAREST {k} TO {place}")
-        specs = [bound | {"region": region} for region in _regions(options, kind)]
+        specs = [replace(bound, region=convert(region, NearestSpec)) for region in _regions(options, kind)]
         done = 0
         for count in sorted(options.queries):
             say(f"registering {count - done:,} more queries")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better
@@ -20,6 +21,8 @@ from stqsh.bench.harness.cpu import CPU
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
 from stqsh.bench.harness.workload import CREATE, Motion, rectangles
 from stqsh.client.api import Session
+from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 
 COLUMNS = {
     "moving_percent": "moving %",
@@ -97,16 +100,14 @@ def _with_share(options: Options, reports: Path, percent: int, say: Say) -> dict
         return measured(session, options.ticks, options.per_tick)
 
 
-def _specs(session: Session, options: Options, percent: int) -> list[dict[str, Any]]:
+def _specs(session: Session, options: Options, percent: int) -> list[QuerySpec]:
     """Give the queries as they are registered, the moving ones first; seeded."""
     moving = options.queries * percent // 100
     whose = np.random.default_rng(5).permutation(options.objects)[:moving].tolist()
-    sides = {"xdist": _SIDE, "ydist": _SIDE}
     around = bulk.bound(session, f"{_SELECT} RECT({_SIDE}, {_SIDE}) AROUND 'o0'")
     still = bulk.bound(session, f"{_SELECT} (0, 0, 1, 1)")
-    named = ("x1", "y1", "x2", "y2")
     boxes = rectangles(options.queries - moving, _SIDE).tolist()
     return [
-        *(around | {"region": {"type": "moving_rect", "focal": f"o{n}", **sides}} for n in whose),
-        *(still | {"region": {"type": "rect", **dict(zip(named, box, strict=True))}} for box in boxes),
+        *(replace(around, region=MovingRectangleSpec(f"o{n}", _SIDE, _SIDE)) for n in whose),
+        *(replace(still, region=RectangleSpec(*box)) for box in boxes),
     ]

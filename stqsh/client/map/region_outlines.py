@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.spec.region import (
+    CircleSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.rows import AreaRow, Spec
+from stqsh.storage.rows import AreaRow
 
 Array = NDArray[Any]
 Place = tuple[float, float]
@@ -46,16 +55,13 @@ class RegionOutlines:
         self._db = db
         self._areas: dict[int, dict[str | None, Rings]] = {}
 
-    def of_region(self, name: str, region: Spec, planar: bool, place: Place | None) -> RegionOutline:
+    def of_region(self, name: str, region: Region, planar: bool, place: Place | None) -> RegionOutline:
         """The outline of a query's region; `place`: where its focal object is, None while it is not there."""
-        focal = region.get("focal")
-        if region["type"] == "area":
-            return RegionOutline(name, self._members(region["area"]).get(region["member"], ()))
+        if isinstance(region, NamedRegionSpec):
+            return RegionOutline(name, self._members(region.area).get(region.member, ()))
+        focal = region.focal_key
         centre = place if focal is not None else _stationary_centre(region)
-        draw = _RINGS.get(region["type"])
-        if draw is None or (focal is not None and place is None):
-            return RegionOutline(name, (), centre, focal)
-        return RegionOutline(name, draw(region, centre, planar), centre, focal)
+        return RegionOutline(name, _rings(region, centre, planar), centre, focal)
 
     def of_area(self, area: AreaRow) -> list[RegionOutline]:
         """The outlines of a region with a name, or of the members of a set of them."""
@@ -89,30 +95,29 @@ def _rings_of_area(payload: bytes) -> dict[str | None, Rings]:
     return found
 
 
-def _stationary_centre(region: Spec) -> Place | None:
-    return (region["x"], region["y"]) if "x" in region else None
+def _stationary_centre(region: Region) -> Place | None:
+    match region:
+        case CircleSpec(x, y):
+            return x, y
+        case NearestSpec():
+            return region.place
+    return None
 
 
-def _rectangle(region: Spec, centre: Place | None, planar: bool) -> Rings:
-    del centre, planar
-    return _box(region["x1"], region["y1"], region["x2"], region["y2"])
+def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
+    """The rings of a region with or without a centre; none of one without an outline."""
+    match region, centre:
+        case RectangleSpec(), _:
+            return _box(*region.box)
+        case PolygonSpec(rings), _:
+            return tuple(np.array(ring, np.float64) for ring in rings)
+        case MovingRectangleSpec(_, xdist, ydist), (x, y):
+            from stqsh.core.kernels.geometry.boxes import region as rectangle_around
 
-
-def _polygon(region: Spec, centre: Place | None, planar: bool) -> Rings:
-    del centre, planar
-    return tuple(np.array(ring, np.float64) for ring in region["rings"])
-
-
-def _moving_rectangle(region: Spec, centre: Place | None, planar: bool) -> Rings:
-    from stqsh.core.kernels.geometry.boxes import region as rectangle_around
-
-    assert centre is not None, "without its focal object there is no region"
-    return _box(*rectangle_around(*centre, region["xdist"], region["ydist"], planar))
-
-
-def _circle(region: Spec, centre: Place | None, planar: bool) -> Rings:
-    assert centre is not None, "without its focal object there is no region"
-    return (circle(centre, region["radius"], planar),)
+            return _box(*rectangle_around(x, y, xdist, ydist, planar))
+        case CircleSpec() | MovingCircleSpec(), (x, y):
+            return (circle((x, y), region.radius, planar),)
+    return ()
 
 
 def circle(centre: Place, radius: float, planar: bool) -> Array:
@@ -134,13 +139,3 @@ def circle(centre: Place, radius: float, planar: bool) -> Array:
 
 def _box(x1: float, y1: float, x2: float, y2: float) -> Rings:
     return (np.array([(x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1)], np.float64),)
-
-
-_RINGS: dict[str, Callable[[Spec, Place | None, bool], Rings]] = {
-    "rect": _rectangle,
-    "polygon": _polygon,
-    "circle": _circle,
-    "moving_rect": _moving_rectangle,
-    "moving_circle": _circle,
-}
-"""Types of regions that have an outline; of areas it stands in the log."""

@@ -15,9 +15,10 @@ from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
 from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
 from stqsh.client.map.slot_cells import SlotCells, cells_of
+from stqsh.spec.region import NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
 from stqsh.storage.control_log import last_seq
-from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
+from stqsh.storage.rows import Progress, QueryRow, StreamRow
 
 if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
@@ -120,7 +121,7 @@ class MapFeed:
         queries, left_out = self._queries()
         found, progress = self._together(queries, most, records)
         drawn = tuple(self._drawn(query, found) for query in queries)
-        used = {query.spec["region"].get("area") for query in queries}
+        used = {query.spec.region.area for query in queries if isinstance(query.spec.region, NamedRegionSpec)}
         areas = [area for area in live_areas(self.link.db) if self.names is None or area.id in used]
         outlines = tuple(outline for area in areas for outline in self._outlines.of_area(area))
         return Scene(
@@ -153,16 +154,17 @@ class MapFeed:
                 return found, progress
 
     def _focal_keys(self, queries: list[QueryRow]) -> pa.Array[Any] | None:
-        keys = [query.spec["region"]["focal"] for query in queries if "focal" in query.spec["region"]]
+        focal_keys = (query.spec.region.focal_key for query in queries)
+        keys = [key for key in focal_keys if key is not None]
         return pa.array(keys) if keys else None
 
     def _drawn(self, query: QueryRow, found: ObjectColumns) -> DrawnQuery:
-        region: Spec = query.spec["region"]
+        region = query.spec.region
         keys = self._members.keys(query.id)
         members = np.empty(0, np.int64) if keys is None else found.find(keys)
         focal, place = None, None
-        if "focal" in region:
-            at = found.find(pa.array([region["focal"]]))
+        if region.focal_key is not None:
+            at = found.find(pa.array([region.focal_key]))
             if len(at):
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
         outline = self._outlines.of_region(query.name, region, bool(self.stream.spec["planar"]), place)

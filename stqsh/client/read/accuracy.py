@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
+from stqsh.spec.region import Region
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
 from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
 from stqsh.storage.shedding_orders import has_significant_streams, is_significant
@@ -88,27 +89,27 @@ def _accuracy(
     if query.state == "paused":
         return Accuracy(None, tally=tally)
     reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
-    by_slots = is_by_slots(query.spec["region"], memory, until)
+    by_slots = is_by_slots(query.spec.region, memory, until)
     if tally is None:
         return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
-    expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec["region"]) else 1.0
+    expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec.region) else 1.0
     # While the focal object is not there, an empty answer is right.
     value = tally.share * (1.0 if math.isnan(expected) else expected)
     return Accuracy(value, until, expected, tally, by_slots)
 
 
-def is_by_slots(region: Spec, memory: Spec, until: int) -> bool:
+def is_by_slots(region: Region, memory: Spec, until: int) -> bool:
     """Whether a query's answer would be another one with another number of slots: that of a kNN query while
     caches are not kept in full, objects are shed, or it is not settled.
     """
     reduced = memory.get("factor", 1.0) * memory.get("cache", 1.0) < 1
     shed = memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
-    return region["type"] == "nearest" and (reduced or shed or until > 0)
+    return region.is_nearest and (reduced or shed or until > 0)
 
 
-def moves(region: Spec) -> bool:
+def moves(region: Region) -> bool:
     """Whether a region moves or grows, and so needs a cache area."""
-    return "focal" in region or region["type"] == "nearest"
+    return region.focal_key is not None or region.is_nearest
 
 
 def expected_accuracy(stream: Spec, area: float, factor: float) -> float:

@@ -16,6 +16,7 @@ from stqsh.storage.control_log import get_meta
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
+    from stqsh.spec.query import SnapshotSpec
     from stqsh.storage.rows import Spec
     from stqsh.storage.slot_files import PublishedSlots
 
@@ -79,7 +80,7 @@ def _keys(states: list[SlotState], stream: Spec, prefix: str) -> tuple[str, ...]
     return tuple(key for key in map(str, found) if key.startswith(prefix))[:MOST]
 
 
-def _snapshot(stream: Spec, prefix: str) -> Spec:
+def _snapshot(stream: Spec, prefix: str) -> SnapshotSpec:
     from stqsh.lang.binder.bind import bind
     from stqsh.lang.catalogue import Catalogue
     from stqsh.lang.syntax.parse import parse
@@ -91,5 +92,5 @@ def _snapshot(stream: Spec, prefix: str) -> Spec:
     condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
     limit = f" LIMIT {MOST}" if like or not prefix else ""
     [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
-    spec: Spec = bind(statement, Catalogue({stream["name"]: stream})).spec
+    spec: SnapshotSpec = bind(statement, Catalogue({stream["name"]: stream})).spec
     return spec

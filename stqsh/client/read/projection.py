@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, find_nodes, has_node
 from stqsh.storage.catalogue import table_by_id
 from stqsh.storage.update_log.log import DISTANCE
 
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
     from stqsh.core.state.joined_tables import JoinedTables
     from stqsh.core.state.slot_state import SlotState
+    from stqsh.spec.query import SelectColumn
     from stqsh.storage.control_log import ControlDb
     from stqsh.storage.home import SessionHome
     from stqsh.storage.rows import Spec
 
-Expr: TypeAlias = list[Any]
-Select: TypeAlias = Sequence[Sequence[Any]]
-"""[output name, bound expression] pairs, as a QuerySpec has them."""
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 CONTENT = "content.arrow"
@@ -68,13 +67,13 @@ class TableLookups:
                 known.add(table, content.get_batch(number))
 
 
-def project(updates: Updates, select: Select) -> list[Column]:
+def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
     """The columns of a select list for all rows of `updates`, in the list's order.
 
     Columns keep their Arrow types (INT is int32, FLOAT float32, TIMESTAMP timestamp[us]); other expressions
     give int64, float64, bool or string. DISTANCE is null where the log has none.
     """
-    return [_column(updates, expr) for _, expr in select]
+    return [_column(updates, column.value) for column in select]
 
 
 def satisfying(updates: Updates, condition: Expr) -> Any:
@@ -85,11 +84,11 @@ def satisfying(updates: Updates, condition: Expr) -> Any:
 def _column(updates: Updates, expr: Expr) -> Column:
     table = updates.table
     match expr:
-        case ["col", name]:
+        case ColumnExpr(name):
             return table.column(f"c.{name}")
-        case ["distance"]:
+        case DistanceExpr():
             return _distance(table)
-        case ["join", number, column, wanted]:
+        case JoinExpr(number, column, wanted):
             # Not by way of `compute`, which would make numbers of timestamps.
             found = _resolver(updates, {number}).tables
             return found.values(number, _whole(table.column(f"c.{column}")), wanted)
@@ -98,12 +97,12 @@ def _column(updates: Updates, expr: Expr) -> Column:
 
 
 def _computed(updates: Updates, expr: Expr) -> Any:
-    from stqsh.core.conditions.evaluation import columns_read, compute, parts
+    from stqsh.core.conditions.evaluation import columns_read, compute
 
     table = updates.table
     columns = {name: _whole(table.column(f"c.{name}")) for name in columns_read(expr, ("", ""))}
-    columns[DISTANCE if parts(expr, DISTANCE) else ""] = _whole(_distance(table))
-    tables = {number for _, number, _, _ in parts(expr, "join")}
+    columns[DISTANCE if has_node(expr, DistanceExpr) else ""] = _whole(_distance(table))
+    tables = {node.table for node in find_nodes(expr, JoinExpr)}
     resolver = _resolver(updates, tables) if tables else None
     return compute(expr, columns, _whole(table.column("at_us")), resolver)
 

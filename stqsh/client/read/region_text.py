@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from stqsh.storage.rows import Spec
+from stqsh.spec.region import (
+    CircleSpec,
+    EverywhereSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
 
 _EARTH_KM = 6371.0088
 
 
-def region_text(region: Spec) -> str:
+def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape
     """A region as STQL writes it, near enough to read."""
-    return _TEXTS[region["type"]](region) if region["type"] in _TEXTS else str(region["type"])
+    match region:
+        case EverywhereSpec():
+            return "everywhere"
+        case RectangleSpec():
+            return f"RECT({_numbers(region.box)})"
+        case CircleSpec(x, y, radius):
+            return f"CIRCLE({_numbers((x, y, radius))})"
+        case PolygonSpec(rings):
+            corners, holes = sum(len(ring) - 1 for ring in rings), len(rings) - 1
+            return f"POLYGON of {corners} corners" + (f", {holes} holes" if holes else "")
+        case NamedRegionSpec(_, name, member):
+            return name + (f"[{member!r}]" if member is not None else "")
+        case MovingRectangleSpec(focal, xdist, ydist):
+            return f"RECT({_numbers((xdist, ydist))}) AROUND {focal!r}"
+        case MovingCircleSpec(focal, radius):
+            return f"CIRCLE({radius:g}) AROUND {focal!r}"
+        case NearestSpec():
+            to = f"({_numbers(region.place)})" if region.place is not None else repr(region.focal)
+            return f"NEAREST {region.k} TO {to}"
 
 
 def box_text(box: Sequence[float]) -> str:
@@ -31,39 +59,3 @@ def area_text(box: Sequence[float], planar: bool) -> str:
 
 def _numbers(values: Iterable[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
-
-
-def _rect(region: Spec) -> str:
-    return f"RECT({_numbers(region[name] for name in ('x1', 'y1', 'x2', 'y2'))})"
-
-
-def _circle(region: Spec) -> str:
-    return f"CIRCLE({_numbers((region['x'], region['y'], region['radius']))})"
-
-
-def _polygon(region: Spec) -> str:
-    corners, holes = sum(len(ring) - 1 for ring in region["rings"]), len(region["rings"]) - 1
-    return f"POLYGON of {corners} corners" + (f", {holes} holes" if holes else "")
-
-
-def _area(region: Spec) -> str:
-    return str(region["name"]) + (f"[{region['member']!r}]" if region["member"] is not None else "")
-
-
-def _nearest(region: Spec) -> str:
-    to = repr(region["focal"]) if "focal" in region else f"({_numbers((region['x'], region['y']))})"
-    return f"NEAREST {region['k']} TO {to}"
-
-
-_TEXTS: dict[str, Callable[[Spec], str]] = {
-    "all": lambda _: "everywhere",
-    "rect": _rect,
-    "circle": _circle,
-    "polygon": _polygon,
-    "area": _area,
-    "moving_rect": lambda region: (
-        f"RECT({_numbers((region['xdist'], region['ydist']))}) AROUND {region['focal']!r}"
-    ),
-    "moving_circle": lambda region: f"CIRCLE({region['radius']:g}) AROUND {region['focal']!r}",
-    "nearest": _nearest,
-}

@@ -13,9 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.lang.binder.bind import bind
+from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
 from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.snapshot_answers import read_answer, take_answer
@@ -57,15 +61,15 @@ class SnapshotReader:
     def __init__(self, link: Connection, *, direct: bool = True) -> None:
         self._link, self.direct = link, direct
         self._published: PublishedSlots | None = None
-        self._bound: dict[str, tuple[int, Spec, Spec]] = {}
+        self._bound: dict[str, tuple[int, SnapshotSpec, Spec]] = {}
 
-    def bound(self, statement: Select, view: SessionCatalogue) -> tuple[Spec, Spec]:
+    def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, Spec]:
         """The spec of a SELECT and that of its stream; remembered for as long as nothing new is logged."""
         seq = last_seq(self._link.db)
         known = self._bound.get(statement.text)
         if known is None or known[0] != seq:
             spec = bind(statement, view).spec
-            stream = view.stream(spec["stream"])
+            stream = view.stream(spec.stream)
             assert stream is not None, "bind has found the stream"
             if len(self._bound) >= _REMEMBERED:
                 self._bound.clear()
@@ -87,7 +91,7 @@ class SnapshotReader:
             if tell is not None:
                 tell(progress)
 
-    def ask(self, spec: Spec, stream: Spec) -> SnapshotResult:
+    def ask(self, spec: SnapshotSpec, stream: Spec) -> SnapshotResult:
         """Answer a snapshot spec over a stream, whose StreamSpec is given.
 
         Raises `EngineDead` where the engine is needed and dies, `SourceError` where a stream cannot be read.
@@ -98,7 +102,7 @@ class SnapshotReader:
         found = self.read(lambda states: _answer(states, spec, stream), progress.step)
         return self._ask_log(spec, stream) if found is None else found
 
-    def measure(self, spec: Spec) -> Spec:
+    def measure(self, spec: BoundQuery) -> Spec:
         """What all slots together say of a query or snapshot, see `stqsh.core.snapshots.query_cost.total`.
 
         No figures where no step was taken yet. Raises as `ask` does.
@@ -108,14 +112,13 @@ class SnapshotReader:
         step = self._link.progress().step
         if step == 0:
             return total([])
-        spec = {**spec, "measure": True}
         measures = self.read(lambda states: _measures(states, spec), step)
         return total(self._measures_by_log(spec) if measures is None else measures)
 
-    def _measures_by_log(self, spec: Spec) -> list[Spec]:
+    def _measures_by_log(self, spec: BoundQuery) -> list[Spec]:
         from stqsh.spec.chunk import unpack_json
 
-        shares, _ = self._answer_by_log(spec)
+        shares, _ = self._answer_by_log(_measurement(spec))
         told = [unpack_json(share.column("measure")[0].as_py() or b"null") for share in shares]
         return [found for found in told if found is not None]
 
@@ -148,13 +151,13 @@ class SnapshotReader:
             self._published = PublishedSlots(folder, int(slots))
         return self._published
 
-    def _ask_log(self, spec: Spec, stream: Spec) -> SnapshotResult:
+    def _ask_log(self, spec: SnapshotSpec, stream: Spec) -> SnapshotResult:
         shares, progress = self._answer_by_log(spec)
         return _merged(shares, spec, stream, progress)
 
-    def _answer_by_log(self, spec: Spec) -> tuple[list[pa.RecordBatch], Progress]:
+    def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask by way of the control log, and wait for the slots' shares of the answer and their step."""
-        row = append(self._link.db, "ask", "", {"spec": spec})
+        row = append(self._link.db, "ask", "", {"spec": to_builtins(spec)})
         if is_alive(read_engine(self._link.home)):
             self._link.wake()
         else:
@@ -164,6 +167,22 @@ class SnapshotReader:
             if content is not None:
                 return read_answer(content)
         raise AssertionError("unreachable: watch has no end")
+
+
+def _measurement(spec: BoundQuery) -> SnapshotSpec:
+    """Return the question what a query or a snapshot costs, as the log carries it."""
+    if isinstance(spec, SnapshotSpec):
+        return replace(spec, measure=0)
+    return SnapshotSpec(
+        stream=spec.stream,
+        stream_id=spec.stream_id,
+        kind=spec.kind,
+        region=spec.region,
+        condition=spec.condition,
+        join=spec.join,
+        areas=spec.areas,
+        measure=spec.id,
+    )
 
 
 def plays(db: ControlDb, stream: int) -> bool:
@@ -176,7 +195,7 @@ def plays(db: ControlDb, stream: int) -> bool:
     return bool(rows) and rows[0][0] == "play"
 
 
-def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> SnapshotResult:
+def _answer(states: list[SlotState], spec: SnapshotSpec, stream: Spec) -> SnapshotResult:
     """The answer on the slots' states; raises `NotPublishedError` where they lack what it is about."""
     from stqsh.core.snapshots.select import part
 
@@ -187,26 +206,28 @@ def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> SnapshotResult
     return _merged(shares, spec, stream, progress)
 
 
-def _measures(states: list[SlotState], spec: Spec) -> list[Spec]:
+def _measures(states: list[SlotState], spec: BoundQuery) -> list[Spec]:
     from stqsh.core.snapshots.query_cost import measure
 
     place = _place(states, spec)
     return [found for found in (measure(state, spec, place) for state in states) if found is not None]
 
 
-def _place(states: list[SlotState], spec: Spec) -> tuple[float, float] | None:
+def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
     """Where the focal object is, if there is one. Raises `NotPublishedError` for unknown tables and areas."""
     from stqsh.core.snapshots.select import focal, knows
     from stqsh.storage.slot_files import NotPublishedError
 
     if not all(knows(state, spec) for state in states):
         raise NotPublishedError("the slots have not heard of a table or region")
-    if "focal" not in spec["region"]:
+    if spec.region.focal_key is None:
         return None
     return next((found for found in (focal(state, spec) for state in states) if found), None)
 
 
-def _merged(shares: Sequence[pa.RecordBatch], spec: Spec, stream: Spec, progress: Progress) -> SnapshotResult:
+def _merged(
+    shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: Spec, progress: Progress
+) -> SnapshotResult:
     from stqsh.core.snapshots.select import nothing, whole
 
     table = whole(shares or [nothing(stream, spec)], spec)

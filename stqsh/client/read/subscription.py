@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import AccuracyWatch
 from stqsh.client.results import SnapshotMark, Updates
+from stqsh.spec.expression import Expr
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.catalogue_writer import change_query
 from stqsh.storage.rows import Progress, QueryRow
@@ -35,7 +36,7 @@ class TailOptions:
 
     from_step: int | None = None
     only: Literal[1, -1] | None = None
-    where: list[object] | None = None
+    where: Expr | None = None
     limit: int | None = None
 
 

@@ -12,6 +12,7 @@ from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
 from stqsh.sizes import size_text
+from stqsh.spec.region import EVERYWHERE
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
@@ -145,7 +146,7 @@ def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
     queries = [
         query
         for query in live_queries(link.db)
-        if query.stream_id in streams and query.spec["region"]["type"] != "all"
+        if query.stream_id in streams and query.spec.region != EVERYWHERE
     ]
     found = accuracies(link, queries, tallied=True) if queries else {}
     units = {stream.id: 1.0 if stream.spec["planar"] else _KM2 for stream in streams.values()}

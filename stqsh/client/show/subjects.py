@@ -90,8 +90,8 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
     accurate = accuracies(link, queries)
     rows = tuple(
         (
-            *(q.name, q.spec["kind"], q.spec["stream"], q.state, age(now - q.since_us), q.size),
-            *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec["text"]),
+            *(q.name, q.spec.kind, q.spec.stream, q.state, age(now - q.since_us), q.size),
+            *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec.text),
             accuracy_shown(accurate[q.id]),
         )
         for q in queries

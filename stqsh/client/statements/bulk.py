@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.lang.ast import statements as ast
@@ -19,6 +21,7 @@ from stqsh.lang.bulk_parse import AlikeDrop, AlikeRegister, Run, plain
 from stqsh.lang.errors import BindError, LangError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.values import identifier
+from stqsh.spec.query import QuerySpec
 from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import Spec
 
@@ -94,8 +97,8 @@ def _register(desk: StatementContext, first: AlikeRegister, names: Sequence[str]
 
     pattern, rows = pattern_of(statement, spec, first.run), slice(first.row, first.row + len(names))
     numbers, keys = _numbers(first.run, rows), first.run.keys[rows]
-    stream = desk.view.stream(spec["stream"])
-    if spec["kind"] not in KINDS or stream is None:
+    stream = desk.view.stream(spec.stream)
+    if spec.kind not in KINDS or stream is None:
         return False
     if not _fit(pattern, numbers, stream) or not _are_keys(keys, stream):
         return False
@@ -130,8 +133,8 @@ def _are_keys(keys: Sequence[str], stream: Spec) -> bool:
     return True
 
 
-def pattern_of(statement: ast.RegisterQuery, spec: Spec, run: Run) -> QueryTemplate:
+def pattern_of(statement: ast.RegisterQuery, spec: QuerySpec, run: Run) -> QueryTemplate:
     """What a run's queries share, by the spec of one of them."""
     name, text = f"REGISTER QUERY {identifier(statement.name.text)}", to_sql(statement)
-    between = text[len(name) : len(text) - len(spec["text"])]
-    return QueryTemplate({**spec, "text": "", "name": ""}, run.shape.holes, run.shape.words, between)
+    between = text[len(name) : len(text) - len(spec.text)]
+    return QueryTemplate(replace(spec, text="", name=""), run.shape.holes, run.shape.words, between)

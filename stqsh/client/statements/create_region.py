@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
@@ -14,6 +14,7 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.region import NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.rows import Spec
@@ -33,7 +34,8 @@ def create_region(desk: StatementContext, statement: statements.CreateRegion) ->
     bound = bind(statement, desk.view)
     with locating(statement.piece):
         regions = _regions_of(desk, bound.spec["region"])
-    made_from = {"area": bound.spec["region"]["area"]} if bound.spec["region"]["type"] == "area" else {}
+    region: Region = bound.spec["region"]
+    made_from = {"area": region.area} if isinstance(region, NamedRegionSpec) else {}
     yield _entered(desk, statement, {**bound.spec, **made_from}, regions)
 
 
@@ -63,16 +65,15 @@ def _entered(
     return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
 
 
-def _regions_of(desk: StatementContext, region: Spec) -> RegionSet:
+def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
     """The geometry of a bound region that stands still. Raises `StqshError` where it encloses nothing."""
     from stqsh.sources.region_files import region_of_member, region_of_rectangle, region_of_rings
     from stqsh.spec.chunk import unpack
 
-    kind: Any = region["type"]
-    if kind == "polygon":
-        return region_of_rings(region["rings"])
-    if kind == "rect":
-        return region_of_rectangle(*(region[name] for name in ("x1", "y1", "x2", "y2")))
-    if kind == "area":
-        return region_of_member(unpack(area_geometry(desk.link.db, region["area"])), region["member"])
+    if isinstance(region, PolygonSpec):
+        return region_of_rings(region.rings)
+    if isinstance(region, RectangleSpec):
+        return region_of_rectangle(*region.box)
+    if isinstance(region, NamedRegionSpec):
+        return region_of_member(unpack(area_geometry(desk.link.db, region.area)), region.member)
     raise StqshError("a region is a polygon, a rectangle, or a region that is there")

@@ -10,6 +10,7 @@ from stqsh.client.read.accuracy import Accuracy, accuracy_shown
 from stqsh.client.read.region_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
+from stqsh.spec.query import QueryOptions
 from stqsh.storage.catalogue import (
     count_queries,
     live_areas,
@@ -90,20 +91,20 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
 def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows]:
     """SHOW QUERY: all about one query; `told` is what the slots say of it (`measure.total`)."""
     spec, own = query.spec, told["query"] or {}
-    join = spec.get("join")
-    ends = None if spec.get("for_us") is None else f"{duration(spec['for_us'])} of event time after it began"
+    join = spec.join
+    ends = None if spec.for_us is None else f"{duration(spec.for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
         ("query", query.name),
-        ("text", spec["text"]),
-        ("kind", spec["kind"]),
-        ("stream", spec["stream"]),
+        ("text", spec.text),
+        ("kind", spec.kind),
+        ("stream", spec.stream),
         ("state", query.state),
         ("registered", iso(query.since_us)),
         ("ends", ends),
-        ("region", region_text(spec["region"])),
-        ("joined with", None if join is None else f"{join['table']} on {join['key']} = {join['column']}"),
-        ("options", _options_text(spec.get("options", {})) or None),
-        ("select", ", ".join(name for name, _ in spec["select"])),
+        ("region", region_text(spec.region)),
+        ("joined with", None if join is None else f"{join.table} on {join.key} = {join.column}"),
+        ("options", _options_text(spec.options) or None),
+        ("select", ", ".join(column.name for column in spec.select)),
         ("answer", query.size),
         ("candidates so far", own.get("tested")),
         ("updates so far", own.get("told")),
@@ -112,10 +113,11 @@ def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
 
-def _options_text(options: Spec) -> str:
-    """The options of a query as they were given."""
-    shown = {"dwell_us": ("dwell", duration), "min_accuracy": ("min_accuracy", "{:g}".format)}
-    return ", ".join(f"{shown[name][0]} {shown[name][1](value)}" for name, value in options.items())
+def _options_text(options: QueryOptions) -> str:
+    """The options of a query that were given."""
+    dwell = [] if options.dwell_us is None else [f"dwell {duration(options.dwell_us)}"]
+    accuracy = [] if options.min_accuracy is None else [f"min_accuracy {options.min_accuracy:g}"]
+    return ", ".join(dwell + accuracy)
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:
@@ -123,14 +125,14 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
     spec = query.spec
     items: list[tuple[str, Any]] = [
         ("query", query.name),
-        ("kind", spec["kind"]),
-        ("stream", spec["stream"]),
+        ("kind", spec.kind),
+        ("stream", spec.stream),
         ("state", query.state),
         ("registered", iso(query.since_us)),
-        ("for", duration(spec.get("for_us"))),
+        ("for", duration(spec.for_us)),
         ("answer", query.size),
-        ("select", ", ".join(name for name, _ in spec["select"])),
-        ("text", spec["text"]),
+        ("select", ", ".join(column.name for column in spec.select)),
+        ("text", spec.text),
     ]
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
@@ -151,7 +153,7 @@ def dump(link: Connection) -> Script:
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
     """The statement of a query that was registered together with others."""
-    return link.db.pattern(pattern).statement(query.name, query.spec["text"])
+    return link.db.pattern(pattern).statement(query.name, query.spec.text)
 
 
 def _last_settings(link: Connection) -> Iterator[str]:

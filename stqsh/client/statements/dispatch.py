@@ -39,6 +39,8 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.options import BUILT_IN_KINDS
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.query import SnapshotSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
 from stqsh.storage.control_log import append
@@ -61,7 +63,7 @@ def perform(desk: StatementContext, statement: statements.Statement) -> Iterator
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """REGISTER QUERY."""
     bound = bind(statement, desk.view)
-    _check_kind(bound.spec["kind"])
+    _check_kind(bound.spec.kind)
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
     desk.link.wake()
     yield Message(f"query {query.name} registered")
@@ -223,9 +225,13 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
     )
 
 
-def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
+def _location(spec: SnapshotSpec, stream: Spec) -> tuple[str, str] | None:
     """The names under which a SELECT gives its stream's location; `None` where it does not."""
-    shown = {expr[1]: name for name, expr in reversed(spec["select"]) if expr[0] == "col"}
+    shown = {
+        column.value.name: column.name
+        for column in reversed(spec.select)
+        if isinstance(column.value, ColumnExpr)
+    }
     x, y = shown.get(stream["x"]), shown.get(stream["y"])
     return None if x is None or y is None else (x, y)
 

@@ -15,6 +15,9 @@ from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
+from stqsh.lang.binder.queries import Explained
+from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
+from stqsh.spec.region import EverywhereSpec, MovingRectangleSpec, NearestSpec, RectangleSpec
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
 from stqsh.storage.shedding_orders import is_significant
@@ -22,13 +25,13 @@ from stqsh.storage.shedding_orders import is_significant
 Item = tuple[str, Any]
 
 
-def explain_query(desk: StatementContext, spec: Spec, *, analyze: bool) -> Rows:
+def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
     """EXPLAIN [ANALYZE] of a registered query, by its QuerySpec."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
     items = [
-        ("query", spec["name"]),
-        ("kind", f"continuous {spec['kind']}"),
+        ("query", spec.name),
+        ("kind", f"continuous {spec.kind}"),
         *_place(spec, stream, told),
         *_kept(desk, spec, stream),
         ("slots", _slots(told, stream)),
@@ -38,16 +41,16 @@ def explain_query(desk: StatementContext, spec: Spec, *, analyze: bool) -> Rows:
     ]
     if analyze:
         items += _so_far(told)
-    return Rows(f"explain {spec['name']}", ("item", "value"), tuple(items))
+    return Rows(f"explain {spec.name}", ("item", "value"), tuple(items))
 
 
-def explain_select(desk: StatementContext, spec: Spec) -> Rows:
+def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     """EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
-    lookup = spec["lookup"] is not None
+    lookup = spec.lookup is not None
     items = [
-        ("kind", f"snapshot {'count of ' if spec['aggregate'] == 'count' else ''}{spec['kind']}"),
+        ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, told),
         ("slots", f"{told['of_slots']} of {told['of_slots']}: each answers for its own objects"),
@@ -59,26 +62,26 @@ def explain_select(desk: StatementContext, spec: Spec) -> Rows:
     return Rows("explain", ("item", "value"), tuple(items))
 
 
-def explain(desk: StatementContext, spec: Spec) -> Iterator[Rows]:
-    """What a bound EXPLAIN answers: of a query where spec has "query", else of a SELECT."""
-    if "query" in spec:
-        yield explain_query(desk, spec["query"], analyze=spec["analyze"])
+def explain(desk: StatementContext, spec: Explained | SnapshotSpec) -> Iterator[Rows]:
+    """What a bound EXPLAIN answers: of a registered query, or of a SELECT."""
+    if isinstance(spec, Explained):
+        yield explain_query(desk, spec.query, analyze=spec.analyze)
     else:
         yield explain_select(desk, spec)
 
 
-def _stream_of(view: SessionCatalogue, spec: Spec) -> Spec:
-    stream = view.stream(spec["stream"])
+def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> Spec:
+    stream = view.stream(spec.stream)
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
 
 
-def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
+def _place(spec: BoundQuery, stream: Spec, told: Spec) -> list[Item]:
     """The stream, and the region with its box, its size and what lies in the box now."""
     box = told["box"]
     return [
         ("stream", f"{stream['name']} ({stream['kind']})"),
-        ("region", region_text(spec["region"])),
+        ("region", region_text(spec.region)),
         ("box", box_text(box) if box is not None else None),
         ("area of the box", area_text(box, stream["planar"]) if box is not None else None),
         ("objects present", told["objects"]),
@@ -86,13 +89,13 @@ def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
     ]
 
 
-def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
+def _kept(desk: StatementContext, spec: BoundQuery, stream: Spec) -> list[Item]:
     """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
     if not is_significant(stream):
         return []
-    if "id" not in spec:
+    if isinstance(spec, SnapshotSpec):
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
-    query = query_by_id(desk.link.db, spec["id"])
+    query = query_by_id(desk.link.db, spec.id)
     accuracy = accuracies(desk.link, [query])[query.id]
     neighbours = [("neighbours", BY_SLOTS)] if accuracy.by_slots else []
     return [("answers from", "what is significant: in a query's region or cache area"),
@@ -105,20 +108,20 @@ def _slots(told: Spec, stream: Spec) -> str:
     return f"{told['slots']} of {told['of_slots']}: {spread}"
 
 
-def _access(spec: Spec, told: Spec) -> str:
+def _access(spec: SnapshotSpec, told: Spec) -> str:
     """How a snapshot comes by its candidates."""
-    if spec["lookup"] is not None:
-        return f"key: one look into each slot's hash table for {spec['lookup']!r}, no scan"
-    if spec["kind"] == "nearest":
+    if spec.lookup is not None:
+        return f"key: one look into each slot's hash table for {spec.lookup!r}, no scan"
+    if spec.kind == "nearest":
         return f"scan of {told['objects']} objects within a box that shrinks to the k-th distance so far"
     return f"scan of {told['objects']} objects against the box"
 
 
-def _index(spec: Spec, stream: Spec, told: Spec) -> str:
+def _index(spec: BoundQuery, stream: Spec, told: Spec) -> str:
     """The index in which a registered query hangs, and how much of it its region touches."""
     if _hangs_by(spec, stream):
         name = "keyword index"
-    elif "focal" in spec["region"] or spec["kind"] == "nearest":
+    elif spec.region.focal_key is not None or spec.kind == "nearest":
         name = "moving cells"
     else:
         name = "grid"
@@ -129,12 +132,12 @@ def _index(spec: Spec, stream: Spec, told: Spec) -> str:
     return f"{name}: {min(side[1], cells)} of {cells} cells"
 
 
-def _candidates(spec: Spec, stream: Spec, told: Spec) -> str:
+def _candidates(spec: BoundQuery, stream: Spec, told: Spec) -> str:
     """The estimated number of this query's candidates for each record: its chance to come into the box."""
     if not told["objects"]:
         return "unknown: nothing is present"
-    if spec["kind"] == "nearest":
-        chance = min(1.0, (spec["region"]["k"] + 1) / told["objects"])
+    if isinstance(spec.region, NearestSpec):
+        chance = min(1.0, (spec.region.k + 1) / told["objects"])
     else:
         chance = told["boxed"] / told["objects"]
     asked = _keywords(spec, stream)
@@ -146,21 +149,19 @@ def _candidates(spec: Spec, stream: Spec, told: Spec) -> str:
     return f"{chance:.2g}"
 
 
-def _order(spec: Spec, stream: Spec, told: Spec, what: str, first: str | None = None) -> list[Item]:
+def _order(spec: BoundQuery, stream: Spec, told: Spec, what: str, first: str | None = None) -> list[Item]:
     """The operators in their order, and why. SOLE section 7: each looks at what the one before it left."""
     contains = _keywords(spec, stream)
     steps = [first] if first else []
     steps += ["region's box"]
-    if spec["region"]["type"] not in ("all", "rect", "moving_rect", "nearest"):
+    if not isinstance(spec.region, EverywhereSpec | RectangleSpec | MovingRectangleSpec | NearestSpec):
         steps.append("exact region")
-    if spec["join"] is not None:
-        steps.append(
-            f"look-up in {spec['join']['table']} by {spec['join']['key']} = {spec['join']['column']}"
-        )
-    if spec["condition"] is not None:
-        steps.append("condition, with the table's columns" if spec["join"] is not None else "condition")
-    if spec["kind"] == "nearest":
-        steps = [*steps[:-1], "condition", "k nearest"] if spec["condition"] else ["k nearest"]
+    if spec.join is not None:
+        steps.append(f"look-up in {spec.join.table} by {spec.join.key} = {spec.join.column}")
+    if spec.condition is not None:
+        steps.append("condition, with the table's columns" if spec.join is not None else "condition")
+    if spec.kind == "nearest":
+        steps = ["k nearest"] if spec.condition is None else [*steps[:-1], "condition", "k nearest"]
     items: list[Item] = [("order", " -> ".join(steps)), ("why", _reason(spec, told, what, first, contains))]
     if told["sampled"]:
         share = _share(told["satisfied"], told["sampled"])
@@ -168,13 +169,13 @@ def _order(spec: Spec, stream: Spec, told: Spec, what: str, first: str | None = 
     return items
 
 
-def _reason(spec: Spec, told: Spec, what: str, first: str | None, contains: str | None) -> str:
+def _reason(spec: BoundQuery, told: Spec, what: str, first: str | None, contains: str | None) -> str:
     if first == "key":
         return "the key leaves one object, whatever the region and the condition"
-    if spec["join"] is not None:
+    if spec.join is not None:
         left = _share(told["boxed"], told["objects"])
         return f"the region leaves {left} of the objects; a table's row is looked up for those only"
-    if spec["kind"] == "nearest" and spec["condition"] is not None:
+    if spec.kind == "nearest" and spec.condition is not None:
         return "the k nearest that satisfy it: ever more of the nearest are looked at until k do"
     if contains:
         return "terms are rarer than places: a text is looked at where the query's rarest term occurs"
@@ -197,16 +198,16 @@ def _so_far(told: Spec) -> list[Item]:
     ]
 
 
-def _keywords(spec: Spec, stream: Spec) -> str | None:
+def _keywords(spec: BoundQuery, stream: Spec) -> str | None:
     """How a range query hangs in the keyword index: by "all" of its terms, by "any", None: not at all."""
-    return _hangs_by(spec, stream) if spec["kind"] == "range" else None
+    return _hangs_by(spec, stream) if spec.kind == "range" else None
 
 
-def _hangs_by(spec: Spec, stream: Spec) -> str | None:
+def _hangs_by(spec: BoundQuery, stream: Spec) -> str | None:
     """The same of any query; circles of kNN queries hang there too."""
     from stqsh.core.matching.keyword_queries import keyword_part, text_column
 
-    part = keyword_part(spec, text_column(stream)) if spec["kind"] in ("range", "nearest") else None
+    part = keyword_part(spec, text_column(stream)) if spec.kind in ("range", "nearest") else None
     return None if part is None else "all" if part.every else "any"
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from stqsh.core.conditions.region_test import reach_of
 from stqsh.core.kernels.geometry.point_tests import in_circles
 from stqsh.core.kernels.jit import frozen
+from stqsh.spec.expression import InsideEachExpr
+from stqsh.spec.region import Region
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
@@ -18,33 +20,44 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-def inside(region: dict[str, Any], x: Array, y: Array, resolver: Resolver) -> Array:
-    """Whether each place lies in a region, which is closed; a place of NaN lies nowhere.
+def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> Array:
+    """Return whether each place lies in a region, which is closed; a place of NaN lies nowhere.
 
     Args:
-        region: of the type rect, circle, polygon or area. Its numbers, and an area's member, are the same
-            for all places, or Arrow arrays with one for each, as conditions of many queries at once have.
-        x, y: float64 (n,).
+        region: one that is stationary.
+        places: x and y, float64 (n,) each.
         resolver: of the stream.
 
     Returns:
         bool (n,).
 
     Raises:
-        ValueError: a region of another type.
+        ValueError: a region that moves.
         KeyError: no such area.
     """
-    own = {name: value for name, value in region.items() if isinstance(value, pa.Array)}
-    if not own:
-        return reach_of(region, resolver).holds(x, y)
-    if region["type"] == "rect":
-        x1, y1, x2, y2 = (_numbers(region[name]) for name in ("x1", "y1", "x2", "y2"))
+    return reach_of(region, resolver).holds(*places)
+
+
+def inside_each(
+    expr: InsideEachExpr, operands: list[pa.Array[Any]], places: tuple[Array, Array], resolver: Resolver
+) -> Array:
+    """Return whether each place lies in its own region, as conditions of many queries at once ask.
+
+    Args:
+        expr: says what the regions are.
+        operands: the numbers of the regions, or the members of an area, one for each place.
+        places: x and y, float64 (n,) each.
+        resolver: of the stream.
+    """
+    if expr.type == "area":
+        return _in_members(expr.area, operands[0], places, resolver)
+    x, y = places
+    if expr.type == "rect":
+        x1, y1, x2, y2 = map(_numbers, operands)
         within: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         return within
-    if region["type"] == "circle":
-        centre_x, centre_y, radius = (_numbers(region[name]) for name in ("x", "y", "radius"))
-        return in_circles(centre_x, centre_y, radius, (frozen(x), frozen(y)), resolver.planar)
-    return _in_members(region["area"], region["member"], (x, y), resolver)
+    centre_x, centre_y, radius = map(_numbers, operands)
+    return in_circles(centre_x, centre_y, radius, (frozen(x), frozen(y)), resolver.planar)
 
 
 def _numbers(values: pa.Array[Any]) -> Array:

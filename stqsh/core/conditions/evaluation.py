@@ -1,7 +1,6 @@
 """Conditions over columns with SQL's three-valued logic, evaluated column-wise by pyarrow.
 
-Expressions are the nested lists that the binder makes, such as `["cmp", ">", ["col", "speed"], ["lit", 3.5,
-"DOUBLE"]]`. Within, whole numbers are int64, others float64, and instants and durations int64 µs.
+Within, whole numbers are int64, others float64, and instants and durations int64 µs.
 """
 
 from __future__ import annotations
@@ -10,8 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.conditions.operations import Columns, EvaluationContext, Expr
+from stqsh.core.conditions.operations import Columns, EvaluationContext
 from stqsh.core.conditions.resolver import Resolver
+from stqsh.spec.expression import (
+    ColumnExpr,
+    Expr,
+    InsideEachExpr,
+    InsideExpr,
+    JoinExpr,
+    find_nodes,
+    has_node,
+)
 
 
 def evaluate(
@@ -29,7 +37,6 @@ def evaluate(
         A `pa.BooleanArray`.
 
     Raises:
-        ValueError: an operation that there is not.
         KeyError: a column, table or area is missing.
     """
     return compute(expr, columns, now_us, resolver)
@@ -49,15 +56,8 @@ def compute(
     return repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
-def parts(expr: Any, op: str) -> list[Expr]:
-    """All sub-expressions of an operation, outermost first."""
-    if not isinstance(expr, list):
-        return []
-    own = [expr] if expr[:1] == [op] else []
-    return own + [found for part in expr for found in parts(part, op)]
-
-
-def columns_read(expr: Any, location: tuple[str, str]) -> set[str]:
+def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
     """The names of the columns that `evaluate` asks for; location: those of x and y. DISTANCE is not told."""
-    names = {name for _, name in parts(expr, "col")} | {column for _, _, column, _ in parts(expr, "join")}
-    return names | set(location) if parts(expr, "inside") else names
+    names = {node.name for node in find_nodes(expr, ColumnExpr)}
+    names |= {node.column for node in find_nodes(expr, JoinExpr)}
+    return names | set(location) if has_node(expr, InsideExpr) or has_node(expr, InsideEachExpr) else names

@@ -1,4 +1,4 @@
-"""What each operation of an expression means: a function of its context, and of what follows its word."""
+"""What each node of an expression means: a function of its context and of the node."""
 
 from __future__ import annotations
 
@@ -11,12 +11,35 @@ import pyarrow.compute as pc
 
 from stqsh.core.conditions import column_functions
 from stqsh.core.conditions.column_functions import Value
-from stqsh.core.conditions.containment import inside
+from stqsh.core.conditions.containment import inside, inside_each
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.texts.tokenizer import contains
+from stqsh.spec.expression import (
+    AmongExpr,
+    AndExpr,
+    ArithmeticExpr,
+    BetweenExpr,
+    ColumnExpr,
+    CompareExpr,
+    ContainsExpr,
+    DistanceExpr,
+    DurationExpr,
+    Expr,
+    ExprBase,
+    FunctionExpr,
+    InExpr,
+    InsideEachExpr,
+    InsideExpr,
+    IsNullExpr,
+    JoinExpr,
+    LikeExpr,
+    LiteralExpr,
+    NegativeExpr,
+    NotExpr,
+    NowExpr,
+    OrExpr,
+)
 
-Expr: TypeAlias = list[Any]
-"""An operation's word, and what it is about."""
 Columns: TypeAlias = Mapping[str, "pa.Array[Any]"]
 
 DISTANCE = "distance"
@@ -64,108 +87,129 @@ class EvaluationContext:
         return _plain(self.columns[name])
 
     def value(self, expr: Expr) -> Value:
-        """The value of an expression: an array or a scalar; raises `ValueError` for an unknown operation."""
-        try:
-            rule = _RULES[expr[0]]
-        except KeyError:
-            raise ValueError(f"no operation {expr[0]!r} in a condition") from None
-        return rule(self, *expr[1:])
+        """Evaluate an expression: an array, or a scalar where it is the same for all rows."""
+        return _RULES[type(expr)](self, expr)
 
 
-def _now(context: EvaluationContext) -> Value:
+def _column(context: EvaluationContext, expr: ColumnExpr) -> Value:
+    return context.column(expr.name)
+
+
+def _now(context: EvaluationContext, expr: NowExpr) -> Value:
+    del expr
     return context.now
 
 
-def _literal(context: EvaluationContext, value: Any, kind: str) -> Value:
-    return pa.scalar(value, _LITERALS[kind])
+def _literal(context: EvaluationContext, expr: LiteralExpr) -> Value:
+    del context
+    return pa.scalar(expr.value, _LITERALS[expr.type])
 
 
-def _duration(context: EvaluationContext, us: int) -> Value:
-    return pa.scalar(us, pa.int64())
+def _duration(context: EvaluationContext, expr: DurationExpr) -> Value:
+    del context
+    return pa.scalar(expr.us, pa.int64())
 
 
-def _arithmetic(context: EvaluationContext, op: str, left: Expr, right: Expr) -> Value:
-    a, b = _alike(context.value(left), context.value(right), as_double=op == "/")
+def _arithmetic(context: EvaluationContext, expr: ArithmeticExpr) -> Value:
+    op = expr.operator
+    a, b = _alike(context.value(expr.left), context.value(expr.right), as_double=op == "/")
     if op == "/":
         b = pc.if_else(_call("equal", b, pa.scalar(0.0)), pa.scalar(None, pa.float64()), b)
     return column_functions.arithmetic(_ARITHMETIC[op], a, b)
 
 
-def _negation(context: EvaluationContext, inner: Expr) -> Value:
-    value = context.value(inner)
+def _negation(context: EvaluationContext, expr: NegativeExpr) -> Value:
+    value = context.value(expr.operand)
     if pa.types.is_integer(value.type):
         return column_functions.arithmetic("subtract", pa.scalar(0), value)
     return pc.negate(value)
 
 
-def _comparison(context: EvaluationContext, op: str, left: Expr, right: Expr) -> Value:
-    return _call(_COMPARISONS[op], *_alike(context.value(left), context.value(right)))
+def _comparison(context: EvaluationContext, expr: CompareExpr) -> Value:
+    return _compare(context, expr.operator, expr.left, expr.right)
 
 
-def _between(context: EvaluationContext, inner: Expr, low: Expr, high: Expr) -> Value:
-    return _conjunction(context, ["cmp", ">=", inner, low], ["cmp", "<=", inner, high])
+def _compare(context: EvaluationContext, operator: str, left: Expr, right: Expr) -> Value:
+    return _call(_COMPARISONS[operator], *_alike(context.value(left), context.value(right)))
 
 
-def _membership(context: EvaluationContext, inner: Expr, items: list[Expr]) -> Value:
-    if not items:
+def _between(context: EvaluationContext, expr: BetweenExpr) -> Value:
+    low = _compare(context, ">=", expr.operand, expr.low)
+    return pc.and_kleene(low, _compare(context, "<=", expr.operand, expr.high))
+
+
+def _membership(context: EvaluationContext, expr: InExpr) -> Value:
+    if not expr.items:
         return pa.scalar(False)
-    value = context.value(inner)
-    if all(item[0] == "lit" for item in items) and not isinstance(value, pa.Scalar):
-        return column_functions.is_one_of(value, [item[1] for item in items])
-    return _disjunction(context, *(["cmp", "=", inner, item] for item in items))
+    value = context.value(expr.operand)
+    constants = [item.value for item in expr.items if isinstance(item, LiteralExpr)]
+    if len(constants) == len(expr.items) and not isinstance(value, pa.Scalar):
+        return column_functions.is_one_of(value, constants)
+    first, *others = (_compare(context, "=", expr.operand, item) for item in expr.items)
+    for other in others:
+        first = pc.or_kleene(first, other)
+    return first
 
 
-def _among(context: EvaluationContext, inner: Expr, constants: Expr) -> Value:
+def _among(context: EvaluationContext, expr: AmongExpr) -> Value:
     """IN with a list of constants of its own for each row, as JSON; only templates have it."""
-    lists = context.value(constants)
-    value, repeat = context.value(inner), pa.repeat
+    lists = context.value(expr.constants)
+    value, repeat = context.value(expr.operand), pa.repeat
     if isinstance(value, pa.Scalar):
         value = repeat(value, len(lists))  # type: ignore[call-overload]  # the stubs lack it
     return column_functions.is_one_of_own(value, lists)
 
 
-def _contains(context: EvaluationContext, inner: Expr, phrase: Any, how: str) -> Value:
-    text = context.value(inner)
+def _contains(context: EvaluationContext, expr: ContainsExpr) -> Value:
+    text, phrase = context.value(expr.operand), expr.phrase
     asked = pa.scalar(phrase) if isinstance(phrase, str) else context.value(phrase)
-    found = contains(text, asked, how)
+    found = contains(text, asked, expr.match)
     return found[0] if isinstance(text, pa.Scalar) and isinstance(asked, pa.Scalar) else found
 
 
-def _join(context: EvaluationContext, table: int, column: str, wanted: str) -> Value:
-    return _plain(context.resolver.tables.values(table, context.columns[column], wanted))
+def _join(context: EvaluationContext, expr: JoinExpr) -> Value:
+    keys = context.columns[expr.column]
+    return _plain(context.resolver.tables.values(expr.table, keys, expr.wanted))
 
 
-def _inside(context: EvaluationContext, region: dict[str, Any]) -> Value:
+def _inside(context: EvaluationContext, expr: InsideExpr) -> Value:
+    return pa.array(inside(expr.region, _places(context), context.resolver))
+
+
+def _inside_each(context: EvaluationContext, expr: InsideEachExpr) -> Value:
+    operands = [context.value(operand) for operand in expr.operands]
+    return pa.array(inside_each(expr, operands, _places(context), context.resolver))
+
+
+def _places(context: EvaluationContext) -> tuple[Any, Any]:
+    """The location of each row: x and y, float64 (n,) each, NaN for NULL."""
     x, y = (_numbers(context.column(name)) for name in context.resolver.location)
-    operands = {
-        name: context.value(operand) if isinstance(operand, list) and name != "rings" else operand
-        for name, operand in region.items()
-    }
-    return pa.array(inside(operands, x, y, context.resolver))
+    return x, y
 
 
-def _function(context: EvaluationContext, name: str, inner: Expr) -> Value:
-    return column_functions.moment_part(name, context.value(inner))
+def _function(context: EvaluationContext, expr: FunctionExpr) -> Value:
+    return column_functions.moment_part(expr.name, context.value(expr.operand))
 
 
-def _distance(context: EvaluationContext) -> Value:
+def _distance(context: EvaluationContext, expr: DistanceExpr) -> Value:
+    del expr
     return context.column(DISTANCE)
 
 
-def _like(context: EvaluationContext, inner: Expr, pattern: str) -> Value:
-    return column_functions.like(context.value(inner), pattern)
+def _like(context: EvaluationContext, expr: LikeExpr) -> Value:
+    return column_functions.like(context.value(expr.operand), expr.pattern)
 
 
-def _is_null(context: EvaluationContext, inner: Expr) -> Value:
-    return pc.is_null(context.value(inner))
+def _is_null(context: EvaluationContext, expr: IsNullExpr) -> Value:
+    return pc.is_null(context.value(expr.operand))
 
 
-def _conjunction(context: EvaluationContext, *parts: Expr) -> Value:
-    return _fold(context, pc.and_kleene, parts)
+def _conjunction(context: EvaluationContext, expr: AndExpr) -> Value:
+    return _fold(context, pc.and_kleene, expr.parts)
 
 
-def _disjunction(context: EvaluationContext, *parts: Expr) -> Value:
-    return _fold(context, pc.or_kleene, parts)
+def _disjunction(context: EvaluationContext, expr: OrExpr) -> Value:
+    return _fold(context, pc.or_kleene, expr.parts)
 
 
 def _fold(
@@ -177,31 +221,32 @@ def _fold(
     return truth
 
 
-def _inversion(context: EvaluationContext, inner: Expr) -> Value:
-    return pc.invert(context.value(inner))
+def _inversion(context: EvaluationContext, expr: NotExpr) -> Value:
+    return pc.invert(context.value(expr.operand))
 
 
-_RULES: dict[str, Callable[..., Value]] = {
-    "col": EvaluationContext.column,
-    "now": _now,
-    "lit": _literal,
-    "dur": _duration,
-    "arith": _arithmetic,
-    "neg": _negation,
-    "cmp": _comparison,
-    "between": _between,
-    "in": _membership,
-    "among": _among,
-    "like": _like,
-    "contains": _contains,
-    "join": _join,
-    "inside": _inside,
-    "fn": _function,
-    "distance": _distance,
-    "isnull": _is_null,
-    "and": _conjunction,
-    "or": _disjunction,
-    "not": _inversion,
+_RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
+    ColumnExpr: _column,
+    NowExpr: _now,
+    LiteralExpr: _literal,
+    DurationExpr: _duration,
+    ArithmeticExpr: _arithmetic,
+    NegativeExpr: _negation,
+    CompareExpr: _comparison,
+    BetweenExpr: _between,
+    InExpr: _membership,
+    AmongExpr: _among,
+    LikeExpr: _like,
+    ContainsExpr: _contains,
+    JoinExpr: _join,
+    InsideExpr: _inside,
+    InsideEachExpr: _inside_each,
+    FunctionExpr: _function,
+    DistanceExpr: _distance,
+    IsNullExpr: _is_null,
+    AndExpr: _conjunction,
+    OrExpr: _disjunction,
+    NotExpr: _inversion,
 }
 
 

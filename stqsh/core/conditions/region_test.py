@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from stqsh.core.kernels.geometry.boxes import region as rectangle_around
 from stqsh.core.kernels.geometry.distance import circle_box, distances
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.query import Place
+from stqsh.spec.region import (
+    CircleSpec,
+    EverywhereSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
     from stqsh.core.regions.polygon_table import PolygonTable
 
 Array = npt.NDArray[Any]
-Spec: TypeAlias = dict[str, Any]
-Place: TypeAlias = tuple[float, float]
 Shape: TypeAlias = Callable[[Array, Array], Array]
 
 _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
@@ -57,64 +66,52 @@ class RegionNow:
         return inside
 
 
-def reach_of(region: Spec, resolver: Resolver, place: Place | None = None) -> RegionNow:
-    """The reach of a region of a snapshot spec.
+def reach_of(  # noqa: PLR0911  # one for each shape
+    region: Region, resolver: Resolver, place: Place | None = None
+) -> RegionNow:
+    """Return how far the region of a snapshot reaches.
 
-    resolver: of the stream on this slot. place: where the focal object is, None while it is not present.
-
-    Raises:
-        ValueError: a region that there is not.
+    Args:
+        region: the region.
+        resolver: of the stream on this slot.
+        place: where the focal object is, None while it is not present.
     """
-    kind = region["type"]
-    if kind == "all":
-        return RegionNow(np.array(_EVERYWHERE))
-    if kind == "rect":
-        return RegionNow(np.array([region[name] for name in ("x1", "y1", "x2", "y2")], np.float64))
-    if kind == "polygon":
-        return _polygon(orjson.dumps(region["rings"]))
-    if kind == "area":
-        return _of_row(resolver.areas, resolver.areas.row_of(region["area"], region["member"]))
-    if "focal" not in region and "x" in region:
-        place = (region["x"], region["y"])
-    if place is None and "focal" in region:
+    match region:
+        case EverywhereSpec():
+            return RegionNow(np.array(_EVERYWHERE))
+        case RectangleSpec():
+            return RegionNow(np.array(region.box, np.float64))
+        case PolygonSpec():
+            return _polygon(region)
+        case NamedRegionSpec():
+            return _of_row(resolver.areas, resolver.areas.row_of(region.area, region.member))
+        case CircleSpec():
+            return _circle(region.radius, (region.x, region.y), resolver.planar)
+    centre = region.place if isinstance(region, NearestSpec) and region.focal is None else place
+    if centre is None:
         return RegionNow(np.array(_NOWHERE))
-    if place is not None and kind in _AROUND:
-        return _AROUND[kind](region, place, resolver.planar)
-    raise ValueError(f"no region of the type {kind!r}")
+    match region:
+        case MovingCircleSpec():
+            return _circle(region.radius, centre, resolver.planar)
+        case MovingRectangleSpec():
+            around = rectangle_around(*centre, region.xdist, region.ydist, resolver.planar)
+            return RegionNow(np.array(around, np.float64))
+        case NearestSpec():
+            return RegionNow(np.array(_EVERYWHERE), None, centre)
 
 
-def _circle(region: Spec, centre: Place, planar: bool) -> RegionNow:
-    radius = region["radius"]
+def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:
     box = np.array(circle_box(*centre, radius, planar), np.float64)
     return RegionNow(box, lambda x, y: distances(*centre, x, y, planar) <= radius, centre)
 
 
-def _moving_rectangle(region: Spec, centre: Place, planar: bool) -> RegionNow:
-    return RegionNow(
-        np.array(rectangle_around(*centre, region["xdist"], region["ydist"], planar), np.float64)
-    )
-
-
-def _nearest(region: Spec, centre: Place, planar: bool) -> RegionNow:
-    del region, planar
-    return RegionNow(np.array(_EVERYWHERE), None, centre)
-
-
-_AROUND: dict[str, Callable[[Spec, Place, bool], RegionNow]] = {
-    "circle": _circle,
-    "moving_circle": _circle,
-    "moving_rect": _moving_rectangle,
-    "nearest": _nearest,
-}
-
-
 @lru_cache(_POLYGONS_KEPT)
-def _polygon(rings: bytes) -> RegionNow:
-    """The reach of a polygon, its rings in JSON, by the same edges as those of registered queries."""
+def _polygon(region: PolygonSpec) -> RegionNow:
+    """The reach of a polygon, by the same edges as those of registered queries."""
     from stqsh.core.regions.polygon_table import PolygonTable  # shapely takes a while to load
 
     areas = PolygonTable(SlotState.fresh(0))
-    return _of_row(areas, int(areas.intern_polygons([orjson.loads(rings)])[0]))
+    return _of_row(areas, int(areas.intern_polygons([region.rings])[0]))
 
 
 def _of_row(areas: PolygonTable, row: int) -> RegionNow:

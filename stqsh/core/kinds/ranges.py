@@ -59,7 +59,7 @@ class RangeBatch:
         self.still = StaticRegionIndex(batch, self.prefix)
         self.conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         memory = batch.commands.memory
-        self._area = memory_of(batch.state, batch.spec["id"]).area if memory is None else memory["area"]
+        self._area = memory_of(batch.state, batch.spec["id"]).area if memory is None else memory.area
 
     def run(self) -> None:
         """Report the whole batch."""

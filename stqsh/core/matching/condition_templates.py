@@ -1,52 +1,77 @@
-"""Shapes of conditions: what stays of an expression when its constants are taken out."""
+"""Templates of conditions: what stays of an expression when its constants are taken out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
 
-import orjson
+import msgspec
 
-from stqsh.core.conditions.evaluation import columns_read, parts
-from stqsh.core.conditions.operations import Expr
+from stqsh.core.conditions.evaluation import columns_read
+from stqsh.spec.expression import (
+    NOW,
+    AmongExpr,
+    ArithmeticExpr,
+    ColumnExpr,
+    CompareExpr,
+    ContainsExpr,
+    DurationExpr,
+    Expr,
+    InExpr,
+    InsideEachExpr,
+    InsideExpr,
+    LiteralExpr,
+    NowExpr,
+    Value,
+    find_nodes,
+    rewrite,
+)
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, RectangleSpec, Region
 
 _KINDS = {"INT": "BIGINT", "TIMESTAMP": "BIGINT", "FLOAT": "DOUBLE"}
 
 _SHORT = 4
 """Constants of an IN that are compared one by one; longer lists are one constant."""
 
-_MEASURES = {"rect": ("x1", "y1", "x2", "y2"), "circle": ("x", "y", "radius")}
+_KEPT = 1 << 14
+SavedTemplate: TypeAlias = tuple[str, list[str]]
+"""A template as a slot's header keeps it: its shape as JSON, and the types of its constants."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Template:
-    """A shape, with `["col", "\\0j"]` in the place of its constant j.
+    """A shape, with the column `parameter(j)` in the place of its constant j.
 
     kinds: the type of each constant: STRING, BIGINT (also instants and durations) or DOUBLE.
     """
 
     shape: Expr
-    kinds: list[str]
-
-    @property
-    def key(self) -> bytes:
-        """Equal for equal templates."""
-        return orjson.dumps([self.shape, self.kinds])
+    kinds: tuple[str, ...]
 
     def columns(self, location: tuple[str, str]) -> list[str]:
         """The declared columns that it reads; location: those of x and y."""
         return sorted(name for name in columns_read(self.shape, location) if not name.startswith("\0"))
 
     @property
-    def instants(self) -> list[Expr]:
-        """Its comparisons with NOW: `["cmp", op, expression, ["now"]]`, or now ± a constant on the right."""
-        return [part for part in parts(self.shape, "cmp") if has_now(part[3])]
+    def instants(self) -> list[CompareExpr]:
+        """Its comparisons with NOW, or with NOW ± a constant, which stands on the right."""
+        return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+
+    def saved(self) -> list[str | list[str]]:
+        """The template as a slot's header keeps it."""
+        return [msgspec.json.encode(self.shape).decode(), list(self.kinds)]
+
+
+@lru_cache(_KEPT)
+def read_template(shape: str, kinds: tuple[str, ...]) -> Template:
+    """Read what `Template.saved` gave; each batch asks again."""
+    return Template(msgspec.json.decode(shape, type=Expr), kinds)
 
 
 def has_now(expr: Expr) -> bool:
     """Whether the right side of a comparison is NOW or NOW ± a duration."""
-    return bool(expr[0] == "now" or (expr[0] == "arith" and expr[2] == ["now"]))
+    return isinstance(expr, NowExpr) or (isinstance(expr, ArithmeticExpr) and expr.left == NOW)
 
 
 def parameter(j: int) -> str:
@@ -54,59 +79,67 @@ def parameter(j: int) -> str:
     return f"\0{j}"
 
 
+def constant_number(column: Expr) -> int:
+    """The j of a column that stands for constant j."""
+    assert isinstance(column, ColumnExpr), "constants are columns in a template"
+    return int(column.name[1:])
+
+
+@dataclass
 class _Splitter:
     """Takes the constants out of an expression, one after the other."""
 
-    def __init__(self) -> None:
-        self.kinds: list[str] = []
-        self.constants: list[Any] = []
+    kinds: list[str] = field(default_factory=list)
+    constants: list[Value] = field(default_factory=list)
 
-    def walk(self, expr: Any) -> Any:
-        if not isinstance(expr, list) or (expr[0] == "cmp" and has_now(expr[3])):
-            return [*expr[:3], self.walk_now(expr[3])] if isinstance(expr, list) else expr
-        if expr[0] == "lit":
-            inline = expr[1] is None or expr[2] == "BOOLEAN"
-            return expr if inline else self.take(expr[1], expr[2])
-        if expr[0] == "dur":
-            return self.take(expr[1], "BIGINT")
-        special = _SPECIAL.get(expr[0])
-        return special(self, *expr[1:]) if special else [expr[0], *map(self.walk, expr[1:])]
+    def change(self, expr: Expr) -> Expr | None:  # noqa: PLR0911  # one for each node
+        """Return what stands for a node in the template; None to look at what is beneath it."""
+        match expr:
+            case CompareExpr(operator, left, right) if has_now(right):
+                # Of what is compared with NOW only the distance to NOW is a constant.
+                return CompareExpr(operator, left, self.change_now(right))
+            case LiteralExpr(value, kind):
+                return expr if value is None or kind == "BOOLEAN" else self.take(value, kind)
+            case DurationExpr(us):
+                return self.take(us, "BIGINT")
+            case InExpr(operand, items):
+                return self.change_in(operand, items)
+            case ContainsExpr(operand, str(phrase), match):
+                return ContainsExpr(rewrite(operand, self.change), self.take(phrase, "STRING"), match)
+            case InsideExpr(region):
+                return self.change_inside(region)
+        return None
 
-    def walk_in(self, inner: Expr, items: list[Expr]) -> Expr:
-        constant = all(item[0] == "lit" and item[2] != "BOOLEAN" for item in items)
-        if constant and len(items) > _SHORT:
-            constants = orjson.dumps([item[1] for item in items]).decode()
-            return ["among", self.walk(inner), self.take(constants, "STRING")]
-        return ["in", self.walk(inner), [self.walk(item) for item in items]]
+    def change_now(self, expr: Expr) -> Expr:
+        if not isinstance(expr, ArithmeticExpr):
+            return expr
+        return ArithmeticExpr(expr.operator, expr.left, rewrite(expr.right, self.change))
 
-    def walk_contains(self, inner: Expr, phrase: str, how: str) -> Expr:
-        return ["contains", self.walk(inner), self.take(phrase, "STRING"), how]
+    def change_in(self, operand: Expr, items: tuple[Expr, ...]) -> Expr | None:
+        constants = [item.value for item in items if isinstance(item, LiteralExpr) and item.type != "BOOLEAN"]
+        if len(constants) < len(items) or len(items) <= _SHORT:
+            return None
+        shape = rewrite(operand, self.change)
+        return AmongExpr(shape, self.take(msgspec.json.encode(constants).decode(), "STRING"))
 
-    def walk_inside(self, region: dict[str, Any]) -> Expr:
-        """Polygons belong to the shape: each is looked at by itself in any case."""
-        measures = _MEASURES.get(region["type"], ())
-        out = region | {name: self.take(region[name], "DOUBLE") for name in measures}
-        if region.get("member") is not None:
-            out["member"] = self.take(region["member"], "STRING")
-        return ["inside", out]
+    def change_inside(self, region: Region) -> Expr:
+        """Polygons belong to the template: each is looked at by itself in any case."""
+        match region:
+            case RectangleSpec():
+                return InsideEachExpr("rect", tuple(self.take(side, "DOUBLE") for side in region.box))
+            case CircleSpec(x, y, radius):
+                return InsideEachExpr("circle", tuple(self.take(one, "DOUBLE") for one in (x, y, radius)))
+            case NamedRegionSpec(area, _, str(member)):
+                return InsideEachExpr("area", (self.take(member, "STRING"),), area)
+        return InsideExpr(region)
 
-    def walk_now(self, expr: Expr) -> Expr:
-        return expr if expr[0] == "now" else [*expr[:3], self.walk(expr[3])]
-
-    def take(self, value: Any, kind: str) -> Expr:
+    def take(self, value: Value, kind: str) -> ColumnExpr:
         self.kinds.append(_KINDS.get(kind, kind))
         self.constants.append(value)
-        return ["col", parameter(len(self.constants) - 1)]
+        return ColumnExpr(parameter(len(self.constants) - 1))
 
 
-_SPECIAL: dict[str, Callable[..., Expr]] = {
-    "in": _Splitter.walk_in,
-    "contains": _Splitter.walk_contains,
-    "inside": _Splitter.walk_inside,
-}
-
-
-def split(condition: Expr) -> tuple[Template, list[Any]]:
+def split(condition: Expr) -> tuple[Template, list[Value]]:
     """The template of a condition, and its constants in order.
 
     NULLs, truth values, LIKE patterns and polygons belong to the shape, as does all that is compared with NOW
@@ -114,4 +147,5 @@ def split(condition: Expr) -> tuple[Template, list[Any]]:
     keywords are looked at together.
     """
     splitter = _Splitter()
-    return Template(splitter.walk(condition), splitter.kinds), splitter.constants
+    shape = rewrite(condition, splitter.change)
+    return Template(shape, tuple(splitter.kinds)), splitter.constants

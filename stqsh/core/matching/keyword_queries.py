@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.conditions.operations import Expr
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
+from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
+from stqsh.spec.query import BoundQuery, SlotQuery
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
@@ -35,7 +36,7 @@ class KeywordPart(NamedTuple):
     rest: Expr | None
 
 
-def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, KeywordPart]:
+def keyword_parts(specs: Sequence[SlotQuery | BoundQuery], column: str | None) -> dict[int, KeywordPart]:
     """What makes queries keyword queries, by their place in the list: regions stand still, and ask for terms.
 
     All top-level AND'ed CONTAINS of the stream's text column are one; else the first CONTAINS ANY counts.
@@ -46,30 +47,21 @@ def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, Keywor
     return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
 
 
-def keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
+def keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPart | None:
     """The same of one query, None if it is no keyword query."""
     return keyword_parts([spec], column).get(0)
 
 
-def _keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
-    if column is None or spec["condition"] is None or "focal" in spec["region"]:
+def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPart | None:
+    if column is None or spec.region.focal_key is not None:
         return None
-    parts = list(_anded(spec["condition"]))
-    about = [part for part in parts if part[:2] == ["contains", ["col", column]]]
-    chosen = [part for part in about if part[3] == "all"] or about[:1]
+    parts = conjuncts(spec.condition)
+    about = [part for part in parts if isinstance(part, ContainsExpr) and part.operand == ColumnExpr(column)]
+    chosen = [part for part in about if part.match == "all"] or about[:1]
     if not chosen:
         return None
-    rest = [part for part in parts if part not in chosen]
-    left = ["and", *rest] if len(rest) > 1 else next(iter(rest), None)
-    return KeywordPart(" ".join(part[2] for part in chosen), chosen[0][3] == "all", left)
-
-
-def _anded(condition: Expr) -> Iterator[Expr]:
-    if condition[0] != "and":
-        yield condition
-    else:
-        for part in condition[1:]:
-            yield from _anded(part)
+    rest = conjunction([part for part in parts if part not in chosen])
+    return KeywordPart(" ".join(str(part.phrase) for part in chosen), chosen[0].match == "all", rest)
 
 
 def text_column(spec: Spec) -> str | None:

@@ -13,7 +13,7 @@ from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.matching.condition_templates import Template, parameter, split
+from stqsh.core.matching.condition_templates import Template, parameter, read_template, split
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
@@ -39,20 +39,20 @@ class QueryConditions:
         self.resolver = Resolver(state, objects.table.spec)
         saved = state.header.setdefault("templates", {}).setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
-        self.templates = [Template(shape, kinds) for shape, kinds in saved]
+        self.templates = [read_template(shape, tuple(kinds)) for shape, kinds in saved]
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Take in the conditions of new queries, whose positions are given."""
-        known = {template.key: t for t, template in enumerate(self.templates)}
+        known = {template: t for t, template in enumerate(self.templates)}
         constants: dict[int, list[list[Any]]] = {}
         shape, entry = np.full((2, len(new.patterns)), -1)
         for number, spec in enumerate(new.patterns):
-            if spec["condition"] is None:
+            if spec.condition is None:
                 continue
-            template, values = split(spec["condition"])
-            if template.key not in known:
-                known[template.key] = self._create(template)
-            shape[number] = known[template.key]
+            template, values = split(spec.condition)
+            if template not in known:
+                known[template] = self._create(template)
+            shape[number] = known[template]
             entry[number] = len(constants.setdefault(int(shape[number]), []))
             constants[int(shape[number])].append(values)
         for t, entries in constants.items():
@@ -62,7 +62,7 @@ class QueryConditions:
     def _create(self, template: Template) -> int:
         t = len(self.templates)
         self.templates.append(template)
-        self._saved.append([template.shape, template.kinds])
+        self._saved.append(template.saved())
         for j, kind in enumerate(template.kinds):
             self._state.create(f"{self._prefix}/t{t}/{j}", DTYPES[kind])
             if kind == "STRING":

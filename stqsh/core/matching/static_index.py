@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
@@ -40,7 +41,9 @@ class StaticRegionIndex:
     def take(self, new: NewQueries) -> NewQueries:
         """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
         parts = take_keywords(self._batch, self._prefix, new)
-        return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
+        return new.with_patterns(
+            {i: replace(new.patterns[i], condition=part.rest) for i, part in parts.items()}
+        )
 
     def fill(self, context: QueryContext) -> None:
         """Put the active queries of the kind where they belong; after any of them came, changed or went."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from stqsh.core.conditions.evaluation import columns_read, compute
-from stqsh.core.conditions.operations import Expr
 from stqsh.core.kernels.events.time_conditions import flips, spans, within_reach
 from stqsh.core.kernels.events.transitions import Transitions, places_at
 from stqsh.core.kernels.jit import frozen
+from stqsh.core.matching.condition_templates import constant_number
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.objects.batch_objects import BatchObjects, joined
+from stqsh.spec.expression import ArithmeticExpr, ColumnExpr, Expr
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +45,7 @@ def with_touches(events: Transitions, conditions: QueryConditions, objects: Batc
 
 def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     """The versions whose comparison with NOW may turn in the batch; int32, ascending."""
-    instants = objects.table.instants(expr[1]) if expr[0] == "col" else None
+    instants = objects.table.instants(expr.name) if isinstance(expr, ColumnExpr) else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
     stored = within_reach(frozen(instants), frozen(shifts), objects.timing)
@@ -55,21 +55,21 @@ def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
 
 def _shifts(conditions: QueryConditions) -> list[tuple[Expr, Array]]:
     """For each expression compared with NOW: all distances to NOW, ascending, with which it is."""
-    by_expr: dict[bytes, list[Array]] = {}
-    for key, shifts in _comparisons(conditions):
-        by_expr.setdefault(key, []).append(shifts)
-    return [(orjson.loads(key), np.unique(np.concatenate(some))) for key, some in by_expr.items()]
+    by_expr: dict[Expr, list[Array]] = {}
+    for expr, shifts in _comparisons(conditions):
+        by_expr.setdefault(expr, []).append(shifts)
+    return [(expr, np.unique(np.concatenate(some))) for expr, some in by_expr.items()]
 
 
-def _comparisons(conditions: QueryConditions) -> Iterator[tuple[bytes, Array]]:
+def _comparisons(conditions: QueryConditions) -> Iterator[tuple[Expr, Array]]:
     for t, template in enumerate(conditions.templates):
         queries = conditions.queries_of(t)
-        for _, _, expr, right in template.instants if len(queries) else ():
+        for node in template.instants if len(queries) else ():
             shifts = np.zeros(1, np.int64)
-            if right[0] == "arith":
-                shifts = conditions.constant(t, int(right[3][1][1:]), queries).values
-                shifts = -shifts if right[1] == "-" else shifts
-            yield orjson.dumps(expr), shifts
+            if isinstance(node.right, ArithmeticExpr):
+                shifts = conditions.constant(t, constant_number(node.right.right), queries).values
+                shifts = -shifts if node.right.operator == "-" else shifts
+            yield node.left, shifts
 
 
 def _touches(steps: Array, versions: Array, objects: BatchObjects) -> Transitions:

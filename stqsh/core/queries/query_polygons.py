@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.region import NamedRegionSpec, PolygonSpec
 
 Array = npt.NDArray[Any]
 
@@ -21,8 +22,8 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], new: NewQueries) -
     Raises:
         KeyError: no such area.
     """
-    own, polygons = new.regions(lambda region: region["type"] == "polygon")
-    named, members = new.regions(lambda region: region["type"] == "area")
+    own, polygons = new.regions(PolygonSpec)
+    named, members = new.regions(NamedRegionSpec)
     if not len(own) and not len(named):
         return
     from stqsh.core.regions.polygon_table import (
@@ -31,8 +32,8 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], new: NewQueries) -
 
     areas, rows = PolygonTable(state), columns["area"]
     if len(own):
-        rows[own] = areas.intern_polygons([region["rings"] for region in polygons])
-    rows[named] = [areas.row_of(region["area"], region["member"]) for region in members]
+        rows[own] = areas.intern_polygons([region.rings for region in polygons])
+    rows[named] = [areas.row_of(region.area, region.member) for region in members]
     both = np.concatenate([own, named])
     boxes = areas.boxes(rows[both])
     for axis, name in enumerate("abcd"):

@@ -8,17 +8,40 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict
 
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.conditions.evaluation import parts
 from stqsh.core.queries.registrations import NewQueries, gathered
+from stqsh.core.state.retention_mode import RetentionOrder
 from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.spec.command import (
+    DropCommand,
+    DropStreamCommand,
+    MemoryCommand,
+    PauseCommand,
+    RegisterCommand,
+    ResumeCommand,
+    SlotCommand,
+)
+from stqsh.spec.expression import DistanceExpr, has_node
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import (
+    CircleSpec,
+    EverywhereSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+    RegionBase,
+)
 
 if TYPE_CHECKING:
     from stqsh.core.objects.object_table import ObjectTable
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 ACTIVE, PAUSED = 1, 2
 
@@ -111,8 +134,7 @@ class QueryCommands:
 
     registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
     resumed: ids of queries that were there before, in the state in which they were. memory: what load
-    shedding and caches are to do from the batch's first step on, before queries come: what a `Memory` of
-    `stqsh.core.state.retention_mode` has; None: as before.
+    shedding and caches are to do from the batch's first step on, before queries come; None: as before.
     """
 
     registered: NewQueries
@@ -121,7 +143,7 @@ class QueryCommands:
     paused: set[int]
     resumed: set[int]
     stream_dropped: bool = False
-    memory: Spec | None = None
+    memory: RetentionOrder | None = None
 
     @property
     def any(self) -> bool:
@@ -141,7 +163,7 @@ def set_focals(columns: dict[str, Any], new: NewQueries, focals: ObjectTable) ->
         columns["focal"][rows] = focals.keys.find(keys)
 
 
-def digest(commands: Iterable[Spec | NewQueries]) -> QueryCommands:
+def digest(commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
     """Fold commands that take effect together, in log order; queries of one pattern come as they are.
 
     A query that is registered and dropped in one batch was never there; one paused and resumed goes on.
@@ -149,18 +171,21 @@ def digest(commands: Iterable[Spec | NewQueries]) -> QueryCommands:
     return _Digest().run(commands)
 
 
+_OPERATIONS = {DropCommand: "drop", PauseCommand: "pause", ResumeCommand: "resume"}
+
+
 class _Digest:
     """The commands so far. `last` is the last word on each query, but for its being registered."""
 
     def __init__(self) -> None:
-        self.new: dict[int, Spec] = {}
+        self.new: dict[int, SlotQuery] = {}
         self.alike: list[NewQueries] = []
         self.cancelled: set[int] = set()
         self.last: dict[int, str] = {}
         self.stream_dropped = False
-        self.memory: Spec | None = None
+        self.memory: RetentionOrder | None = None
 
-    def run(self, commands: Iterable[Spec | NewQueries]) -> QueryCommands:
+    def run(self, commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
         """Take all of them in, and say what they come to."""
         for command in commands:
             if isinstance(command, NewQueries):
@@ -169,17 +194,17 @@ class _Digest:
                 self._take(command)
         return self._commands()
 
-    def _take(self, command: Spec) -> None:
-        op = command["op"]
-        if op == "drop_stream":
-            self.stream_dropped = True
-        elif op == "memory":
-            self.memory = {name: value for name, value in command.items() if name != "op"}
-        elif op == "register":
-            self.new[command["query"]["id"]] = command["query"]
-        else:
-            for id_ in command["ids"] if "ids" in command else (command["id"],):
-                self._change(id_, op)
+    def _take(self, command: SlotCommand) -> None:
+        match command:
+            case DropStreamCommand():
+                self.stream_dropped = True
+            case MemoryCommand():
+                self.memory = RetentionOrder(**asdict(command))
+            case RegisterCommand():
+                self.new[command.query.id] = command.query
+            case DropCommand() | PauseCommand() | ResumeCommand():
+                for id_ in command.targets:
+                    self._change(id_, _OPERATIONS[type(command)])
 
     def _change(self, id_: int, op: str) -> None:
         if op == "drop" and self._is_new(id_):
@@ -215,27 +240,33 @@ def _has(ids: Array, id_: int) -> bool:
 def columns_of(new: NewQueries, still: set[int], timing: BatchTiming) -> dict[str, Any]:
     """New queries as the columns of a `QueryTable`, but for areas, focal objects and conditions."""
     at, count, specs = timing.at(timing.first), len(new), new.patterns
-    lasting = [spec.get("for_us") for spec in specs]
-    regions = [spec["region"] for spec in specs]
-    options = [spec.get("options", {}) for spec in specs]
+    lasting = [spec.for_us for spec in specs]
+    regions = [spec.region for spec in specs]
+    options = [spec.options for spec in specs]
     until = [NEVER if us is None else max(timing.first, timing.step_reaching(at + us)) for us in lasting]
-    far = [bool(parts([expr for _, expr in spec.get("select", ())], "distance")) for spec in specs]
+    far = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
     nothing = {name: np.zeros(count) for name in ("params", "tested", "matched", "told")}
     return nothing | {
         "id": new.ids,
         "mode": np.where(np.isin(new.ids, list(still)), PAUSED, ACTIVE),
         "until": new.spread(until, np.int64),
-        "shape": new.spread([_SHAPES.get(region["type"], RECT) for region in regions], np.uint8),
+        "shape": new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
         **_region_columns(new),
-        "k": new.spread([region.get("k", 0) for region in regions], np.int32),
+        "k": new.spread([region.k if isinstance(region, NearestSpec) else 0 for region in regions], np.int32),
         **{name: np.full(count, -1) for name in ("area", "focal", "template")},
         "far": new.spread(far, np.uint8),
-        "dwell": new.spread([given.get("dwell_us", 0) for given in options], np.int64),
-        "least": new.spread([given.get("min_accuracy", 0.0) for given in options], np.float64),
+        "dwell": new.spread([given.dwell_us or 0 for given in options], np.int64),
+        "least": new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
     }
 
 
-_SHAPES = {"circle": CIRCLE, "moving_circle": CIRCLE, "nearest": CIRCLE, "polygon": AREA, "area": AREA}
+_SHAPES: dict[type[RegionBase], int] = {
+    CircleSpec: CIRCLE,
+    MovingCircleSpec: CIRCLE,
+    NearestSpec: CIRCLE,
+    PolygonSpec: AREA,
+    NamedRegionSpec: AREA,
+}
 _COLUMN_OF = {
     **{"x1": "a", "y1": "b", "x2": "c", "y2": "d"},
     **{"x": "a", "y": "b", "xdist": "a", "ydist": "b", "radius": "radius"},
@@ -245,9 +276,9 @@ _COLUMN_OF = {
 
 def _region_columns(new: NewQueries) -> dict[str, Array]:
     """The columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
-    corners = np.array([_corners(spec["region"]) for spec in new.patterns], np.float64).reshape(-1, 4)
+    corners = np.array([_corners(spec.region) for spec in new.patterns], np.float64).reshape(-1, 4)
     columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}
-    radii = [spec["region"].get("radius", np.inf) for spec in new.patterns]
+    radii = [_radius(spec.region) for spec in new.patterns]
     columns["radius"] = new.spread(radii, np.float64)
     for name, values in new.numbers.items():
         own = ~np.isnan(values)
@@ -255,12 +286,22 @@ def _region_columns(new: NewQueries) -> dict[str, Array]:
     return columns
 
 
-def _corners(region: Spec) -> tuple[float, float, float, float]:
+def _corners(region: Region) -> tuple[float, float, float, float]:
     """The numbers of a region, in the order of the columns a to d."""
-    if region["type"] == "moving_rect":
-        return region["xdist"], region["ydist"], np.nan, np.nan
-    if region["type"] == "all":
-        return -np.inf, -np.inf, np.inf, np.inf
-    if region["type"] == "rect":
-        return region["x1"], region["y1"], region["x2"], region["y2"]
-    return region.get("x", np.nan), region.get("y", np.nan), np.nan, np.nan
+    match region:
+        case MovingRectangleSpec():
+            return region.xdist, region.ydist, np.nan, np.nan
+        case EverywhereSpec():
+            return -np.inf, -np.inf, np.inf, np.inf
+        case RectangleSpec():
+            return region.box
+        case CircleSpec():
+            return region.x, region.y, np.nan, np.nan
+        case NearestSpec(place=(x, y)):
+            return x, y, np.nan, np.nan
+    return np.nan, np.nan, np.nan, np.nan
+
+
+def _radius(region: Region) -> float:
+    """The radius of a circle; infinite for other regions."""
+    return region.radius if isinstance(region, CircleSpec | MovingCircleSpec) else np.inf

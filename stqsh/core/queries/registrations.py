@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace as changed_struct
 
 from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import RegionBase
 
 Array = npt.NDArray[Any]
 Keys: TypeAlias = "pa.Array[Any]"
-Spec = dict[str, Any]
+_Shape = TypeVar("_Shape", bound=RegionBase)
 
 FOCAL = "focal"
 """Where a region, or a payload, has the key of the object that the region moves with."""
@@ -34,29 +37,29 @@ class NewQueries:
     """
 
     ids: Array
-    patterns: Sequence[Spec]
+    patterns: Sequence[SlotQuery]
     which: Array
     numbers: dict[str, Array]
     focals: Keys | None = None
 
     @staticmethod
-    def of(specs: Sequence[Spec]) -> NewQueries:
+    def of(specs: Sequence[SlotQuery]) -> NewQueries:
         """Queries with a spec each, in the order of their ids."""
-        ids = np.array([spec["id"] for spec in specs], np.int64)
+        ids = np.array([spec.id for spec in specs], np.int64)
         return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {})
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[Spec]:
+    def __iter__(self) -> Iterator[SlotQuery]:
         """Their specs one by one: slow where they are many."""
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
             told = {name: float(values[row]) for name, values in self.numbers.items()}
-            own: Spec = {name: value for name, value in told.items() if not isnan(value)}
+            own: dict[str, Any] = {name: value for name, value in told.items() if not isnan(value)}
             if self.focals is not None and self.focals[row].is_valid:
                 own[FOCAL] = self.focals[row].as_py()
-            yield {**pattern, "id": id_, "region": {**pattern["region"], **own}}
+            yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
         """Some of them: positions in ascending order, or a mask."""
@@ -66,10 +69,10 @@ class NewQueries:
 
     def of_kind(self, kind: str) -> NewQueries:
         """Those whose specs are of a kind."""
-        mine = np.array([pattern["kind"] == kind for pattern in self.patterns], np.bool_)
+        mine = np.array([pattern.kind == kind for pattern in self.patterns], np.bool_)
         return self if mine.all() else self.those(mine[self.which])
 
-    def with_patterns(self, changed: dict[int, Spec]) -> NewQueries:
+    def with_patterns(self, changed: dict[int, SlotQuery]) -> NewQueries:
         """The same queries, some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
 
@@ -77,15 +80,15 @@ class NewQueries:
         """What holds for patterns, as an array of the queries."""
         return np.array(values, dtype)[self.which]
 
-    def regions(self, of: Callable[[Spec], bool]) -> tuple[Array, list[Spec]]:
-        """The positions of the queries whose patterns' regions are so, and the region of each of them."""
-        chosen = [of(pattern["region"]) for pattern in self.patterns]
-        rows = np.flatnonzero(self.spread(chosen, np.bool_)) if any(chosen) else np.empty(0, np.int64)
-        return rows, [self.patterns[which]["region"] for which in self.which[rows].tolist()]
+    def regions(self, shape: type[_Shape]) -> tuple[Array, list[_Shape]]:
+        """The positions of the queries whose regions are of a shape, and the pattern's region of each."""
+        found = {i: spec.region for i, spec in enumerate(self.patterns) if isinstance(spec.region, shape)}
+        rows = np.flatnonzero(np.isin(self.which, list(found))) if found else np.empty(0, np.int64)
+        return rows, [found[which] for which in self.which[rows].tolist()]
 
     def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
         """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
-        told = [pattern["region"].get(FOCAL) for pattern in self.patterns]
+        told = [pattern.region.focal_key for pattern in self.patterns]
         if all(key is None for key in told):
             return np.empty(0, np.int64), pa.array([], key_type)
         keys: Keys = pa.array(told, key_type).take(self.which)
@@ -123,7 +126,9 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
     )
 
 
-def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Keys | None = None) -> bytes:
+def pack_alike(
+    pattern: SlotQuery, ids: Array, numbers: dict[str, Array], focals: Keys | None = None
+) -> bytes:
     """Queries of one pattern as a payload, for `unpack_alike`.
 
     ids int64 (n,), numbers float64 (n,) each; focals: the keys of their focal objects, where they differ.
@@ -132,13 +137,13 @@ def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Key
     if focals is not None:
         columns[FOCAL] = focals
     batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-    return pack(batch.replace_schema_metadata({b"pattern": orjson.dumps(pattern)}))
+    return pack(batch.replace_schema_metadata({b"pattern": msgspec.json.encode(pattern)}))
 
 
 def unpack_alike(payload: bytes) -> NewQueries:
     """The queries within a payload that `pack_alike` made."""
     batch = unpack(payload)
-    pattern = orjson.loads((batch.schema.metadata or {})[b"pattern"])
+    pattern = msgspec.json.decode((batch.schema.metadata or {})[b"pattern"], type=SlotQuery)
     numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:] if name != FOCAL}
     focals = batch.column(FOCAL) if FOCAL in batch.schema.names else None
     return NewQueries(

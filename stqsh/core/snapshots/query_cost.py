@@ -10,14 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.conditions.evaluation import parts
-from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
+from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.kernels.index.static_rects import GridFrame, cover
 from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
+from stqsh.spec.expression import ContainsExpr, find_nodes
+from stqsh.spec.query import BoundQuery, Place, QuerySpec
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -30,7 +31,7 @@ _COUNTERS = ("tested", "matched", "told")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
-def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | None:
+def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Spec | None:
     """What a slot has to say of a query (its QuerySpec) or a snapshot.
 
     place: where the region's focal object is, None while it is not present.
@@ -43,17 +44,17 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
         box: the region's, four numbers, None where it has no end or the focal object is not present.
         sides: by index the cells in each direction, and the cells that the box touches.
         terms: in how many of the counted texts, `total`, each term of the condition came.
-        query: tested, matched and told of the query with spec["id"], None where it is not here; all: the same
+        query: tested, matched and told of the query itself, None where it is not here; all: the same
         of all queries of the stream.
     """
-    present = PresentObjects.of(state, spec["stream_id"])
+    present = PresentObjects.of(state, spec.stream_id)
     if present is None:
         return None
-    reach = reach_of(spec["region"], present.resolver, place)
+    reach = reach_of(spec.region, present.resolver, place)
     boxed = np.empty(0, np.int32) if reach.is_nowhere else in_box(present.stored, present.since, reach.box)
     sample = boxed[:: max(1, len(boxed) // SAMPLE)]
     inside = sample if reach.shape is None else sample[reach.shape(*present.places(sample))]
-    condition = spec["condition"]
+    condition = spec.condition
     held = (
         len(inside) if condition is None else int(StoredRows(present, inside, reach).truth(condition).sum())
     )
@@ -70,11 +71,11 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
     }
 
 
-def _sides(state: SlotState, spec: Spec, reach: RegionNow) -> dict[str, tuple[int, int]]:
+def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tuple[int, int]]:
     """Of each index that the kind keeps on this slot: its side, and how many cells the box touches."""
     found = {}
     for folder, name in _GRIDS.items():
-        path = f"s{spec['stream_id']}/{spec['kind']}/{folder}/lattice"
+        path = f"s{spec.stream_id}/{spec.kind}/{folder}/lattice"
         if path in state and not reach.is_nowhere:
             x0, y0, per_x, per_y, side = state.array(path)[:5].tolist()
             first, last, low, high = cover(reach.box, GridFrame(x0, y0, per_x, per_y, int(side)))
@@ -82,31 +83,33 @@ def _sides(state: SlotState, spec: Spec, reach: RegionNow) -> dict[str, tuple[in
     return found
 
 
-def _frequencies(state: SlotState, spec: Spec) -> Spec:
+def _frequencies(state: SlotState, spec: BoundQuery) -> Spec:
     """How often the terms that the condition asks for came, where the slot counts terms."""
-    if f"s{spec['stream_id']}/terms/total" not in state:
+    if f"s{spec.stream_id}/terms/total" not in state:
         return {"terms": {}, "total": 0}
     import pyarrow as pa
 
-    terms = TermTable(state, spec["stream_id"])
-    phrases: Any = pa.array([phrase for _, _, phrase, _ in parts(spec["condition"], "contains")], pa.string())
+    terms = TermTable(state, spec.stream_id)
+    asked = [str(node.phrase) for node in find_nodes(spec.condition, ContainsExpr)]
+    phrases: Any = pa.array(asked, pa.string())
     _, wanted = tokens(phrases)
     codes = terms.words.find(wanted)
-    seen = state.array(f"s{spec['stream_id']}/terms/seen")
+    seen = state.array(f"s{spec.stream_id}/terms/seen")
     counted = [int(seen[code]) if 0 <= code < len(seen) else 0 for code in codes.tolist()]
     return {"terms": dict(zip(wanted.to_pylist(), counted, strict=True)), "total": terms.total}
 
 
-def _counters(state: SlotState, spec: Spec) -> Spec:
+def _counters(state: SlotState, spec: BoundQuery) -> Spec:
     """The counters of the query and of all queries of the stream, of whatever kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
-    stream = f"s{spec['stream_id']}/"
+    stream = f"s{spec.stream_id}/"
+    query_id = spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
     for name in state.header["lengths"]:
         if not name.startswith(stream) or not name.endswith("/tested") or name.count("/") != 2:
             continue
         prefix = name.removesuffix("/tested")
-        mine = np.flatnonzero(state.array(f"{prefix}/id") == spec.get("id", -1))
+        mine = np.flatnonzero(state.array(f"{prefix}/id") == query_id)
         there = there or bool(len(mine))
         for counter in _COUNTERS:
             values = state.array(f"{prefix}/{counter}")

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.conditions.evaluation import columns_read, compute, evaluate, parts
+from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, has_node, rewrite
 
 Array = npt.NDArray[Any]
-Expr: TypeAlias = list[Any]
 
+_DISTANCE = ColumnExpr("\0distance")
+"""What stands for DISTANCE in an expression; no declared column can have such a name."""
 _EVER = np.iinfo(np.int64).min
 
 
@@ -90,14 +92,13 @@ class StoredRows:
 
     def value(self, expr: Expr) -> pa.Array[Any]:
         """The values of an expression: plain columns, of stream or table, in their declared Arrow types."""
-        if expr[0] == "col":
-            return self._column(expr[1])
-        if expr[0] == "join":
-            _, table, stream_column, column = expr
-            keys = self._column(stream_column)
-            joined: pa.Array[Any] = self._present.resolver.tables.values(table, keys, column)
+        if isinstance(expr, ColumnExpr):
+            return self._column(expr.name)
+        if isinstance(expr, JoinExpr):
+            keys, tables = self._column(expr.column), self._present.resolver.tables
+            joined: pa.Array[Any] = tables.values(expr.table, keys, expr.wanted)
             return joined
-        if expr[0] == "distance":
+        if isinstance(expr, DistanceExpr):
             return self._distance()
         columns, plain = self._operands(expr)
         value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
@@ -107,9 +108,9 @@ class StoredRows:
         """The columns that an expression reads, at least one, so that one of constants has a length too."""
         names = columns_read(expr, self._present.resolver.location)
         columns = {name: self._column(name) for name in sorted(names)}
-        if parts(expr, "distance"):
-            columns["\0distance"] = self._distance()
-            expr = _with_column(expr, "\0distance")
+        if has_node(expr, DistanceExpr):
+            columns[_DISTANCE.name] = self._distance()
+            expr = rewrite(expr, lambda node: _DISTANCE if isinstance(node, DistanceExpr) else None)
         return columns or {"": pa.nulls(len(self._objects))}, expr
 
     def _column(self, name: str) -> pa.Array[Any]:
@@ -122,10 +123,3 @@ class StoredRows:
         x, y = self._present.places(self._objects)
         far: pa.Array[Any] = pa.array(distances(*centre, x, y, self._present.resolver.planar))
         return far
-
-
-def _with_column(expr: Any, name: str) -> Any:
-    """The expression with a column in the place of DISTANCE."""
-    if not isinstance(expr, list):
-        return expr
-    return ["col", name] if expr == ["distance"] else [_with_column(part, name) for part in expr]

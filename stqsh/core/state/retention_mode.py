@@ -37,11 +37,9 @@ def memory_of(state: SlotState, stream: int) -> RetentionOrder:
     return RetentionOrder(**state.header.get("memory", {}).get(str(stream), {}))
 
 
-def remember(state: SlotState, stream: int, command: Spec) -> RetentionOrder:
-    """Take a command in: what it says is in the slot's header, "memory", from here on."""
-    memory = RetentionOrder(**command)
-    state.header.setdefault("memory", {})[str(stream)] = asdict(memory)
-    return memory
+def remember(state: SlotState, stream: int, order: RetentionOrder) -> None:
+    """Take an order in: it is in the slot's header, "memory", from here on."""
+    state.header.setdefault("memory", {})[str(stream)] = asdict(order)
 
 
 def forget_memory(state: SlotState, stream: int) -> None:

@@ -5,31 +5,39 @@ A command is a JSON object, or the queries of one pattern, whose numbers stay in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.queries.registrations import pack_alike
 from stqsh.engine.planning.event_routing import EventRouting
-from stqsh.spec.chunk import pack_json, unpack
+from stqsh.spec.chunk import unpack
+from stqsh.spec.command import (
+    DropCommand,
+    DropStreamCommand,
+    PauseCommand,
+    RegisterCommand,
+    ResumeCommand,
+    SlotCommand,
+)
+from stqsh.spec.query import SlotQuery
 from stqsh.storage.rows import LogRow, Spec
 
 #: Commands in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_COMMANDS = 4_096
 
-#: Of a query's spec, what slots never look at: they know it by its id.
-_UNREAD = frozenset({"text", "name", "stream", "stream_id", "areas"})
-_OPERATIONS = {
-    "register": "register",
-    "drop": "drop",
-    "drop_alike": "drop",
-    "pause_query": "pause",
-    "resume_query": "resume",
-    "drop_stream": "drop_stream",
+_COMMANDS: dict[str, Callable[[LogRow], SlotCommand]] = {
+    "register": lambda row: RegisterCommand(query=needed(row.spec)),
+    "drop": lambda row: DropCommand(id=row.spec["id"]),
+    "drop_alike": lambda row: DropCommand(ids=tuple(row.spec["ids"])),
+    "pause_query": lambda row: PauseCommand(id=row.spec["id"]),
+    "resume_query": lambda row: ResumeCommand(id=row.spec["id"]),
+    "drop_stream": lambda row: DropStreamCommand(id=row.spec["id"]),
 }
 
 
@@ -40,7 +48,7 @@ class NewQueryGroup:
     numbers: float64 (n,) each. focals: the keys of their focal objects, None where the pattern says it.
     """
 
-    pattern: Spec
+    pattern: SlotQuery
     ids: NDArray[np.int64]
     numbers: dict[str, NDArray[np.float64]]
     focals: pa.Array[Any] | None = None
@@ -52,7 +60,7 @@ class NewQueryGroup:
         return replace(self, ids=self.ids[rows], numbers=numbers, focals=focals)
 
 
-Command: TypeAlias = "Spec | NewQueryGroup"
+Command: TypeAlias = "SlotCommand | NewQueryGroup"
 Concerned: TypeAlias = "list[NDArray[np.bool_]]"
 
 
@@ -62,22 +70,15 @@ def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
     for row in rows:
         if row.kind == "register_alike":
             commands.setdefault(row.spec["stream_id"], []).append(alike_of(row))
-        elif row.kind in _OPERATIONS:
+        elif row.kind in _COMMANDS:
             stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
-            commands.setdefault(stream_id, []).append({"op": _OPERATIONS[row.kind], **_content(row)})
+            commands.setdefault(stream_id, []).append(_COMMANDS[row.kind](row))
     return commands
 
 
-def _content(row: LogRow) -> Spec:
-    if row.kind == "register":
-        return {"query": needed(row.spec)}
-    name = "ids" if row.kind == "drop_alike" else "id"
-    return {name: row.spec[name]}
-
-
-def needed(query: Spec) -> Spec:
+def needed(query: Spec) -> SlotQuery:
     """Give the parts of a query's spec that slots look at."""
-    return {name: value for name, value in query.items() if name not in _UNREAD}
+    return msgspec.convert(query, SlotQuery)
 
 
 def alike_of(row: LogRow) -> NewQueryGroup:
@@ -96,30 +97,30 @@ def alike_of(row: LogRow) -> NewQueryGroup:
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
     """Pack commands in order: the kind and the payload of each chunk."""
-    waiting: list[Spec] = []
+    waiting: list[SlotCommand] = []
     for command in commands:
         if isinstance(command, NewQueryGroup) or len(waiting) == CHUNK_COMMANDS:
             if waiting:
-                yield "commands", pack_json(waiting)
+                yield "commands", msgspec.json.encode(waiting)
             waiting = []
         if isinstance(command, NewQueryGroup):
             yield "register_alike", pack_alike(command.pattern, command.ids, command.numbers, command.focals)
         else:
             waiting.append(command)
     if waiting:
-        yield "commands", pack_json(waiting)
+        yield "commands", msgspec.json.encode(waiting)
 
 
 def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
     """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
-    new = [command for command in commands if isinstance(command, dict) and command["op"] == "register"]
-    found = iter(routes.slots_of_queries(stream, [command["query"] for command in new]))
+    new = [command.query for command in commands if isinstance(command, RegisterCommand)]
+    found = iter(routes.slots_of_queries(stream, new))
     return [
         routes.slots_of_alike(stream, command.pattern, command.numbers, len(command.ids))
         if isinstance(command, NewQueryGroup)
         else next(found)[None]
-        if command["op"] == "register"
+        if isinstance(command, RegisterCommand)
         else everyone
         for command in commands
     ]

@@ -14,6 +14,8 @@ from stqsh.core.kernels.geometry.distance import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.spec.chunk import unpack
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import Spec
@@ -34,41 +36,41 @@ class EventRouting:
         manifest = read_manifest(self._home / "streams" / str(stream_id))
         return None if manifest is None else cell_routing(manifest, self.slots)
 
-    def slots_of_queries(self, stream: Spec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
+    def slots_of_queries(self, stream: Spec, queries: Sequence[SlotQuery]) -> NDArray[np.bool_]:
         """Say which slots a stream's queries concern, by their specs. bool (n, slots)."""
         routing = self.routing(stream["id"])
         if routing is None:
             return np.ones((len(queries), self.slots), np.bool_)
-        boxes = [self.box(query["region"], bool(stream["planar"])) for query in queries]
+        boxes = [self.box(query.region, bool(stream["planar"])) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
     def slots_of_alike(
-        self, stream: Spec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
+        self, stream: Spec, pattern: SlotQuery, numbers: dict[str, NDArray[np.float64]], count: int
     ) -> NDArray[np.bool_]:
         """The same of `count` queries of one pattern, by the numbers that differ. bool (count, slots)."""
-        routing, region = self.routing(stream["id"]), pattern["region"]
-        if routing is None or region["type"] not in ("rect", "circle") or not numbers:
+        routing, region = self.routing(stream["id"]), pattern.region
+        if routing is None or not isinstance(region, RectangleSpec | CircleSpec) or not numbers:
             [same] = self.slots_of_queries(stream, [pattern])
             return np.broadcast_to(same, (count, self.slots))
-        if region["type"] == "rect":
+        if isinstance(region, RectangleSpec):
             corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
             return routing.slots_touching(np.column_stack(corners))
-        radius = numbers.get("radius", np.full(count, region["radius"]))
+        radius = numbers.get("radius", np.full(count, region.radius))
         boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
         return routing.slots_touching(boxes)
 
-    def box(self, region: Spec, planar: bool) -> Box:
+    def box(self, region: Region, planar: bool) -> Box:
         """Give a box in which all places of a stationary region lie; of nearest neighbours, everywhere."""
-        kind = region["type"]
-        if kind == "rect":
-            return region["x1"], region["y1"], region["x2"], region["y2"]
-        if kind == "circle":
-            return circle_box(region["x"], region["y"], region["radius"], planar)
-        if kind == "polygon":
-            xs, ys = zip(*region["rings"][0], strict=True)
-            return min(xs), min(ys), max(xs), max(ys)
-        if kind == "area":
-            return self._area(region["area"], region["member"])
+        match region:
+            case RectangleSpec():
+                return region.box
+            case CircleSpec(x, y, radius):
+                return circle_box(x, y, radius, planar)
+            case PolygonSpec(rings):
+                xs, ys = zip(*rings[0], strict=True)
+                return min(xs), min(ys), max(xs), max(ys)
+            case NamedRegionSpec(area, _, member):
+                return self._area(area, member)
         return EVERYWHERE
 
     def _area_box(self, area: int, member: str | None) -> Box:

@@ -19,6 +19,7 @@ from stqsh.routing.object_routing import slots_of
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
 from stqsh.spec.chunk import Chunk, pack, pack_json, unpack
+from stqsh.spec.command import MemoryCommand
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.rows import LogRow, Spec
 
@@ -192,7 +193,7 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
         return commands
     told_to_all = any(row.kind == "memory" for row in rows)
     new = {row.spec["id"] for row in rows if row.kind == "create_stream"}
-    order = {"op": "memory", **{name: head.memory[name] for name in _MEMORY if name in head.memory}}
+    order = MemoryCommand(**{name: head.memory[name] for name in _MEMORY if name in head.memory})
     for stream_id, stream in task.streams.items():
         if stream.get("retain") == "significant" and (told_to_all or stream_id in new):
             commands[stream_id] = [order, *commands.get(stream_id, [])]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast import statements
 from stqsh.lang.binder import commands, maps, named_regions, queries, streams, tables, tail
 from stqsh.lang.binder.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
 from stqsh.lang.binder.unsupported import STATEMENT_RULES, check
-from stqsh.lang.catalogue import Catalogue, CatalogueView, Spec
+from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
 
 __all__ = ["Bound", "Catalogue", "CatalogueView", "bind", "guess_roles", "needs_inference"]
@@ -51,7 +53,9 @@ def bind(
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):
             return _create_area(statement, catalogue)
         if isinstance(statement, statements.Subscribe):
-            return Bound("subscribe", {**queries.continuous(statement.select, catalogue), "name": name or ""})
+            return Bound(
+                "subscribe", replace(queries.continuous(statement.select, catalogue), name=name or "")
+            )
         bound = _BINDERS[type(statement)](statement, catalogue)
         return bound if bound.spec is not None else Bound("nothing", None)
 
@@ -113,7 +117,7 @@ def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
     return Bound("select", queries.snapshot(statement, catalogue))
 
 
-def _as(kind: str, binder: Callable[[Any, CatalogueView], Spec]) -> Binder:
+def _as(kind: str, binder: Callable[[Any, CatalogueView], object]) -> Binder:
     return lambda statement, catalogue: Bound(kind, binder(statement, catalogue))
 
 

@@ -15,6 +15,7 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
 from stqsh.settings import KEYS
+from stqsh.spec.query import QuerySpec
 
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
@@ -57,7 +58,7 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[str, Spe
     if statement.if_exists and kind_of(name.text, catalogue) is None:
         return kind, None
     found = find(name, catalogue)
-    if "set" in found and found["set"] != (statement.kind == "REGIONS"):
+    if statement.kind in ("REGION", "REGIONS") and found["set"] != (statement.kind == "REGIONS"):
         right = "REGIONS" if found["set"] else "REGION"
         what = "a set of regions" if found["set"] else "a single region"
         raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
@@ -81,7 +82,7 @@ def show_query(statement: statements.ShowQuery, catalogue: CatalogueView) -> Spe
 
 def watch(statement: statements.Watch, catalogue: CatalogueView) -> Spec:
     """The queries, each once."""
-    names = [query_named(name, catalogue)["name"] for name in statement.names]
+    names = [query_named(name, catalogue).name for name in statement.names]
     return {"queries": list(dict.fromkeys(names))}
 
 
@@ -121,15 +122,15 @@ def _stream_ids(stream: Spec) -> Spec:
     return {"id": stream["id"], "stream_id": stream["id"], "name": stream["name"]}
 
 
-def _query_ids(query: Spec) -> Spec:
-    return {"id": query["id"], "stream_id": query["stream_id"], "name": query["name"]}
+def _query_ids(query: QuerySpec) -> Spec:
+    return {"id": query.id, "stream_id": query.stream_id, "name": query.name}
 
 
 def _ids(found: Spec) -> Spec:
     return {"id": found["id"], "name": found["name"]}
 
 
-_DROPPED: dict[str, tuple[str, Callable[[Name, CatalogueView], Spec], Callable[[Spec], Spec]]] = {
+_DROPPED: dict[str, tuple[str, Callable[[Name, CatalogueView], Any], Callable[[Any], Spec]]] = {
     "STREAM": ("drop_stream", stream_named, _stream_ids),
     "TABLE": ("drop_table", table_named, _ids),
     "REGION": ("drop_area", area_named, _ids),

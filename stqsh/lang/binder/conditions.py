@@ -32,12 +32,29 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.key_values import key_value
 from stqsh.lang.binder.regions import bound_region, moves
-from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
+from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
 from stqsh.lang.units import UNITS, metres, metres_a_second, micros
+from stqsh.spec.expression import (
+    AndExpr,
+    ArithmeticExpr,
+    BetweenExpr,
+    CompareExpr,
+    ContainsExpr,
+    DurationExpr,
+    Expr,
+    InExpr,
+    InsideExpr,
+    IsNullExpr,
+    LikeExpr,
+    LiteralExpr,
+    NegativeExpr,
+    NotExpr,
+    OrExpr,
+)
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
 
@@ -46,7 +63,7 @@ def condition(node: Expression, scope: Scope) -> Expr:
     """A bound condition. Raises `BindError` where it is none, or its columns and types do not fit."""
     typed = bind(node, scope)
     if typed.type == "NULL":
-        return ["lit", None, "BOOLEAN"]
+        return LiteralExpr(None, "BOOLEAN")
     if typed.type != "BOOLEAN":
         raise BindError(f"a condition is TRUE or FALSE, but {_described(node, typed)}", node.span)
     return typed.expr
@@ -61,13 +78,6 @@ def conjuncts(node: Expression | None) -> tuple[Expression, ...]:
     )
 
 
-def all_of(conditions: list[Expr]) -> Expr | None:
-    """Bound conditions joined by AND; None for none."""
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else ["and", *conditions]
-
-
 def bind(node: Expression, scope: Scope) -> TypedExpression:
     """A bound expression with its type."""
     return _BINDERS[type(node)](node, scope)
@@ -76,9 +86,9 @@ def bind(node: Expression, scope: Scope) -> TypedExpression:
 def _literal(node: Literal, scope: Scope) -> TypedExpression:
     del scope
     if node.kind == "NULL":
-        return TypedExpression(["lit", None, "STRING"], "NULL", node.span)
+        return TypedExpression(LiteralExpr(None, "STRING"), "NULL", node.span)
     kind = {"INTEGER": "BIGINT", "DECIMAL": "DOUBLE"}.get(node.kind, node.kind)
-    return TypedExpression(["lit", node.value, kind], kind, node.span)
+    return TypedExpression(LiteralExpr(node.value, kind), kind, node.span)
 
 
 def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
@@ -86,9 +96,9 @@ def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
     del scope
     dimension = UNITS[node.unit].dimension
     if dimension == "duration":
-        return TypedExpression(["dur", micros(node.number, node.unit)], "DURATION", node.span)
+        return TypedExpression(DurationExpr(micros(node.number, node.unit)), "DURATION", node.span)
     convert = metres if dimension == "length" else metres_a_second
-    return TypedExpression(["lit", convert(node.number, node.unit), "DOUBLE"], "DOUBLE", node.span)
+    return TypedExpression(LiteralExpr(convert(node.number, node.unit), "DOUBLE"), "DOUBLE", node.span)
 
 
 def _column(node: Column, scope: Scope) -> TypedExpression:
@@ -102,7 +112,7 @@ def _now(node: Now, scope: Scope) -> TypedExpression:
 
 def _negative(node: Negative, scope: Scope) -> TypedExpression:
     operand = _number(node.operand, scope)
-    return TypedExpression(["neg", operand.expr], operand.type, node.span)
+    return TypedExpression(NegativeExpr(operand.expr), operand.type, node.span)
 
 
 def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
@@ -110,7 +120,7 @@ def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
         raise NotSupported(f"times in arithmetic other than in a comparison: {printed(node)}")
     left, right = _number(node.left, scope), _number(node.right, scope)
     whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
-    expr = ["arith", node.operator, left.expr, right.expr]
+    expr = ArithmeticExpr(node.operator, left.expr, right.expr)
     return TypedExpression(expr, "BIGINT" if whole else "DOUBLE", node.span)
 
 
@@ -118,14 +128,16 @@ def _number(node: Expression, scope: Scope) -> TypedExpression:
     typed = bind(node, scope)
     if typed.type not in NUMBERS and typed.type != "NULL":
         raise BindError(f"arithmetic takes numbers, but {_described(node, typed)}", node.span)
-    return TypedExpression(["lit", None, "DOUBLE"], "DOUBLE", typed.span) if typed.type == "NULL" else typed
+    if typed.type != "NULL":
+        return typed
+    return TypedExpression(LiteralExpr(None, "DOUBLE"), "DOUBLE", typed.span)
 
 
 def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
     if is_moment(node.left, scope) or is_moment(node.right, scope):
         return _true_or_false(compare_moments(node.operator, node.left, node.right, scope), node)
     left, right = _fitting([node.left, node.right], scope)
-    return _true_or_false(["cmp", node.operator, left, right], node)
+    return _true_or_false(CompareExpr(node.operator, left, right), node)
 
 
 def _between(node: Between, scope: Scope) -> TypedExpression:
@@ -133,27 +145,27 @@ def _between(node: Between, scope: Scope) -> TypedExpression:
     if any(is_moment(part, scope) for part in parts):
         low = compare_moments(">=", node.operand, node.low, scope)
         high = compare_moments("<=", node.operand, node.high, scope)
-        return _negated(["and", low, high], node)
-    return _negated(["between", *_fitting(parts, scope)], node)
+        return _negated(AndExpr((low, high)), node)
+    return _negated(BetweenExpr(*_fitting(parts, scope)), node)
 
 
 def _in(node: In, scope: Scope) -> TypedExpression:
     if is_moment(node.operand, scope):
         equal = [compare_moments("=", node.operand, item, scope) for item in node.items]
-        return _negated(["or", *equal] if len(equal) > 1 else equal[0], node)
+        return _negated(OrExpr(tuple(equal)) if len(equal) > 1 else equal[0], node)
     operand, *items = _fitting([node.operand, *node.items], scope)
-    return _negated(["in", operand, items], node)
+    return _negated(InExpr(operand, tuple(items)), node)
 
 
 def _like(node: Like, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
         raise BindError(f"LIKE takes a STRING, but {_described(node.operand, operand)}", node.operand.span)
-    return _negated(["like", operand.expr, node.pattern], node)
+    return _negated(LikeExpr(operand.expr, node.pattern), node)
 
 
 def _is_null(node: IsNull, scope: Scope) -> TypedExpression:
-    return _negated(["isnull", bind(node.operand, scope).expr], node)
+    return _negated(IsNullExpr(bind(node.operand, scope).expr), node)
 
 
 def _after(node: After, scope: Scope) -> TypedExpression:
@@ -161,15 +173,15 @@ def _after(node: After, scope: Scope) -> TypedExpression:
 
 
 def _and(node: And, scope: Scope) -> TypedExpression:
-    return _true_or_false(["and", *(condition(part, scope) for part in conjuncts(node))], node)
+    return _true_or_false(AndExpr(tuple(condition(part, scope) for part in conjuncts(node))), node)
 
 
 def _or(node: Or, scope: Scope) -> TypedExpression:
-    return _true_or_false(["or", *(condition(part, scope) for part in node.parts)], node)
+    return _true_or_false(OrExpr(tuple(condition(part, scope) for part in node.parts)), node)
 
 
 def _not(node: Not, scope: Scope) -> TypedExpression:
-    return _true_or_false(["not", condition(node.operand, scope)], node)
+    return _true_or_false(NotExpr(condition(node.operand, scope)), node)
 
 
 def _inside(node: Inside, scope: Scope) -> TypedExpression:
@@ -178,7 +190,7 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     if moves(node.region):
         raise NotSupported("a moving region under OR or NOT, or beside another region")
     region = bound_region(node.region, scope.stream, scope.catalogue)
-    return _true_or_false(["inside", region], node)
+    return _true_or_false(InsideExpr(region), node)
 
 
 def check_location(node: Inside) -> None:
@@ -199,7 +211,7 @@ def _contains(node: Contains, scope: Scope) -> TypedExpression:
         raise BindError(
             f"there is no word to look for in '{node.terms}'", node.span, expected=("letters or digits",)
         )
-    return _true_or_false(["contains", operand.expr, node.terms, "any" if node.any_of else "all"], node)
+    return _true_or_false(ContainsExpr(operand.expr, node.terms, "any" if node.any_of else "all"), node)
 
 
 def _call(node: Call, scope: Scope) -> TypedExpression:
@@ -220,13 +232,13 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
             this, that = _described(nodes[typed.index(first)], first), _described(node, part)
             raise BindError(f"cannot compare: {this}, {that}", part.span, hint=_remedy(first, part))
     kind = "STRING" if first.type == "NULL" else first.type
-    return [["lit", None, kind] if part.type == "NULL" else part.expr for part in typed]
+    return [LiteralExpr(None, kind) if part.type == "NULL" else part.expr for part in typed]
 
 
 def _beside_key(node: Expression, key_type: str, scope: Scope) -> TypedExpression:
     if not isinstance(node, Literal) or node.kind not in ("STRING", "INTEGER"):
         return bind(node, scope)
-    return TypedExpression(["lit", key_value(node, key_type), key_type], key_type, node.span)
+    return TypedExpression(LiteralExpr(key_value(node, key_type), key_type), key_type, node.span)
 
 
 def _family(kind: str) -> str:
@@ -241,9 +253,9 @@ def _described(node: Expression, typed: TypedExpression) -> str:
 
 def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     types = {first.type, other.type}
-    literal = next((part for part in (other, first) if part.expr[0] == "lit"), None)
+    literal = next((part.expr for part in (other, first) if isinstance(part.expr, LiteralExpr)), None)
     if "STRING" in types and types & NUMBERS and literal is not None and literal.type != "STRING":
-        return f"a string takes quotes: '{literal.expr[1]}'"
+        return f"a string takes quotes: '{literal.value}'"
     return None
 
 
@@ -252,7 +264,7 @@ def _true_or_false(expr: Expr, node: Expression) -> TypedExpression:
 
 
 def _negated(expr: Expr, node: Between | In | Like | IsNull) -> TypedExpression:
-    return _true_or_false(["not", expr] if node.negated else expr, node)
+    return _true_or_false(NotExpr(expr) if node.negated else expr, node)
 
 
 _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {

@@ -10,6 +10,7 @@ from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
+from stqsh.spec.expression import FunctionExpr
 
 OF_TIMES = {"DATE": "STRING", "HOUR": "BIGINT", "MINUTE": "BIGINT"}
 """Functions of a TIMESTAMP, in UTC, and the type of what they give: '2008-02-02', 0 to 23, 0 to 59."""
@@ -35,4 +36,4 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
         raise BindError(
             f"{node.name} takes a TIMESTAMP, but {text} is {a_type(argument.type)}", argument.span
         )
-    return TypedExpression(["fn", node.name, argument.expr], OF_TIMES[node.name], node.span)
+    return TypedExpression(FunctionExpr(node.name, argument.expr), OF_TIMES[node.name], node.span)

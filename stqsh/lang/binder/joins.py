@@ -10,11 +10,12 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Relation, Select
 from stqsh.lang.binder.conditions import conjuncts
 from stqsh.lang.binder.names import stream_named
-from stqsh.lang.binder.scope import Expr, JoinedTable, names_of
+from stqsh.lang.binder.scope import JoinedTable, names_of
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
+from stqsh.spec.expression import Expr, IsNullExpr, NotExpr
 
 
 class FromClause(NamedTuple):
@@ -57,7 +58,7 @@ def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
 
 def has_row(joined: JoinedTable) -> Expr:
     """The condition that the table has a row for the object."""
-    return ["not", ["isnull", joined.value(joined.table["key"])]]
+    return NotExpr(IsNullExpr(joined.value(joined.table["key"])))
 
 
 def _stream(relation: Relation, catalogue: CatalogueView) -> Spec:

@@ -19,17 +19,17 @@ def map_(statement: Map, catalogue: CatalogueView) -> Spec:
     if stream is not None:
         home = stream_named(stream, catalogue)["name"]
     elif queries:
-        home = queries[0]["stream"]
+        home = queries[0].stream
     else:
         home = _only_stream(statement, catalogue)
     for name, query in zip(names, queries, strict=True):
-        if query["stream"] != home:
+        if query.stream != home:
             raise BindError(
-                f"{name.text} asks about {query['stream']}, and this is a map of {home}",
+                f"{name.text} asks about {query.stream}, and this is a map of {home}",
                 name.span,
                 hint="a map shows one stream",
             )
-    return {"stream": home, "queries": [query["name"] for query in queries] or None, "file": statement.file}
+    return {"stream": home, "queries": [query.name for query in queries] or None, "file": statement.file}
 
 
 def _told_apart(statement: Map, catalogue: CatalogueView) -> tuple[Name | None, tuple[Name, ...]]:

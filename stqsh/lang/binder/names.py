@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.query import QuerySpec
 
+_Found = TypeVar("_Found")
 _PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
 _MAKING = {
     "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
@@ -22,7 +25,7 @@ def stream_named(name: Name, catalogue: CatalogueView) -> Spec:
     return _named("stream", name, catalogue.stream, catalogue)
 
 
-def query_named(name: Name, catalogue: CatalogueView) -> Spec:
+def query_named(name: Name, catalogue: CatalogueView) -> QuerySpec:
     """The QuerySpec of a live query. Raises `BindError` where there is none of that name."""
     return _named("query", name, catalogue.query, catalogue)
 
@@ -39,7 +42,7 @@ def area_named(name: Name, catalogue: CatalogueView) -> Spec:
 
 def kind_of(name: str, catalogue: CatalogueView) -> str | None:
     """What a name stands for: "stream", "query", "table" or "region"; None where it is free."""
-    finders: dict[str, Callable[[str], Spec | None]] = {
+    finders: dict[str, Callable[[str], object]] = {
         "stream": catalogue.stream,
         "query": catalogue.query,
         "table": catalogue.table,
@@ -59,7 +62,7 @@ def check_free(name: Name, catalogue: CatalogueView) -> None:
         )
 
 
-def _named(kind: str, name: Name, find: Callable[[str], Spec | None], catalogue: CatalogueView) -> Spec:
+def _named(kind: str, name: Name, find: Callable[[str], _Found | None], catalogue: CatalogueView) -> _Found:
     found = find(name.text)
     if found is not None:
         return found

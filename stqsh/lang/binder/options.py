@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQuery
 from stqsh.lang.binder.timestamps import duration_us
-from stqsh.lang.catalogue import Spec
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.query import QueryOptions
 
 OPTIONS = ("dwell", "kind", "min_accuracy")
 BUILT_IN_KINDS = frozenset({"range", "nearest"})
 """The kinds that the shape of a query tells; others are asked for with `kind`."""
 
 
-def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
+def query_options(query: RegisterQuery, kind: str) -> tuple[str, QueryOptions]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
     Raises `BindError` for an option that there is not, or a value that does not fit it, and
@@ -30,14 +28,12 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
             )
     if "kind" in given:
         kind = _kind(given["kind"], kind)
-    options: dict[str, Any] = {}
-    if "dwell" in given:
-        if kind == "nearest":
-            raise NotSupported("dwell on the nearest neighbours")
-        options["dwell_us"] = _dwell(given["dwell"])
-    if "min_accuracy" in given:
-        options["min_accuracy"] = _share(given["min_accuracy"])
-    return kind, options
+    if "dwell" in given and kind == "nearest":
+        raise NotSupported("dwell on the nearest neighbours")
+    return kind, QueryOptions(
+        dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
+        min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
+    )
 
 
 def _kind(value: Literal | Quantity, natural: str) -> str:

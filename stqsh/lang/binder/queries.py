@@ -2,78 +2,111 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+import dataclasses
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
-from stqsh.lang.binder.conditions import all_of, check_location, condition
+from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
-from stqsh.lang.binder.regions import EVERYWHERE, MEASURED, bound_nearest, bound_region, moves
-from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Expr, Scope
+from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
+from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
 from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.expression import (
+    ColumnExpr,
+    CompareExpr,
+    Expr,
+    InsideExpr,
+    LiteralExpr,
+    conjunction,
+    conjuncts,
+    find_nodes,
+    has_node,
+)
+from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec
+from stqsh.spec.region import EVERYWHERE, Key, NamedRegionSpec
+from stqsh.spec.region import Region as BoundRegion
 
 _LOCATION = Column("loc")
+
+
+class Explained(NamedTuple):
+    """A registered query to explain, and whether what it has cost is wanted too."""
+
+    query: QuerySpec
+    analyze: bool
 
 
 class _Query(NamedTuple):
     """What snapshots and continuous queries have in common: the spec, and the scope of its select list."""
 
-    spec: Spec
+    spec: QuerySpec
     scope: Scope
 
 
-def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
+def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
     """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupported`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     spec = continuous(query.select, catalogue)
     for_us = None if query.duration is None else duration_us(query.duration, "FOR")
-    kind, options = query_options(query, spec["kind"])
-    return {**spec, "name": query.name.text, "for_us": for_us, "kind": kind, "options": options}
+    kind, options = query_options(query, spec.kind)
+    return replace(spec, name=query.name.text, for_us=for_us, kind=kind, options=options)
 
 
-def continuous(select: Select, catalogue: CatalogueView) -> Spec:
+def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """The QuerySpec of a continuous SELECT, without its id and with an empty name."""
     check(QUERY_RULES, select)
     check(CONTINUOUS_RULES, select)
     query = _query(select, catalogue)
     outputs = _outputs(select, query.scope)
-    return {**query.spec, "select": _listed(outputs), "name": "", "for_us": None, "options": {}}
+    return replace(query.spec, select=_listed(outputs))
 
 
-def snapshot(select: Select, catalogue: CatalogueView) -> Spec:
+def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     """The spec of a SELECT that answers once."""
     check(QUERY_RULES, select)
     query = _query(select, catalogue)
-    spec = {**query.spec, "lookup": _lookup(query.spec["condition"], query.scope.stream["key"])}
+    bound = query.spec
+    spec = SnapshotSpec(
+        stream=bound.stream,
+        stream_id=bound.stream_id,
+        text=bound.text,
+        kind=bound.kind,
+        region=bound.region,
+        condition=bound.condition,
+        join=bound.join,
+        areas=bound.areas,
+        lookup=_lookup(bound.condition, query.scope.stream["key"]),
+        limit=select.limit,
+    )
     if counts(select):
         [item] = select.items
         if select.order_by:
             raise BindError("COUNT(*) gives one row, and takes no ORDER BY", select.order_by[0].span)
-        return {**spec, "select": [], "aggregate": "count", "output": item.alias or "count",
-                "order": [], "limit": select.limit}  # fmt: skip
+        return replace(spec, aggregate="count", output=item.alias or "count")
     outputs = _outputs(select, query.scope)
-    order = ordering(select.order_by, replace(query.scope, outputs=outputs))
-    return {**spec, "select": _listed(outputs), "aggregate": None, "order": order, "limit": select.limit}
+    order = ordering(select.order_by, dataclasses.replace(query.scope, outputs=outputs))
+    return replace(spec, select=_listed(outputs), order=order)
 
 
-def explained(statement: Explain, catalogue: CatalogueView) -> Spec:
+def explained(statement: Explain, catalogue: CatalogueView) -> Explained | SnapshotSpec:
     """What an EXPLAIN is about.
 
-    Of a SELECT: its spec as a snapshot, of which the spec of a continuous query is a part. Of a registered
-    query: {"query": its QuerySpec, "analyze": whether what it has cost is to be shown}.
+    Of a SELECT that is its spec as a snapshot.
     """
     if statement.query is not None:
-        return {"query": query_named(statement.query, catalogue), "analyze": statement.analyze}
+        return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
     return snapshot(statement.select, catalogue)
 
@@ -82,31 +115,31 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     source = from_clause(select, catalogue)
     rest, region = _placed(select, source)
     kind = "range" if select.nearest is None else "nearest"
+    place: BoundRegion = EVERYWHERE
     if select.nearest is not None:
         place = bound_nearest(select.nearest, source.stream)
-    else:
-        place = EVERYWHERE if region is None else bound_region(region, source.stream, catalogue)
+    elif region is not None:
+        place = bound_region(region, source.stream, catalogue)
     scope = Scope(source.stream, source.qualifiers, catalogue, source.joined, no_distance=NOT_IN_WHERE)
     conditions = [condition(part, scope) for part in rest]
-    join: Spec | None = None
+    join: JoinSpec | None = None
     if source.joined is not None:
         conditions.append(has_row(source.joined))
         table = source.joined.table
-        join = {"table": table["name"], "table_id": table["id"], "key": table["key"],
-                "column": source.joined.column}  # fmt: skip
-    bound = all_of(conditions)
-    spec = {
-        "stream": source.stream["name"],
-        "stream_id": source.stream["id"],
-        "text": to_sql(select),
-        "kind": kind,
-        "region": place,
-        "condition": bound,
-        "join": join,
-        "areas": sorted(_areas([place, bound])),
-    }
-    centre = None if place["type"] in MEASURED else NO_CENTRE
-    return _Query(spec, replace(scope, no_distance=centre))
+        join = JoinSpec(table["name"], table["id"], table["key"], source.joined.column)
+    bound = conjunction(conditions)
+    spec = QuerySpec(
+        stream=source.stream["name"],
+        stream_id=source.stream["id"],
+        text=to_sql(select),
+        kind=kind,
+        region=place,
+        condition=bound,
+        join=join,
+        areas=_areas(place, bound),
+    )
+    centre = None if place.has_centre else NO_CENTRE
+    return _Query(spec, dataclasses.replace(scope, no_distance=centre))
 
 
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
@@ -129,35 +162,27 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
 
 def _outputs(select: Select, scope: Scope) -> Outputs:
     outputs = select_list(select.items, scope)
-    if _occurs([typed.expr for typed in outputs.values()], "inside"):
+    if any(has_node(typed.expr, InsideExpr) for typed in outputs.values()):
         raise NotSupported("INSIDE in a select list")
     return outputs
 
 
-def _listed(outputs: Outputs) -> list[list[Any]]:
-    return [[name, typed.expr] for name, typed in outputs.items()]
+def _listed(outputs: Outputs) -> tuple[SelectColumn, ...]:
+    return tuple(SelectColumn(name, typed.expr) for name, typed in outputs.items())
 
 
-def _lookup(bound: Expr | None, key: str) -> str | int | None:
+def _lookup(bound: Expr | None, key: str) -> Key | None:
     """The constant that the key equals, where a condition that AND joins says so."""
-    for part in bound[1:] if bound is not None and bound[0] == "and" else [bound]:
+    for part in conjuncts(bound):
         match part:
-            case ["cmp", "=", ["col", column], ["lit", value, _]] if column == key and value is not None:
-                return value  # type: ignore[no-any-return]
-            case ["cmp", "=", ["lit", value, _], ["col", column]] if column == key and value is not None:
-                return value  # type: ignore[no-any-return]
+            case CompareExpr("=", ColumnExpr(column), LiteralExpr(str() | int() as value)) | CompareExpr(
+                "=", LiteralExpr(str() | int() as value), ColumnExpr(column)
+            ) if column == key:
+                return value
     return None
 
 
-def _areas(bound: Any) -> set[int]:
-    """The ids of the named regions in a region or an expression."""
-    if isinstance(bound, dict):
-        return {bound["area"]} if bound["type"] == "area" else set()
-    return set().union(*map(_areas, bound)) if isinstance(bound, list) else set()
-
-
-def _occurs(bound: Any, operation: str) -> bool:
-    """Whether an operation occurs in expressions."""
-    if not isinstance(bound, list):
-        return False
-    return bound[:1] == [operation] or any(_occurs(part, operation) for part in bound)
+def _areas(place: BoundRegion, condition: Expr | None) -> tuple[int, ...]:
+    """The ids of the named regions in a query's region and condition, in ascending order."""
+    regions = [place, *(node.region for node in find_nodes(condition, InsideExpr))]
+    return tuple(sorted({region.area for region in regions if isinstance(region, NamedRegionSpec)}))

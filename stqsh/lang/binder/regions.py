@@ -27,10 +27,17 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.lang.units import EXAMPLES, UNITS, metres
+from stqsh.spec.region import (
+    CircleSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+)
+from stqsh.spec.region import Region as BoundRegion
 
-EVERYWHERE: Spec = {"type": "all"}
-MEASURED = frozenset({"circle", "moving_circle", "nearest"})
-"""Types of regions from whose centre DISTANCE is measured."""
 _POLE = 90.0
 _FEWEST_CORNERS = 3
 _MOST_NEIGHBOURS = 2**31 - 1
@@ -42,12 +49,13 @@ def moves(region: Region) -> bool:
     return isinstance(region, MovingRectangle | MovingCircle)
 
 
-def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> Spec:
+def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> BoundRegion:
     """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
-    return _BINDERS[type(region)](region, stream, catalogue)
+    bound: BoundRegion = _BINDERS[type(region)](region, stream, catalogue)
+    return bound
 
 
-def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
+def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
     """The region of a CREATE REGION, which may be used over any stream, whatever its coordinates."""
     if moves(region):
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
@@ -56,7 +64,7 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
     return bound_region(region, {"planar": True}, catalogue)
 
 
-def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
+def bound_nearest(nearest: Nearest, stream: Spec) -> NearestSpec:
     """`NEAREST k TO place` over a stream. Raises `BindError`."""
     if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
         wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
@@ -64,33 +72,32 @@ def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
-        return {"type": "nearest", "k": nearest.k, "x": x, "y": y}
+        return NearestSpec(nearest.k, x, y)
     assert nearest.focal is not None
-    return {"type": "nearest", "k": nearest.k, "focal": _focal(nearest.focal, stream)}
+    return NearestSpec(nearest.k, focal=_focal(nearest.focal, stream))
 
 
-def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> Spec:
+def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> RectangleSpec:
     xs, ys = sorted((region.x1, region.x2)), sorted((region.y1, region.y2))
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
-    return {"type": "rect", "x1": xs[0], "y1": ys[0], "x2": xs[1], "y2": ys[1]}
+    return RectangleSpec(xs[0], ys[0], xs[1], ys[1])
 
 
-def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
+def _circle(region: Circle, stream: Spec, _: CatalogueView) -> CircleSpec:
     _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
-    return {"type": "circle", "x": region.x, "y": region.y, "radius": _length(region.radius)}
+    return CircleSpec(region.x, region.y, _length(region.radius))
 
 
-def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
+def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> PolygonSpec:
     for ring in region.rings:
         if len(set(ring)) < _FEWEST_CORNERS:
             raise BindError("a polygon's ring has at least three different corners", region.span)
         _check_latitudes([x for x, _ in ring], [y for _, y in ring], stream, region.span, "(lon lat, …)")
-    return {"type": "polygon", "rings": [[list(corner) for corner in ring] for ring in region.rings]}
+    return PolygonSpec(tuple(tuple((x, y) for x, y in ring) for ring in region.rings))
 
 
-def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
+def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> NamedRegionSpec:
     area = area_named(Name(region.name, span=region.span), catalogue)
-    found = {"type": "area", "area": area["id"], "name": area["name"]}
     if region.member is None and area["set"]:
         raise BindError(
             f"{area['name']} is a set of regions, and a query asks about one of them",
@@ -98,7 +105,7 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
             expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
         )
     if region.member is None:
-        return {**found, "member": None}
+        return NamedRegionSpec(area["id"], area["name"])
     if not area["set"]:
         raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
     member = str(region.member.value)
@@ -108,7 +115,7 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
             region.member.span,
             near=near(member, area["members"]),
         )
-    return {**found, "member": member}
+    return NamedRegionSpec(area["id"], area["name"], member)
 
 
 def _member(area: str, member: str) -> str:
@@ -116,25 +123,15 @@ def _member(area: str, member: str) -> str:
     return f"{identifier(area)}[{quoted(member)}]"
 
 
-def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> Spec:
-    focal = _focal(region.focal, stream)
-    return {
-        "type": "moving_rect",
-        "focal": focal,
-        "xdist": _length(region.xdist),
-        "ydist": _length(region.ydist),
-    }
+def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> MovingRectangleSpec:
+    return MovingRectangleSpec(_focal(region.focal, stream), _length(region.xdist), _length(region.ydist))
 
 
-def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec:
-    return {
-        "type": "moving_circle",
-        "focal": _focal(region.focal, stream),
-        "radius": _length(region.radius),
-    }
+def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> MovingCircleSpec:
+    return MovingCircleSpec(_focal(region.focal, stream), _length(region.radius))
 
 
-_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
+_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Any]] = {
     Rectangle: _rectangle,
     Circle: _circle,
     Polygon: _polygon,

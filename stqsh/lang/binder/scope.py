@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stqsh.lang.ast.expressions import Column
 from stqsh.lang.ast.source import Span
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.expression import DISTANCE, ColumnExpr, Expr, JoinExpr
 
-Expr = list[Any]
-"""A bound expression: nested lists, as the control log keeps them."""
 NO_CENTRE = "DISTANCE is for CIRCLE and NEAREST: there is no place to measure from"
 NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
 
@@ -38,9 +37,9 @@ class JoinedTable:
         """The table's columns and their types."""
         return dict(self.table["columns"])
 
-    def value(self, name: str) -> Expr:
+    def value(self, name: str) -> JoinExpr:
         """The expression of a column's value in the row that fits; NULL where none does."""
-        return ["join", self.table["id"], self.column, name]
+        return JoinExpr(self.table["id"], self.column, name)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Scope:
         found = self._found(node) if isinstance(node, Column) else None
         if found is None:
             return None
-        keys = [["col", self.stream["key"]]]
+        keys: list[Expr] = [ColumnExpr(self.stream["key"])]
         if self.joined is not None:
             keys.append(self.joined.value(self.joined.table["key"]))
         return found.type if found.expr in keys else None
@@ -115,7 +114,7 @@ class Scope:
 
     def _of_stream(self, node: Column) -> TypedExpression | None:
         kind = self.columns.get(node.name)
-        return None if kind is None else TypedExpression(["col", node.name], kind, node.span)
+        return None if kind is None else TypedExpression(ColumnExpr(node.name), kind, node.span)
 
     def _of_table(self, node: Column) -> TypedExpression | None:
         kind = None if self.joined is None else self.joined.columns.get(node.name)
@@ -126,20 +125,20 @@ class Scope:
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
         if word == "time":
-            return TypedExpression(["col", self.stream["time"]], "TIMESTAMP", node.span)
+            return TypedExpression(ColumnExpr(self.stream["time"]), "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None
         if self.no_distance is not None:
             raise BindError(self.no_distance, node.span)
-        return TypedExpression(["distance"], "DOUBLE", node.span)
+        return TypedExpression(DISTANCE, "DOUBLE", node.span)
 
     def _is_pair(self, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
         """Whether two columns are those that the join makes equal: it does not matter which is meant."""
         joined = self.joined
         return (
             joined is not None
-            and of_stream.expr == ["col", joined.column]
-            and of_table.expr[-1] == joined.table["key"]
+            and of_stream.expr == ColumnExpr(joined.column)
+            and of_table.expr == joined.value(joined.table["key"])
         )
 
     def _ambiguous(self, node: Column) -> BindError:

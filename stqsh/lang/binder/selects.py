@@ -5,9 +5,11 @@ from __future__ import annotations
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Star
 from stqsh.lang.ast.statements import OrderItem, SelectItem
 from stqsh.lang.binder.conditions import bind
-from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
+from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
+from stqsh.spec.expression import DISTANCE, ColumnExpr
+from stqsh.spec.query import OrderColumn
 
 Outputs = dict[str, TypedExpression]
 """The columns of an answer by name, in order."""
@@ -27,9 +29,9 @@ def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
     return outputs
 
 
-def ordering(items: tuple[OrderItem, ...], scope: Scope) -> list[list[Expr | bool]]:
-    """ORDER BY as [expression, descending] pairs; `scope` has the select list's names as outputs."""
-    return [[_orderable(item.expression, scope).expr, item.descending] for item in items]
+def ordering(items: tuple[OrderItem, ...], scope: Scope) -> tuple[OrderColumn, ...]:
+    """ORDER BY; `scope` has the select list's names as outputs."""
+    return tuple(OrderColumn(_orderable(item.expression, scope).expr, item.descending) for item in items)
 
 
 def _one(item: SelectItem, scope: Scope) -> Outputs:
@@ -40,7 +42,7 @@ def _one(item: SelectItem, scope: Scope) -> Outputs:
 
 
 def _name(expression: Expression, typed: TypedExpression) -> str:
-    if typed.expr == ["distance"]:
+    if typed.expr == DISTANCE:
         return "distance"
     if isinstance(expression, Column):
         return expression.name
@@ -56,7 +58,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
         }
     if star.qualifier is not None:
         scope.column(Column(scope.stream["key"], star.qualifier, span=star.span))
-    own = {name: TypedExpression(["col", name], kind, star.span) for name, kind in scope.columns.items()}
+    own = {name: TypedExpression(ColumnExpr(name), kind, star.span) for name, kind in scope.columns.items()}
     if joined is None or star.qualifier is not None:
         return own
     return {**own, **_of_table(own, scope, star)}

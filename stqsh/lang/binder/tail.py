@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import Tail
 from stqsh.lang.binder.conditions import condition
 from stqsh.lang.binder.functions import OF_TIMES
 from stqsh.lang.binder.names import query_named, stream_named, table_named
-from stqsh.lang.binder.scope import Expr, JoinedTable, Scope, TypedExpression, names_of
+from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression, names_of
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.types import WHOLE_NUMBERS
+from stqsh.spec.expression import (
+    ArithmeticExpr,
+    ColumnExpr,
+    DistanceExpr,
+    Expr,
+    FunctionExpr,
+    JoinExpr,
+    LiteralExpr,
+    NegativeExpr,
+    has_node,
+)
+from stqsh.spec.query import QuerySpec
 
 _NOT_SELECTED = "the query does not select DISTANCE"
 
@@ -28,8 +37,8 @@ def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
     if statement.where is not None:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
     return {
-        "query": query["name"],
-        "query_id": query["id"],
+        "query": query.name,
+        "query_id": query.id,
         "from_step": statement.from_step,
         "only": statement.only,
         "where": where,
@@ -37,44 +46,38 @@ def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
     }
 
 
-def _scope(query: Spec, name: Name, catalogue: CatalogueView) -> Scope:
-    stream = stream_named(Name(query["stream"], span=name.span), catalogue)
-    joined, join = None, query.get("join")
+def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
+    stream = stream_named(Name(query.stream, span=name.span), catalogue)
+    joined, join = None, query.join
     if join is not None:
-        table = table_named(Name(join["table"], span=name.span), catalogue)
-        joined = JoinedTable(table, join["column"], names_of(table, None))
+        table = table_named(Name(join.table, span=name.span), catalogue)
+        joined = JoinedTable(table, join.column, names_of(table, None))
     plain = Scope(stream, names_of(stream, None), catalogue, joined)
-    outputs = {out: TypedExpression(expr, type_of(expr, plain), name.span) for out, expr in query["select"]}
-    selected = any(_has_distance(expr) for _, expr in query["select"])
+    outputs = {
+        column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
+        for column in query.select
+    }
+    selected = any(has_node(column.value, DistanceExpr) for column in query.select)
     return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
 
 
-def type_of(expr: Expr, scope: Scope) -> str:
+def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each node
     """The type of a bound expression of a select list; conditions are BOOLEAN."""
-    rule = _TYPES.get(expr[0])
-    return "BOOLEAN" if rule is None else rule(scope, *expr[1:])
-
-
-def _type_of_arithmetic(scope: Scope, operator: str, left: Expr, right: Expr) -> str:
-    whole = operator != "/" and {type_of(left, scope), type_of(right, scope)} <= WHOLE_NUMBERS
-    return "BIGINT" if whole else "DOUBLE"
-
-
-def _type_of_table_column(scope: Scope, _: int, __: str, name: str) -> str:
-    assert scope.joined is not None
-    return scope.joined.columns[name]
-
-
-_TYPES: dict[str, Callable[..., str]] = {
-    "col": lambda scope, name: scope.columns[name],
-    "join": _type_of_table_column,
-    "lit": lambda _, __, kind: kind,
-    "fn": lambda _, name, __: OF_TIMES[name],
-    "distance": lambda _: "DOUBLE",
-    "neg": lambda scope, operand: type_of(operand, scope),
-    "arith": _type_of_arithmetic,
-}
-
-
-def _has_distance(expr: Any) -> bool:
-    return isinstance(expr, list) and (expr == ["distance"] or any(map(_has_distance, expr)))
+    match expr:
+        case ColumnExpr(name):
+            return scope.columns[name]
+        case JoinExpr(wanted=name):
+            assert scope.joined is not None
+            return scope.joined.columns[name]
+        case LiteralExpr(type=kind):
+            return kind
+        case FunctionExpr(name):
+            return OF_TIMES[name]
+        case DistanceExpr():
+            return "DOUBLE"
+        case NegativeExpr(operand):
+            return type_of(operand, scope)
+        case ArithmeticExpr(operator, left, right):
+            whole = operator != "/" and {type_of(left, scope), type_of(right, scope)} <= WHOLE_NUMBERS
+            return "BIGINT" if whole else "DOUBLE"
+    return "BOOLEAN"

@@ -10,14 +10,23 @@ from typing import NamedTuple
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Negative, Now, Quantity
 from stqsh.lang.ast.source import Span
-from stqsh.lang.binder.scope import Expr, Scope
+from stqsh.lang.binder.scope import Scope
 from stqsh.lang.binder.timestamps import timestamp_us
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
 from stqsh.lang.units import UNITS, micros, parse_ago
+from stqsh.spec.expression import (
+    NOW,
+    ArithmeticExpr,
+    ColumnExpr,
+    CompareExpr,
+    DurationExpr,
+    Expr,
+    JoinExpr,
+    LiteralExpr,
+)
 
-_NOW: Expr = ["now"]
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -31,12 +40,7 @@ class Moment(NamedTuple):
     @property
     def is_column(self) -> bool:
         """Whether it is a column of the stream, or of a table joined with it."""
-        return self.base[0] in ("col", "join")
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is the same for all rows and steps."""
-        return bool(self.base[0] == "lit")
+        return isinstance(self.base, ColumnExpr | JoinExpr)
 
 
 def mentions_now(node: Expression) -> bool:
@@ -62,7 +66,7 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
         raise NotSupported(
             f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}"
         )
-    return ["cmp", operator, a.base, _shifted(b, b.offset_us - a.offset_us)]
+    return CompareExpr(operator, a.base, _shifted(b, b.offset_us - a.offset_us))
 
 
 def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
@@ -81,21 +85,21 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
 
 
 def _shifted(moment: Moment, offset_us: int) -> Expr:
-    if moment.is_constant:
-        value = moment.base[1]
-        return ["lit", None if value is None else value + offset_us, "TIMESTAMP"]
+    if isinstance(moment.base, LiteralExpr):
+        us = moment.base.value
+        return LiteralExpr(us + offset_us if isinstance(us, int) else None, "TIMESTAMP")
     if offset_us == 0:
         return moment.base
-    if moment.base != _NOW:
+    if moment.base != NOW:
         raise NotSupported("a duration between two columns")
-    return ["arith", "+" if offset_us > 0 else "-", _NOW, ["dur", abs(offset_us)]]
+    return ArithmeticExpr("+" if offset_us > 0 else "-", NOW, DurationExpr(abs(offset_us)))
 
 
 def _moment(node: Expression, scope: Scope) -> Moment:
     if isinstance(node, Now):
-        return Moment(_NOW, 0, node.span)
+        return Moment(NOW, 0, node.span)
     if isinstance(node, Literal):
-        return Moment(["lit", _constant_us(node), "TIMESTAMP"], 0, node.span)
+        return Moment(LiteralExpr(_constant_us(node), "TIMESTAMP"), 0, node.span)
     if isinstance(node, Arithmetic):
         return _sum(node, scope)
     if isinstance(node, Column):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.client.read.live_keys import LiveKeys
-    from stqsh.storage.rows import Progress, Spec
+    from stqsh.spec.query import QuerySpec
+    from stqsh.storage.rows import Progress
 
 LOOK_EVERY_S = 0.4
 IDLE_S = 1.0
@@ -231,8 +232,7 @@ def _catalogue(session: Session) -> Catalogue:
     }
 
 
-def _selected(name: str, spec: Spec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """A query's name, the names that it selects, and the stream and table that it is over."""
-    join = spec.get("join")
-    over = (spec["stream"],) if join is None else (spec["stream"], join["table"])
-    return name, tuple(out for out, _ in spec["select"]), over
+    over = (spec.stream,) if spec.join is None else (spec.stream, spec.join.table)
+    return name, tuple(column.name for column in spec.select), over

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
+    from stqsh.spec.query import SelectColumn
     from stqsh.storage.rows import QueryRow
 
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
@@ -26,21 +27,21 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 def outputs(query: QueryRow) -> tuple[str, ...]:
     """The names of what a query selects."""
-    return tuple(name for name, _ in query.spec["select"])
+    return tuple(column.name for column in query.spec.select)
 
 
 def selected(updates: Updates, query: QueryRow) -> list[Column]:
     """What a query selects, for all rows of the updates."""
     from stqsh.client.read.projection import project
 
-    return project(updates, query.spec["select"])
+    return project(updates, query.spec.select)
 
 
 def alike(queries: list[QueryRow]) -> list[list[QueryRow]]:
     """The queries in groups of those whose select lists are the same."""
-    groups: dict[bytes, list[QueryRow]] = {}
+    groups: dict[tuple[SelectColumn, ...], list[QueryRow]] = {}
     for query in queries:
-        groups.setdefault(orjson.dumps(query.spec["select"]), []).append(query)
+        groups.setdefault(query.spec.select, []).append(query)
     return list(groups.values())
 
 

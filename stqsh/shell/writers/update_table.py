@@ -25,6 +25,8 @@ from stqsh.shell.writers.text_columns import (
     steps_at,
     texts,
 )
+from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.query import SelectColumn
 from stqsh.storage.update_log.log import REASONS
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ class UpdateLines:
 def _selects_key(updates: Updates, query: QueryRow) -> bool:
     """Whether a query's select list has the key under its own name."""
     key = updates.stream.spec["key"]
-    return [key, ["col", key]] in [list(one) for one in query.spec["select"]]
+    return SelectColumn(key, ColumnExpr(key)) in query.spec.select
 
 
 def _aligned(

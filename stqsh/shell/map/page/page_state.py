@@ -110,9 +110,9 @@ def _query(number: int, drawn: DrawnQuery, scene: Scene) -> dict[str, Any]:
     return {
         "name": drawn.query.name,
         "letter": LETTERS[number],
-        "kind": spec["region"]["type"],
-        "about": region_text(spec["region"]),
-        "text": spec["text"],
+        "kind": spec.region.shape,
+        "about": region_text(spec.region),
+        "text": spec.text,
         "state": drawn.query.state,
         "size": drawn.size,
         "members": drawn.members,
