@@ -12,6 +12,7 @@ from support.budget import share
 from support.cases import Case, Spec, by_step
 from support.running import alike
 from support.strategies import EVERY, cases, cut, cuts, looks, slots
+from support.typed import snapshot_spec
 
 from stqsh.core.snapshots.select import focal, nothing, part, whole
 
@@ -64,9 +65,9 @@ def snapshot_of(query: Spec, key: str) -> Spec:
 
 def direct(engine: memory.Slots, case: Case, select: Spec) -> Rows:
     """The answer from the slots' states."""
-    states = engine.states["evaluate"]
-    places = [place for state in states if (place := focal(state, select)) is not None]
-    shares = [part(state, select, places[0] if places else None) for state in states]
+    states, spec = engine.states["evaluate"], snapshot_spec(select)
+    places = [place for state in states if (place := focal(state, spec)) is not None]
+    shares = [part(state, spec, places[0] if places else None) for state in states]
     return merged([share for share in shares if share is not None], case, select)
 
 
@@ -82,5 +83,6 @@ def by_log(engine: memory.Slots, case: Case, select: Spec, step: int) -> Rows:
 
 def merged(shares: list[pa.RecordBatch], case: Case, select: Spec) -> Rows:
     """The rows of an answer whose slots' shares are given."""
-    table = whole(shares or [nothing(case.spec, select)], select)
+    spec = snapshot_spec(select)
+    table = whole(shares or [nothing(case.spec, spec)], spec)
     return [row for batch in table.to_batches() for row in memory.decode(batch)]

@@ -10,6 +10,7 @@ import shapely
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.budget import share
+from support.typed import snapshot_spec
 
 from core.slots import Slot, register
 from stqsh.core.snapshots.select import part, whole
@@ -67,7 +68,8 @@ def asked(slot, region, condition):
     spec = {"stream_id": 1, "kind": "range", "region": region, "condition": condition}
     spec |= {"select": [["oid", ["col", "oid"]]], "lookup": None, "order": [], "limit": None}
     spec |= {"aggregate": None}
-    return set(whole([part(slot.state, spec, None)], spec).column("oid").to_pylist())
+    asked = snapshot_spec(spec)
+    return set(whole([part(slot.state, asked, None)], asked).column("oid").to_pylist())
 
 
 @pytest.mark.parametrize("planar", [True, False])

@@ -104,7 +104,7 @@ def test_keys_are_found_by_a_look_at_all_events():
 
 # --- a small brute force ---
 
-_CONDITIONS = [None, FREE, YOUNG, ["not", ["or", FREE, YOUNG]]]
+_CONDITIONS = [None, FREE, YOUNG, ["not", ["or", [FREE, YOUNG]]]]
 
 
 def holds(condition, row, step):

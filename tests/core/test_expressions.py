@@ -7,11 +7,14 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
+from support.typed import expression
 
+from stqsh.core.conditions import evaluation
 from stqsh.core.conditions.column_functions import like_regex
-from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
+from stqsh.core.conditions.evaluation import columns_read
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.core.matching.condition_templates import parameter, split
+from stqsh.core.matching import condition_templates
+from stqsh.core.matching.condition_templates import parameter
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import columns_schema
 
@@ -26,6 +29,18 @@ COLUMNS = {
     "y": pa.array([0.0, 3.0, None]),
 }
 N, D, S, B, T = (["col", name] for name in "ndsbt")
+
+
+def evaluate(expr, columns, now, resolver=None):
+    return evaluation.evaluate(expression(expr), columns, now, resolver)
+
+
+def compute(expr, columns, now):
+    return evaluation.compute(expression(expr), columns, now)
+
+
+def split(expr):
+    return condition_templates.split(expression(expr))
 
 
 def lit(value):
@@ -58,8 +73,8 @@ def lit(value):
         (["cmp", "=", ["distance"], lit(7)], [True, False, None]),
         (["like", S, "%ee"], [True, None, False]),
         (["like", S, "50\\%_b"], [False, None, True]),
-        (["and", B, ["isnull", S]], [False, False, False]),
-        (["or", B, ["cmp", "=", N, lit(2)]], [True, None, None]),
+        (["and", [B, ["isnull", S]]], [False, False, False]),
+        (["or", [B, ["cmp", "=", N, lit(2)]]], [True, None, None]),
         (["not", B], [False, True, None]),
         (["cmp", ">", T, ["arith", "-", ["now"], ["dur", 5]]], [False, True, None]),
         (["cmp", "<=", T, ["lit", 10, "TIMESTAMP"]], [True, False, None]),
@@ -177,9 +192,9 @@ def test_tables_and_regions_need_a_resolver():
 
 
 def test_columns_are_those_that_an_expression_reads():
-    expr = ["and", ["cmp", "=", ["join", 4, "n", "name"], S], ["in", D, [lit(1), B]]]
+    expr = expression(["and", [["cmp", "=", ["join", 4, "n", "name"], S], ["in", D, [lit(1), B]]]])
     assert columns_read(expr, ("lon", "lat")) == {"n", "s", "d", "b"}
-    assert columns_read(["not", ["inside", RECT]], ("lon", "lat")) == {"lon", "lat"}
+    assert columns_read(expression(["not", ["inside", RECT]]), ("lon", "lat")) == {"lon", "lat"}
 
 
 # --- templates: what differs between queries is a constant of their shape ---
@@ -188,14 +203,13 @@ def test_columns_are_those_that_an_expression_reads():
 def together(conditions):
     """The truth of conditions of one shape over `COLUMNS`, each for all rows, evaluated in one go."""
     templates = [split(condition) for condition in conditions]
-    (shape,) = {template.key for template, _ in templates}
-    del shape
+    assert len({template for template, _ in templates}) == 1
     template, rows = templates[0][0], 3
     columns = {name: pa.concat_arrays([column] * len(conditions)) for name, column in COLUMNS.items()}
     for j, kind in enumerate(template.kinds):
         values = [constants[j] for _, constants in templates for _ in range(rows)]
         columns[parameter(j)] = pa.array(values, pa.float64() if kind == "DOUBLE" else None)
-    found = evaluate(template.shape, columns, 15, resolver()).to_pylist()
+    found = evaluation.evaluate(template.shape, columns, 15, resolver()).to_pylist()
     return [found[i : i + rows] for i in range(0, len(found), rows)]
 
 
@@ -225,12 +239,12 @@ def test_a_long_list_is_a_chain_of_comparisons(constants, values, whole):
     values = [v for v in values if not whole or not isinstance(v, float)]
     column = {"v": pa.array(values, pa.int64() if whole else pa.float64())}
     items = [lit(constant) for constant in constants]
-    chain = ["or", *(["cmp", "=", ["col", "v"], item] for item in items)]
+    chain = ["or", [["cmp", "=", ["col", "v"], item] for item in items]]
     want = evaluate(chain, column, 0).to_pylist()
     assert evaluate(["in", ["col", "v"], items], column, 0).to_pylist() == want
     template, (text,) = split(["in", ["col", "v"], items])
     column[parameter(0)] = pa.array([text] * len(values), pa.string())
-    assert evaluate(template.shape, column, 0).to_pylist() == want
+    assert evaluation.evaluate(template.shape, column, 0).to_pylist() == want
 
 
 @pytest.mark.parametrize("text", ["", "a.b", "日本", "(", "\\", "a\nb", "\U0001f695"])

@@ -68,7 +68,7 @@ def test_chunks_make_and_drop_a_table_that_queries_join():
     good = ["cmp", ">", ["join", 5, "oid", "stars"], ["lit", 2, "BIGINT"]]
     joined = ["not", ["isnull", ["join", 5, "oid", "oid"]]]
     slot = Slot()
-    asked = [register(7, condition=joined), register(8, condition=["and", joined, good])]
+    asked = [register(7, condition=joined), register(8, condition=["and", [joined, good]])]
     assert slot.updates(
         1, 1, [(1, "a", 0, 0, 1), (1, "b", 0, 0, 1), (1, "c", 0, 0, 1)], asked, beside=define
     ) == [

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from support.typed import plain, slot_query
 
 from core.slots import TICK, Slot
 from stqsh.core.queries.registrations import NewQueries, gathered, pack_alike, unpack_alike
@@ -78,7 +79,9 @@ def alike(some, first):
         {**pattern, "id": id_, "region": pattern["region"] | row}
         for id_, row in zip(ids.tolist(), rows, strict=True)
     ]
-    return pack_alike(pattern, ids, numbers, focals), [{"op": "register", "query": spec} for spec in specs]
+    return pack_alike(slot_query(pattern), ids, numbers, focals), [
+        {"op": "register", "query": spec} for spec in specs
+    ]
 
 
 statuses = st.sampled_from(["free", "a free taxi", "x"])
@@ -116,27 +119,29 @@ def test_queries_of_one_pattern_are_queries_as_all_others(some, later, rows):
 def test_newcomers_are_gathered_in_the_order_of_their_ids():
     pattern = {"kind": "range", "region": PLACES["rect"], "condition": None, "for_us": None}
     numbers = {name: np.arange(3.0) for name in HOLES["rect"]}
-    some = unpack_alike(pack_alike(pattern, np.array([4, 5, 6]), numbers))
-    one = {**pattern, "id": 5_000, "region": PLACES["circle"]}
+    some = unpack_alike(pack_alike(slot_query(pattern), np.array([4, 5, 6]), numbers))
+    one = slot_query({**pattern, "id": 5_000, "region": PLACES["circle"]})
     both = gathered([NewQueries.of([one]), some])
     assert both.ids.tolist() == [4, 5, 6, 5000]
-    assert [spec["region"] for spec in both] == [
+    assert [plain(spec.region) for spec in both] == [
         *({"type": "rect", "x1": i, "y1": i, "x2": i, "y2": i} for i in (0.0, 1.0, 2.0)),
         PLACES["circle"],
     ]
-    assert [spec["id"] for spec in both.those(np.array([False, True, False, True]))] == [5, 5000]
+    assert [spec.id for spec in both.those(np.array([False, True, False, True]))] == [5, 5000]
 
 
 def test_newcomers_tell_whom_they_move_with():
-    still = NewQueries.of([{"id": 7, "kind": "range", "region": PLACES["rect"]}])
-    alone = NewQueries.of([{"id": 2, "kind": "range", "region": PLACES["around one"]}])
+    still = NewQueries.of([slot_query({"id": 7, "kind": "range", "region": PLACES["rect"]})])
+    alone = NewQueries.of([slot_query({"id": 2, "kind": "range", "region": PLACES["around one"]})])
     around = {"kind": "range", "region": PLACES["around"]}
     numbers = {name: np.ones(3) for name in ("xdist", "ydist")}
-    some = unpack_alike(pack_alike(around, np.array([4, 5, 6]), numbers, pa.array(["x", "a", "x"])))
+    some = unpack_alike(
+        pack_alike(slot_query(around), np.array([4, 5, 6]), numbers, pa.array(["x", "a", "x"]))
+    )
     both = gathered([still, some, alone])
     rows, keys = both.moving(pa.string())
     assert both.ids[rows].tolist() == [2, 4, 5, 6] and keys.to_pylist() == ["b", "x", "a", "x"]
-    assert [spec["region"].get("focal") for spec in both] == ["b", "x", "a", "x", None]
+    assert [spec.region.focal_key for spec in both] == ["b", "x", "a", "x", None]
     assert still.moving(pa.string())[1].to_pylist() == []
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shapely.affinity import scale as scaled
 from support.budget import share
+from support.typed import slot_query
 
 from core.slots import TICK, Slot, records, register
 from stqsh.core.base.clock import BatchTiming
@@ -58,7 +59,7 @@ def holds(region, area, place, focal, planar=True):
 
 def table_of(*regions, least=0.0):
     table = QueryTable(SlotState.fresh(0), "s1/range")
-    specs = [demanding(i, region, least)["query"] for i, region in enumerate(regions)]
+    specs = [slot_query(demanding(i, region, least)["query"]) for i, region in enumerate(regions)]
     columns = columns_of(NewQueries.of(specs), set(), BatchTiming(1, 1, 1, TICK, -1, 3))
     for i, region in enumerate(regions):
         columns["focal"][i] = 0 if "focal" in region else -1

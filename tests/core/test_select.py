@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle.geometry import around, distance, in_rectangle
+from support.typed import snapshot_spec
 
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import focal, nothing, part, whole
@@ -45,7 +46,7 @@ def slots(rows, count=1, **changes):
 
 
 def ask(states, **changes):
-    spec = BASE | changes
+    spec = snapshot_spec(BASE | changes)
     places = [place for place in (focal(state, spec) for state in states) if place is not None]
     parts = [part(state, spec, places[0] if places else None) for state in states]
     return whole([share for share in parts if share is not None] or [nothing(SPEC, spec)], spec)
@@ -119,7 +120,7 @@ def test_conditions_count_and_one_object():
     assert keys(slots(ROWS, 2), lookup="c", region=RECT) == []
     own = ["cmp", "=", ["col", "oid"], ["lit", "c", "STRING"]]
     assert keys(slots(ROWS, 2), lookup="c", condition=own) == ["c"]
-    assert keys(slots(ROWS, 2), lookup="c", condition=["and", own, ["isnull", ["col", "oid"]]]) == []
+    assert keys(slots(ROWS, 2), lookup="c", condition=["and", [own, ["isnull", ["col", "oid"]]]]) == []
     assert keys(slots(ROWS, 2), lookup="e") == keys(slots(ROWS, 2), lookup="nobody") == []
 
 
@@ -148,10 +149,11 @@ def test_events_come_from_their_own_kind_of_table():
 
 
 def test_a_slot_without_the_stream_has_no_share_and_nothing_is_an_answer_too():
-    assert part(SlotState.fresh(0), BASE) is None
-    empty = whole([nothing(SPEC, BASE | {"region": {"type": "area", "area": 7}})], BASE)
+    assert part(SlotState.fresh(0), snapshot_spec(BASE)) is None
+    somewhere = snapshot_spec(BASE | {"region": {"type": "area", "area": 7, "name": "a"}})
+    empty = whole([nothing(SPEC, somewhere)], snapshot_spec(BASE))
     assert (empty.num_rows, empty.column_names) == (0, ["oid"])
-    counted = BASE | {"aggregate": "count"}
+    counted = snapshot_spec(BASE | {"aggregate": "count"})
     assert whole([nothing(SPEC, counted)], counted).to_pylist() == [{"count": 0}]
 
 

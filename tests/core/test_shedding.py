@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.typed import snapshot_spec
 
 from core.slots import Slot, records, register, stats
 from stqsh.core.retention.dropped_objects import shadow_size
@@ -51,7 +52,7 @@ def kept(slot):
 
 def selected(slot, query):
     """The keys that the SELECT of a query returns."""
-    share_ = part(slot.state, query | {"stream_id": 1, "select": []})
+    share_ = part(slot.state, snapshot_spec(query | {"stream_id": 1, "select": []}))
     return [] if share_ is None else share_.column("key").to_pylist()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,9 @@ from stqsh.engine.ingest.slot_commands import (
 from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.chunk import unpack_json
+from stqsh.spec.command import DropCommand
+from stqsh.spec.query import QuerySpec, SlotQuery
+from stqsh.spec.region import RectangleSpec
 from stqsh.storage.bulk_register import QueryGroup as Together
 from stqsh.storage.bulk_register import drop_alike, register_alike
 from stqsh.storage.control_log import ControlDb, append, read_log
@@ -34,7 +38,7 @@ def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
     spec = {"stream": "s", "stream_id": 1, "text": "", "kind": "range", "region": region, "condition": None}
     spec |= {"join": None, "areas": [], "select": [], "name": ""}
     words = ("SELECT ", *[", "] * max(0, len(holes) - 1), ")" if holes else "")
-    return QueryTemplate(spec, holes, words[: len(holes) + 1], " AS ")
+    return QueryTemplate(msgspec.convert(spec, QuerySpec), holes, words[: len(holes) + 1], " AS ")
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def registered(db: ControlDb, region: dict[str, Any], numbers: np.ndarray[Any, A
 
 
 def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
-    append(db, "register", "", {**pattern(RECT, ()).spec, "name": "one"})
+    append(db, "register", "", {**msgspec.to_builtins(pattern(RECT, ()).spec), "name": "one"})
     registered(db, RECT, NUMBERS)
     drop_alike(db, ["rect0", "rect2"])
     append(db, "pause_query", "", {"id": 2, "stream_id": 1})
@@ -61,12 +65,12 @@ def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
     assert unpack_json(packed[2][1]) == [{"op": "drop", "ids": [3, 5]}, {"op": "pause", "id": 2}]
     new = unpack_alike(packed[1][1])
     assert new.ids.tolist() == [3, 4, 5]
-    assert [list(spec["region"].values())[1:] for spec in new] == [
+    assert [list(spec.region.box) for spec in new] == [
         [0.8, 0.1, 0.9, 0.2],
         [0.1, 0.1, 0.3, 0.2],
         [0.0, 0.0, 1.0, 1.0],
     ]
-    assert not {"text", "name", "stream", "stream_id"} & new.patterns[0].keys()
+    assert type(new.patterns[0]) is SlotQuery
 
 
 @pytest.mark.parametrize("region", [RECT, CIRCLE, {"type": "all"}])
@@ -82,14 +86,15 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
     monkeypatch.setattr(EventRouting, "routing", lambda self, stream_id: cells)
     concerned = concerned_slots(routes, stream, [alike, drop])
-    specs = [{"region": spec["region"]} for spec in unpack_alike(next(packed_commands([alike]))[1])]
+    specs = list(unpack_alike(next(packed_commands([alike]))[1]))
     assert (concerned[0] == routes.slots_of_queries(stream, specs)).all()
     for slot in range(2):
         mine = for_slot([alike, drop], concerned, slot)
-        assert mine[-1] == {"op": "drop", "id": 99}
+        assert mine[-1] == DropCommand(id=99)
         ids = [some.ids.tolist() for some in mine if isinstance(some, NewQueryGroup)]
         assert [id_ for some in ids for id_ in some] == alike.ids[concerned[0][:, slot]].tolist()
 
 
 def test_slots_get_what_they_need_of_a_query() -> None:
-    assert needed({"id": 1, "text": "SELECT", "name": "q", "region": RECT}) == {"id": 1, "region": RECT}
+    spec = {"id": 1, "text": "SELECT", "name": "q", "kind": "range", "region": RECT}
+    assert needed(spec) == SlotQuery(id=1, kind="range", region=RectangleSpec(0.0, 0.0, 0.0, 0.0))

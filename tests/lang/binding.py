@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.typed import plain
+
 from stqsh.lang.binder.bind import Bound, Catalogue, bind
 from stqsh.lang.syntax.parse import parse
 
 
 def bound(text: str, catalogue: Catalogue, **options: Any) -> Bound:
-    """What the one statement of a text binds to."""
+    """What the one statement of a text binds to, its spec as JSON has it."""
     [statement] = parse(text)
-    return bind(statement, catalogue, **options)
+    found = bind(statement, catalogue, **options)
+    return found._replace(spec=plain(found.spec))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
@@ -38,6 +39,6 @@ def taxis() -> Catalogue:
     queries = {}
     for number, query in enumerate(parse(QUERIES), start=7):
         spec = bind(query, known).spec
-        queries[spec["name"]] = {**spec, "id": number}
+        queries[spec.name] = replace(spec, id=number)
     settings = {key.name: key.default() for key in KEYS}
     return Catalogue(streams, queries, settings, tables, areas)

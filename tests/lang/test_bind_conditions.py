@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.typed import plain
 
 from stqsh.errors import NotSupported
 from stqsh.lang.binder.bind import Catalogue, bind
@@ -60,7 +61,7 @@ BOUND: list[tuple[str, Any]] = [
     ]),
     ("n / 2 > 1", ["cmp", ">", ["arith", "/", col("n"), lit(2, "BIGINT")], lit(1, "BIGINT")]),
     ("active AND n = 1 OR speed IS NULL", [
-        "or", ["and", col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")]], ["isnull", col("speed")]
+        "or", [["and", [col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")]]], ["isnull", col("speed")]]
     ]),
     # times
     ("ts > '2008-02-02T15:00:00'", ["cmp", ">", col("ts"), lit(T0, "TIMESTAMP")]),
@@ -78,7 +79,7 @@ BOUND: list[tuple[str, Any]] = [
     ("seen AFTER '2008-02-02T15:00:00'", ["cmp", ">", col("seen"), lit(T0, "TIMESTAMP")]),
     ("ts = NULL", ["cmp", "=", col("ts"), lit(None, "TIMESTAMP")]),
     ("ts BETWEEN NOW - 1 min AND NOW", [
-        "and", ["cmp", ">=", col("ts"), ago(MINUTE)], ["cmp", "<=", col("ts"), ["now"]]
+        "and", [["cmp", ">=", col("ts"), ago(MINUTE)], ["cmp", "<=", col("ts"), ["now"]]]
     ]),
     ("HOUR(ts) BETWEEN 7 AND 9", [
         "between", ["fn", "HOUR", col("ts")], lit(7, "BIGINT"), lit(9, "BIGINT")
@@ -88,18 +89,18 @@ BOUND: list[tuple[str, Any]] = [
     ("status CONTAINS 'Coffee & tea'", ["contains", col("status"), "Coffee & tea", "all"]),
     ("NOT status contains any '茶 1'", ["not", ["contains", col("status"), "茶 1", "any"]]),
     ("(active AND n = 1) AND (n = 2 AND active)", [
-        "and", col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")],
-        ["cmp", "=", col("n"), lit(2, "BIGINT")], col("active"),
+        "and", [col("active"), ["cmp", "=", col("n"), lit(1, "BIGINT")],
+        ["cmp", "=", col("n"), lit(2, "BIGINT")], col("active")],
     ]),
-    ("NULL OR active", ["or", lit(None, "BOOLEAN"), col("active")]),
+    ("NULL OR active", ["or", [lit(None, "BOOLEAN"), col("active")]]),
     ("NULL = NULL", ["cmp", "=", lit(None, "STRING"), lit(None, "STRING")]),
     ("NOT loc INSIDE (1, 2, 3, 4)", ["not", ["inside", RECT]]),
     ("active OR loc INSIDE CIRCLE(1, 2, 1 km)", [
-        "or", col("active"), ["inside", {"type": "circle", "x": 1.0, "y": 2.0, "radius": 1000.0}]
+        "or", [col("active"), ["inside", {"type": "circle", "x": 1.0, "y": 2.0, "radius": 1000.0}]]
     ]),
     ("active OR location INSIDE zones['north']", [
-        "or", col("active"),
-        ["inside", {"type": "area", "area": 21, "name": "zones", "member": "north"}],
+        "or", [col("active"),
+        ["inside", {"type": "area", "area": 21, "name": "zones", "member": "north"}]],
     ]),
     ("ts NOT IN ('2008-02-02T15:00:00')", ["not", ["cmp", "=", col("ts"), lit(T0, "TIMESTAMP")]]),
 ]  # fmt: skip
@@ -145,7 +146,7 @@ LATER = [
 @pytest.mark.parametrize(("text", "expected"), BOUND, ids=[text for text, _ in BOUND])
 def test_a_condition_binds(text: str, expected: Any, taxis: Catalogue) -> None:
     [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis m WHERE {text}")
-    assert bind(statement, taxis).spec["condition"] == expected
+    assert plain(bind(statement, taxis).spec.condition) == expected
 
 
 @pytest.mark.parametrize(("text", "message", "close"), WRONG)
@@ -170,7 +171,7 @@ def test_whole_keys_take_numbers_in_quotes_and_nothing_else(taxis: Catalogue) ->
         "SUBSCRIBE SELECT * FROM robots WHERE id = '7'; SUBSCRIBE SELECT * FROM robots WHERE id = 'r2';"
         "SUBSCRIBE SELECT * FROM robots WHERE id = 2147483648"
     )
-    assert bind(good, taxis).spec["condition"] == ["cmp", "=", col("id"), lit(7, "INT")]
+    assert plain(bind(good, taxis).spec.condition) == ["cmp", "=", col("id"), lit(7, "INT")]
     for statement in (bad, big):
         with pytest.raises(BindError, match="the key is an INT"):
             bind(statement, taxis)
@@ -178,4 +179,4 @@ def test_whole_keys_take_numbers_in_quotes_and_nothing_else(taxis: Catalogue) ->
 
 def test_a_column_called_time_is_itself(taxis: Catalogue) -> None:
     [statement] = parse("SUBSCRIBE SELECT * FROM robots WHERE time > NOW")
-    assert bind(statement, taxis).spec["condition"] == ["cmp", ">", col("time"), ["now"]]
+    assert plain(bind(statement, taxis).spec.condition) == ["cmp", ">", col("time"), ["now"]]

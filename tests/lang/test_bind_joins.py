@@ -37,7 +37,7 @@ def test_any_column_of_the_stream_may_be_joined_with_the_key(taxis: Catalogue) -
     ).spec
     assert spec["join"]["column"] == "status"
     assert spec["condition"] == [
-        "and", ["isnull", ["join", 10, "status", "name"]], ["not", ["isnull", ["join", 10, "status", "oid"]]]
+        "and", [["isnull", ["join", 10, "status", "name"]], ["not", ["isnull", ["join", 10, "status", "oid"]]]]
     ]  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def test_any_column_of_the_stream_may_be_joined_with_the_key(taxis: Catalogue) -
 def test_columns_of_the_table_are_tested(condition: str, expected: Any, taxis: Catalogue) -> None:
     text = f"SELECT M.* FROM taxis M, favourites F WHERE {condition} AND M.oid = F.oid"
     for query in (text, f"SUBSCRIBE {text}"):
-        assert bound(query, taxis).spec["condition"] == ["and", expected, HAS_ROW]
+        assert bound(query, taxis).spec["condition"] == ["and", [expected, HAS_ROW]]
 
 
 def test_a_star_gives_the_table_s_columns_too(taxis: Catalogue) -> None:

@@ -20,7 +20,7 @@ def test_a_query_has_defaults(taxis: Catalogue) -> None:
     kind, spec, _ = bound("register query q as select oid, speed v from taxis", taxis)
     assert kind == "register"
     assert spec == {
-        "name": "q", "stream": "taxis", "stream_id": 3, "text": "SELECT oid, speed AS v FROM taxis",
+        "id": 0, "name": "q", "stream": "taxis", "stream_id": 3, "text": "SELECT oid, speed AS v FROM taxis",
         "kind": "range", "region": {"type": "all"}, "condition": None, "for_us": None, "options": {},
         "select": [["oid", ["col", "oid"]], ["v", ["col", "speed"]]], "join": None, "areas": [],
     }  # fmt: skip
@@ -66,7 +66,7 @@ def test_regions(region: str, expected: dict[str, Any], taxis: Catalogue) -> Non
 def test_a_region_in_where_leaves_the_rest_of_the_condition(taxis: Catalogue) -> None:
     spec = bound("SUBSCRIBE SELECT * FROM taxis WHERE active AND loc INSIDE (1,2,3,4) AND n = 1", taxis).spec
     assert spec["region"] == RECT
-    assert spec["condition"] == ["and", ["col", "active"], ["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]]]
+    assert spec["condition"] == ["and", [["col", "active"], ["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]]]]
 
 
 def test_a_condition_before_inside(taxis: Catalogue) -> None:
@@ -150,7 +150,10 @@ def test_more_regions_are_conditions(taxis: Catalogue) -> None:
     north = {"type": "area", "area": 21, "name": "zones", "member": "north"}
     campus = {"type": "area", "area": 20, "name": "campus", "member": None}
     assert spec["region"] == north
-    assert spec["condition"] == ["and", ["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]], ["inside", campus]]
+    assert spec["condition"] == [
+        "and",
+        [["cmp", "=", ["col", "n"], ["lit", 1, "BIGINT"]], ["inside", campus]],
+    ]
     assert spec["areas"] == [20, 21]
 
 

@@ -60,7 +60,7 @@ def test_speeds_come_to_metres_a_second(text: str, speed: float) -> None:
 @pytest.mark.parametrize(("text", "length"), LENGTHS)
 def test_lengths_come_to_metres(text: str, length: float, taxis: Catalogue) -> None:
     [statement] = parse(f"SUBSCRIBE SELECT * FROM taxis INSIDE RECT({text}, 1) AROUND 'a'")
-    assert bind(statement, taxis).spec["region"]["xdist"] == length
+    assert bind(statement, taxis).spec.region.xdist == length
 
 
 @pytest.mark.parametrize(("text", "us"), AGO)

@@ -91,7 +91,7 @@ def _query_of_any_kind(draw: random.Random, query_id: int, keys: list[str], even
     if draw.random() < (0.8 if event else 0.3):
         asked = " ".join(draw.sample(WORDS, draw.randint(1, 3)))
         parts.append(["contains", ["col", "body"], asked, draw.choice(["all", "any"])])
-    condition = ["and", *parts] if len(parts) > 1 else (parts or [None])[0]
+    condition = ["and", parts] if len(parts) > 1 else (parts or [None])[0]
     command = register(query_id, region, condition, draw.choice([None] * 9 + [3]))
     if kind == "nearest":
         command["query"] |= {"kind": "nearest", "select": [["far", ["distance"]]]}
@@ -121,7 +121,7 @@ _N = ["col", "n"]
 _CONDITIONS: list[Any] = [
     ["cmp", ">=", _N, ["lit", 2, "BIGINT"]],
     ["not", ["cmp", "=", _N, ["lit", 1, "BIGINT"]]],
-    ["or", ["isnull", _N], ["in", _N, [["lit", 0, "BIGINT"], ["lit", 3, "BIGINT"]]]],
+    ["or", [["isnull", _N], ["in", _N, [["lit", 0, "BIGINT"], ["lit", 3, "BIGINT"]]]]],
     ["cmp", ">", ["col", "ts"], ["arith", "-", ["now"], ["dur", 2 * SECOND]]],
 ]
 

@@ -98,7 +98,7 @@ def _conjuncts(select: Spec, names: Names) -> list[str]:
     condition, join = select["condition"], select["join"]
     if condition is None:
         return []
-    parts = condition[1:] if condition[0] == "and" else [condition]
+    parts = condition[1] if condition[0] == "and" else [condition]
     said = [expression(part, names) for part in (parts if join is None else parts[:-1])]
     if join is not None:
         both = [f"{names.stream}{join['column']}", f"{names.table}{join['key']}"]
@@ -190,7 +190,7 @@ def expression(e: Any, names: Names) -> str:
         case "cmp" | "arith":
             return f"({of(args[1])} {args[0]} {of(args[2])})"
         case "and" | "or":
-            return "(" + f" {op.upper()} ".join(of(a) for a in args) + ")"
+            return "(" + f" {op.upper()} ".join(of(a) for a in args[0]) + ")"
         case "not":
             return f"(NOT {of(args[0])})"
         case "neg":

@@ -55,7 +55,7 @@ def _joined() -> Case:
     table = {"id": 7, "name": "favs", "columns": columns, "key": "tk", "source": source, "joins": "oid"}
     key, rank = ["join", 7, "oid", "tk"], ["join", 7, "oid", "rank"]
     high = ["cmp", ">", rank, ["lit", 1, "BIGINT"]]
-    commands = [(1, register(2, UNIT, ["and", high, ["not", ["isnull", key]]]))]
+    commands = [(1, register(2, UNIT, ["and", [high, ["not", ["isnull", key]]]]))]
     made = case(1, commands, [(1, at(key, 0, 0, 0)) for key in "abcd"])
     rows = [{"tk": "a", "rank": 1}, {"tk": "b", "rank": 2}, {"tk": "c", "rank": None}]
     return Case(made.spec, made.clock, 1, made.records, commands, {7: Table(table, rows)})

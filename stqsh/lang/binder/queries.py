@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from stqsh.errors import NotSupported
@@ -40,7 +41,7 @@ from stqsh.spec.region import Region as BoundRegion
 _LOCATION = Column("loc")
 
 
-class Explained(NamedTuple):
+class Explained(msgspec.Struct, frozen=True):
     """A registered query to explain, and whether what it has cost is wanted too."""
 
     query: QuerySpec

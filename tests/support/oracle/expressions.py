@@ -68,13 +68,13 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "now":
             return now
         case "and" | "or":
-            return _connected(op, [of(a) for a in args])
+            return _connected(op, [of(a) for a in args[0]])
         case "isnull":
             return of(args[0]) is None
         case "between":
-            return of(["and", ["cmp", ">=", args[0], args[1]], ["cmp", "<=", args[0], args[2]]])
+            return of(["and", [["cmp", ">=", args[0], args[1]], ["cmp", "<=", args[0], args[2]]]])
         case "in":
-            return of(["or", *(["cmp", "=", args[0], a] for a in args[1])]) if args[1] else False
+            return of(["or", [["cmp", "=", args[0], a] for a in args[1]]]) if args[1] else False
         case "cmp" | "arith":
             a, b = of(args[1]), of(args[2])
             return None if a is None or b is None else _binary(args[0], a, b)

@@ -20,7 +20,7 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
     if depth and draw(st.booleans()):
         inner = conditions(scope, join, depth - 1)
         op = draw(st.sampled_from(["and", "or", "not"]))
-        return ["not", draw(inner)] if op == "not" else [op, *draw(st.lists(inner, min_size=2, max_size=3))]
+        return ["not", draw(inner)] if op == "not" else [op, draw(st.lists(inner, min_size=2, max_size=3))]
     if "inside" in scope.features and draw(st.integers(0, 4)) == 0:
         return ["inside", draw(still_regions(scope))]
     column, kind = draw(_columns(scope, join))

@@ -33,7 +33,7 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "text": "",
         "kind": kind,
         "region": region,
-        "condition": ["and", *parts] if len(parts) > 1 else (parts or [None])[0],
+        "condition": ["and", parts] if len(parts) > 1 else (parts or [None])[0],
         "join": join,
         "areas": _areas(region, parts),
         "select": draw(select_lists(scope, region, join)),
@@ -81,8 +81,8 @@ def snapshots(draw: st.DrawFn, scope: Scope) -> Spec:
         key = draw(st.sampled_from(scope.used))
         same = ["cmp", "=", ["col", scope.spec["key"]], ["lit", key, scope.types[scope.spec["key"]]]]
         before = select["condition"]
-        parts = before[1:] if before and before[0] == "and" else [before] if before else []
-        select |= {"condition": ["and", same, *parts] if parts else same, "lookup": key}
+        parts = before[1] if before and before[0] == "and" else [before] if before else []
+        select |= {"condition": ["and", [same, *parts]] if parts else same, "lookup": key}
     if draw(st.integers(0, 3)) == 0:
         return select | {"aggregate": "count", "select": []}
     by = st.tuples(st.sampled_from([e for _, e in select["select"]]), st.booleans()).map(list)
