@@ -37,7 +37,8 @@ def test_any_column_of_the_stream_may_be_joined_with_the_key(taxis: Catalogue) -
     ).spec
     assert spec["join"]["column"] == "status"
     assert spec["condition"] == [
-        "and", [["isnull", ["join", 10, "status", "name"]], ["not", ["isnull", ["join", 10, "status", "oid"]]]]
+        "and",
+        [["isnull", ["join", 10, "status", "name"]], ["not", ["isnull", ["join", 10, "status", "oid"]]]],
     ]  # fmt: skip
 
 
