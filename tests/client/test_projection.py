@@ -9,6 +9,7 @@ from stqsh.client.read.projection import TableLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
+from tests.support.typed import expression, select_list
 
 STREAM = StreamRow(1, "taxis", {"columns": [], "key": "oid", "x": "lon", "y": "lat", "planar": False})
 NOON_US = 1_201_953_600_000_000  # 2008-02-02T12:00:00Z
@@ -53,17 +54,16 @@ def updates(*, distance=None, lookups=None):
     ],
 )
 def test_expressions_of_a_select_list(expr, kind, values):
-    [column] = project(updates(), [["out", expr]])
+    [column] = project(updates(), select_list([["out", expr]]))
     assert (column.type, column.to_pylist()) == (kind, values)
 
 
 def test_distance_is_what_the_log_has():
     shown = updates(distance=[0.5, None, 2000.0])
-    near, km = project(
-        shown, [["d", ["distance"]], ["km", ["arith", "/", ["distance"], ["lit", 1000, "BIGINT"]]]]
-    )
+    kilometres = ["arith", "/", ["distance"], ["lit", 1000, "BIGINT"]]
+    near, km = project(shown, select_list([["d", ["distance"]], ["km", kilometres]]))
     assert near.to_pylist() == [0.5, None, 2000.0] and km.to_pylist() == [0.0005, None, 2.0]
-    assert satisfying(shown, ["cmp", "<", ["distance"], ["lit", 1, "BIGINT"]]).to_pylist() == [
+    assert satisfying(shown, expression(["cmp", "<", ["distance"], ["lit", 1, "BIGINT"]])).to_pylist() == [
         True,
         None,
         False,
@@ -98,7 +98,7 @@ def test_columns_of_a_joined_table(link, table):
         ["twice", ["arith", "*", of_table("stars"), ["lit", 2, "BIGINT"]]],
         ["key", of_table("oid")],
     ]
-    found = [column.to_pylist() for column in project(updates(lookups=link.lookups), select)]
+    found = [column.to_pylist() for column in project(updates(lookups=link.lookups), select_list(select))]
     noon = datetime(2008, 2, 2, 12, tzinfo=UTC)
     assert found == [[None, None, "cab"], [None, None, noon], [6, None, 10], ["a", None, "c"]]
 
@@ -106,7 +106,7 @@ def test_columns_of_a_joined_table(link, table):
 def test_a_table_is_read_once(link, table, monkeypatch):
     lookups = TableLookups(link.home, link.db)
     shown = updates(lookups=lookups)
-    select = [["name", ["join", table.id, "oid", "name"]]]
+    select = select_list([["name", ["join", table.id, "oid", "name"]]])
     project(shown, select)
     monkeypatch.setattr(pa, "memory_map", None)
     assert project(shown, select)[0].to_pylist() == [None, None, "cab"]
@@ -114,5 +114,7 @@ def test_a_table_is_read_once(link, table, monkeypatch):
 
 def test_a_table_whose_file_is_gone_has_no_rows(link, table):
     (link.home.table(table.id) / "content.arrow").unlink()
-    [column] = project(updates(lookups=link.lookups), [["name", ["join", table.id, "oid", "name"]]])
+    [column] = project(
+        updates(lookups=link.lookups), select_list([["name", ["join", table.id, "oid", "name"]]])
+    )
     assert column.to_pylist() == [None, None, None]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.describe import describe_query, describe_stream, dump
@@ -102,7 +103,9 @@ def test_a_dump_has_what_lives_in_order(link, query):
     other, gone, _ = (
         catalogue_writer.register(
             link.db,
-            catalogue_writer.Registered(f"REGISTER QUERY {name} AS …;", {**query.spec, "name": name}, owner),
+            catalogue_writer.Registered(
+                f"REGISTER QUERY {name} AS …;", replace(query.spec, name=name), owner
+            ),
         )
         for name, owner in (("r", None), ("x", None), ("sub_1", "1:1"))
     )

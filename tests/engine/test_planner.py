@@ -20,6 +20,7 @@ from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import record_progress
 from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import Progress
+from tests.support.typed import query_spec
 
 SECOND = 1_000_000
 COLUMNS = [["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"]]
@@ -226,7 +227,7 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
     spec = {"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region}
     holes = ("focal",) if own else ("xdist",)
-    pattern = QueryTemplate({**spec, "areas": [], "name": ""}, holes, ("", ""), "")
+    pattern = QueryTemplate(query_spec(spec), holes, ("", ""), "")
     queries = QueryGroup(pattern, ["q1", "q2", "q3"], np.ones((3, 0 if own else 1)), own)
     assert register_alike(world.db, queries)
     world.log("run", mode="steps", n=2)

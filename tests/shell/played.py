@@ -28,6 +28,7 @@ from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
 from tests.support.session_fixtures import STREAM
+from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, clock
 
 ROWS = pa.schema([("oid", pa.string()), ("lon", pa.float64()), ("lat", pa.float64())])
@@ -50,7 +51,9 @@ def prepare(root: Path, name: str) -> tuple[SessionHome, ControlDb]:
                 "for_us": None,
                 "text": "SELECT oid, lon, lat FROM taxis INSIDE (0, 0, 1, 1)",
             }
-            catalogue_writer.register(db, catalogue_writer.Registered(f"REGISTER QUERY {query} AS …;", spec))
+            catalogue_writer.register(
+                db, catalogue_writer.Registered(f"REGISTER QUERY {query} AS …;", query_spec(spec))
+            )
     return home, db
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from stqsh.client.results import Updates
 from stqsh.shell.writers.writer import Target, open_writer
 from stqsh.storage.rows import QueryRow, StreamRow
+from tests.support.typed import query_spec
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]
 STREAM = StreamRow(1, "taxis", {"columns": COLUMNS, "key": "oid"})
@@ -23,7 +24,7 @@ def query(number: int, name: str, select: list[tuple[str, str]] | None = None) -
     """A query that selects `oid, lon, lat` unless told otherwise."""
     chosen = select or [("oid", "oid"), ("lon", "lon"), ("lat", "lat")]
     spec = {"select": [[output, ["col", column]] for output, column in chosen], "stream": "taxis"}
-    return QueryRow(number, name, 1, spec, "active", number, 0, 0)
+    return QueryRow(number, name, 1, query_spec(spec), "active", number, 0, 0)
 
 
 def updates(queries: list[QueryRow], rows: list[Update], *, snapshot: bool = False) -> Updates:

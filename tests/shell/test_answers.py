@@ -6,6 +6,7 @@ import pytest
 from stqsh.client.results import Answer
 from stqsh.storage.rows import QueryRow
 from tests.shell.samples import START_US, Paper, query, updates
+from tests.support.typed import query_spec
 
 TABLE = pa.table(
     {
@@ -21,8 +22,8 @@ COUNT = Answer(("count",), pa.table({"count": pa.array([5], pa.int64())}), 0, No
 NONE = Answer(("oid",), pa.table({"oid": pa.array([], pa.string())}), 3, START_US)
 FAST = QueryRow(
     5, "fast", 1,
-    {"select": [["oid", ["col", "oid"]], ["2 * lon", ["arith", "*", ["lit", 2, "BIGINT"], ["col", "lon"]]],
-                ["distance", ["distance"]], ["hour", ["fn", "HOUR", ["col", "ts"]]]]},
+    query_spec({"select": [["oid", ["col", "oid"]], ["2 * lon", ["arith", "*", ["lit", 2, "BIGINT"], ["col", "lon"]]],
+                ["distance", ["distance"]], ["hour", ["fn", "HOUR", ["col", "ts"]]]]}),
     "active", 5, 0, 0,
 )  # fmt: skip
 ENTERS = (12, 5, "+", "368", "368", 116.25, 39.9, START_US, "free")

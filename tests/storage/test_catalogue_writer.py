@@ -2,12 +2,14 @@ import subprocess
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from stqsh.client import cleanup
 from stqsh.client.statements.source_paths import find_files, with_absolute_files
 from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream, FileSource, GeneratorSource
+from stqsh.spec.query import JoinSpec
 from stqsh.storage import catalogue_writer, processes
 from stqsh.storage.catalogue import (
     area_geometry,
@@ -24,7 +26,9 @@ from stqsh.storage.home import open_home
 def test_a_name_is_used_once_but_again_after_a_drop(link, query):
     for name in ("q", "taxis"):
         with pytest.raises(StqshError, match=f"the name {name} is in use"):
-            catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}))
+            catalogue_writer.register(
+                link.db, catalogue_writer.Registered("", replace(query.spec, name=name))
+            )
     catalogue_writer.change_query(link.db, "drop", "", query)
     again = catalogue_writer.register(link.db, catalogue_writer.Registered("", query.spec))
     assert again.id != query.id and find_query(link.db, "q").id == again.id
@@ -66,7 +70,9 @@ def test_subscriptions_of_killed_clients_are_dropped(link, query):
     owner = processes.identity(child.pid)
     child.wait()
     for name, who in (("sub_1", owner), ("sub_2", processes.identity())):
-        catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}, who))
+        catalogue_writer.register(
+            link.db, catalogue_writer.Registered("", replace(query.spec, name=name), who)
+        )
     cleanup.drop_orphans(link.db)
     assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
 
@@ -129,13 +135,16 @@ def test_all_names_share_one_namespace(link, query):
         with pytest.raises(StqshError, match=message):
             catalogue_writer.create_area(link.db, "", {**AREA, "name": name}, b"")
         with pytest.raises(StqshError, match=message):
-            catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}))
+            catalogue_writer.register(
+                link.db, catalogue_writer.Registered("", replace(query.spec, name=name))
+            )
 
 
 def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
     table = catalogue_writer.create_table(link.db, "", TABLE)
     area = catalogue_writer.create_area(link.db, "", AREA, b"geometry")
-    spec = query.spec | {"name": "j", "join": {"table": "owners", "table_id": table.id}, "areas": [area.id]}
+    join = JoinSpec("owners", table.id, "oid", "oid")
+    spec = replace(query.spec, name="j", join=join, areas=(area.id,))
     joined = catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
     with pytest.raises(StqshError, match="table owners has 1 query: j"):
         catalogue_writer.drop_table(link.db, "", table)

@@ -8,6 +8,7 @@ from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
+from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
 
 STREAM = {
@@ -71,4 +72,6 @@ def query(link, stream):
         "for_us": None,
         "text": "SELECT oid FROM taxis INSIDE (0, 0, 1, 1)",
     }
-    return catalogue_writer.register(link.db, catalogue_writer.Registered("REGISTER QUERY q AS …;", spec))
+    return catalogue_writer.register(
+        link.db, catalogue_writer.Registered("REGISTER QUERY q AS …;", query_spec(spec))
+    )

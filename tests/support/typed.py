@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stqsh.spec.expression import Expr
-from stqsh.spec.query import SlotQuery, SnapshotSpec
+from stqsh.spec.query import QuerySpec, SelectColumn, SlotQuery, SnapshotSpec
 
 
 def expression(value: Any) -> Any:
@@ -18,6 +18,17 @@ def expression(value: Any) -> Any:
 def snapshot_spec(value: Any) -> SnapshotSpec:
     """Return the snapshot that a JSON object stands for."""
     return msgspec.convert(value, SnapshotSpec)
+
+
+def query_spec(value: Any) -> QuerySpec:
+    """Return the query that a JSON object stands for; what it lacks has a plain value."""
+    least = {"stream": "", "stream_id": 1, "text": "", "kind": "range", "region": {"type": "all"}}
+    return msgspec.convert(least | value, QuerySpec)
+
+
+def select_list(value: Any) -> tuple[SelectColumn, ...]:
+    """Return the select list that [name, expression] pairs stand for."""
+    return msgspec.convert(value, tuple[SelectColumn, ...])
 
 
 def slot_query(value: Any) -> SlotQuery:
