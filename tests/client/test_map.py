@@ -94,7 +94,7 @@ def test_answers_are_those_that_a_snapshot_gives_at_the_same_step(session: Sessi
         scene = look(feed)
         assert scene.places.step == scene.progress.step
         for drawn in scene.drawn:
-            text = drawn.query.spec["text"]
+            text = drawn.query.spec.text
             [answer] = session.execute(f"{text};")
             assert names(scene, drawn.members) == {str(key) for key in answer.table.column(0).to_pylist()}
             assert drawn.size == len(drawn.members)

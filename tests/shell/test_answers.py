@@ -22,7 +22,8 @@ COUNT = Answer(("count",), pa.table({"count": pa.array([5], pa.int64())}), 0, No
 NONE = Answer(("oid",), pa.table({"oid": pa.array([], pa.string())}), 3, START_US)
 FAST = QueryRow(
     5, "fast", 1,
-    query_spec({"select": [["oid", ["col", "oid"]], ["2 * lon", ["arith", "*", ["lit", 2, "BIGINT"], ["col", "lon"]]],
+    query_spec({"select": [["oid", ["col", "oid"]],
+                ["2 * lon", ["arith", "*", ["lit", 2, "BIGINT"], ["col", "lon"]]],
                 ["distance", ["distance"]], ["hour", ["fn", "HOUR", ["col", "ts"]]]]}),
     "active", 5, 0, 0,
 )  # fmt: skip
