@@ -19,6 +19,7 @@ from stqsh.client.read.accuracy import (
 from stqsh.client.read.query_tallies import summed
 from stqsh.client.show.load import histogram_text
 from stqsh.core.retention.stream_stats import QueryTallies
+from stqsh.spec.region import NearestSpec, RectangleSpec
 
 MILE = 1609.344
 CITY = {"max_speed": 30 * MILE / 3600, "report_every_us": 30_000_000}
@@ -102,7 +103,8 @@ def test_an_approximate_answer_is_never_called_exact(accuracy: Accuracy, text: s
 def test_only_neighbours_that_may_be_missing_hang_on_the_number_of_slots(
     region: str, memory: dict[str, float], until: int, expected: bool
 ) -> None:
-    assert is_by_slots({"type": region}, memory, until) == expected
+    shape = NearestSpec(1, 0.0, 0.0) if region == "nearest" else RectangleSpec(0.0, 0.0, 1.0, 1.0)
+    assert is_by_slots(shape, memory, until) == expected
 
 
 def test_figures_are_short() -> None:

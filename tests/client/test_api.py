@@ -16,6 +16,7 @@ from stqsh.client.run import RunHandle
 from stqsh.errors import NotSupported, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, set_stream_status
@@ -283,7 +284,7 @@ def test_tail_with_a_condition(session, glob):
     (following,) = run(session, "TAIL q FROM START ONLY + WHERE lon > 3 LIMIT 5;")
     options = following.options
     assert (options.from_step, options.only, options.limit) == (0, 1, 5)
-    assert options.where == ["cmp", ">", ["col", "lon"], ["lit", 3, "BIGINT"]] or options.where[0] == "cmp"
+    assert options.where == CompareExpr(">", ColumnExpr("lon"), LiteralExpr(3, "BIGINT"))
 
 
 def test_queries_pause_resume_and_describe_themselves(session, glob):

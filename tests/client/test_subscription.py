@@ -8,6 +8,7 @@ from stqsh.client.read.subscription import Subscription, TailOptions, UpdateRead
 from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
 from stqsh.errors import EngineDead, SourceError
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
 from stqsh.storage.control_log import append
@@ -199,7 +200,7 @@ def test_a_condition_is_put_to_the_rows(link, deliver, query):
     pytest.importorskip("stqsh.core.conditions.evaluation")
     rows = [("a", 1.0), ("b", 2.0), ("c", None)]
     deliver(*((1, query.id, 1, 0, row) for row in rows))
-    where = ["cmp", ">", ["col", "lon"], ["lit", 1.5, "DOUBLE"]]
+    where = CompareExpr(">", ColumnExpr("lon"), LiteralExpr(1.5, "DOUBLE"))
     tail = Subscription(query, TailOptions(from_step=0, where=where), link, until_idle=True)
     assert shown(tail) == [(1, "+", "b")]
 

@@ -87,7 +87,7 @@ def test_shares_follow_queries_that_come_and_go():
     table = table_of(REGIONS["circle"], REGIONS["moving_circle"])
     scale(table, 0.25, np.arange(2))
     assert table["radius"].tolist() == [2.5, 2.0]
-    spec = demanding(7, REGIONS["circle"], 0.0)["query"]
+    spec = slot_query(demanding(7, REGIONS["circle"], 0.0)["query"])
     at = table.append(columns_of(NewQueries.of([spec]), set(), BatchTiming(1, 1, 1, TICK, -1, 3)))
     assert table["radius"].tolist() == [2.5, 2.0, 5.0]
     scale(table, 0.25, at)

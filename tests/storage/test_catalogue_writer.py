@@ -49,7 +49,7 @@ def test_a_stream_with_queries_cannot_be_dropped(link, stream, query):
 
 
 def test_two_clients_that_register_one_name_at_once_register_one_query(link, query):
-    spec, errors = {**query.spec, "name": "both"}, []
+    spec, errors = replace(query.spec, name="both"), []
 
     def register():
         try:
