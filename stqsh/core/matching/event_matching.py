@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, tell
+from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, make_updates
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.matching.match import RegionIndex, match
 from stqsh.core.matching.query_context import QueryContext
@@ -13,4 +13,4 @@ def follow(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> 
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries["tested"], context.queries["matched"])
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
-    return tell(pairs, events, why, show)
+    return make_updates(pairs, events, why, show)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, living
+from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, filter_alive
 from stqsh.core.matching.moving_index import moving_pairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.time_events import with_touches
@@ -56,7 +56,7 @@ def match(
     events = with_touches(batch.objects.events, context.conditions, batch.objects)
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
-        pairs = living(pairs, ordered, lives)
+        pairs = filter_alive(pairs, ordered, lives)
     pairs = context.in_shape(pairs, ordered)
     moving, lone = moving_pairs(context, events, lives)
     if not len(pairs.event):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.updates import account
+from stqsh.core.kernels.events.updates import count_updates
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
@@ -44,7 +44,7 @@ class UpdateEmitter:
         op, why = (column.astype(np.int8, copy=False) for column in (told.op, told.why))
         show = told.show.astype(np.int64, copy=False)
         far = self._distances(query, show, told.step if asof is None else asof)
-        whose, count, deltas = account(query, op, ids)
+        whose, count, deltas = count_updates(query, op, ids)
         self._report.told.append(QueryUpdates(told.step, whose, op, why, show, far))
         self._queries["told"][:] += count
         grown = np.flatnonzero(deltas)

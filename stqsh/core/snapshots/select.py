@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from stqsh.core.conditions.evaluation import parts
 from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
+from stqsh.core.kernels.geometry import shapes
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import count_in_box, in_box, nearest
 from stqsh.core.snapshots.query_cost import measure
@@ -189,9 +190,9 @@ class _Selection:
         bounds the search, as the radius r does in SSTD section 6.2.
         """
         present, everybody = self.present, len(self.present.stored.known)
-        asked = wanted + 1  # for the focal object
+        asked, centre = wanted + 1, shapes.Place(*self._centre)  # one more for the focal object
         while True:
-            found = nearest(present.stored, present.since, self._centre, asked, present.resolver.planar)
+            found = nearest(present.stored, present.since, centre, asked, present.resolver.planar)
             objects = self._satisfying(found)
             if len(objects) >= wanted or asked >= everybody:
                 break
