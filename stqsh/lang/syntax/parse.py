@@ -12,8 +12,8 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Statement
 from stqsh.lang.errors import locating
 from stqsh.lang.syntax.diagnosis import diagnose
+from stqsh.lang.syntax.grammar import grammar
 from stqsh.lang.syntax.lexer import ScannedText
-from stqsh.lang.syntax.parser import grammar
 from stqsh.lang.syntax.split import split
 
 __all__ = ["parse", "parse_piece", "split"]
