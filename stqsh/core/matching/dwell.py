@@ -50,7 +50,7 @@ class DwellTable:
             self._store({name: self[name][~mine] for name in _FIELDS})
         return popped
 
-    def told(
+    def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
     ) -> AnswerMembers:
         """The members of queries' answers after a step that have been told; what waits of them is forgotten.
@@ -72,7 +72,7 @@ class DwellTable:
         kept = (column[known] for column in members)
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
-    def ripe(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
+    def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
         """What is to be told in a batch; what has not lasted yet goes on waiting.
 
         changes: of the answers of queries that dwell, as they would be told without; queries are positions.

@@ -1,4 +1,4 @@
-"""What paused queries have last sent: frozen answers, as pairs of query id and object."""
+"""The members of answers that queries have sent, as pairs of query id and object."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 
-class PausedAnswers:
-    """Arrays beneath `prefix`: sent_query int64 (ids), sent_obj int32."""
+class SentAnswers:
+    """Pairs of queries and objects in a slot's state; the built-in kinds keep those of paused queries.
+
+    Arrays beneath `prefix`: sent_query int64 (ids), sent_obj int32.
+    """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state = state
@@ -26,12 +29,12 @@ class PausedAnswers:
             holds_objects(state, self._names[1])
 
     def add(self, queries: Array, objects: Array) -> None:
-        """Remember members of queries: ids int64 (n,), objects int32 (n,)."""
+        """Store members of queries: ids int64 (n,), objects int32 (n,)."""
         self._state.append(self._names[0], queries)
         self._state.append(self._names[1], objects)
 
     def pop(self, queries: Iterable[int]) -> tuple[Array, Array]:
-        """Forget these queries' members, and give them back: ids and objects, (n,) each."""
+        """Remove the members of these queries, and return them: ids and objects, (n,) each."""
         ids, objects = (self._state.array(name) for name in self._names)
         mine = np.isin(ids, list(queries))
         popped = ids[mine], objects[mine]
