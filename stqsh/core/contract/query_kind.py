@@ -17,7 +17,7 @@ into batches and however objects are spread over slots. Two rules follow from it
 
 A kind whose answers are made of each object by itself emits updates (`QueryLogic.emit`). A kind whose
 answers need the objects of all slots derives from the classes in `stqsh.core.contract.merging_kind` instead:
-each slot offers candidates, and Aggregate merges them. `tests/core/test_plug.py` plugs in one of each, and
+each slot offers candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of each, and
 compares them with brute force.
 
 Example:
