@@ -17,47 +17,51 @@ into batches and however objects are spread over slots. Two rules follow from it
 
 A kind whose answers are made of each object by itself emits updates (`QueryLogic.emit`). A kind whose
 answers need the objects of all slots derives from the classes in `stqsh.core.contract.merging_kind` instead:
-each slot offers candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of each, and
-compares them with brute force.
+each slot offers candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of
+each, and compares them with brute force.
+
+Over event streams a query is on the slots that its region's box touches. Its answer may therefore depend on
+events within the region only; regions without an end, such as that of NEAREST, are on all slots.
 
 Example:
-    The objects outside a rectangle. `SentAnswers` keeps what each query has sent, so that a query that is
-    paused or dropped needs no further care. Snapshots are answered by `select_members`.
+    The objects within the diamond that fills a rectangle. `SentAnswers` keeps what each query has sent, so
+    that pauses and drops need no further care.
 
     >>> import numpy as np
     >>> from stqsh.core.contract.query_kind import QueryKind, QueryLogic
-    >>> from stqsh.core.output.batch_output import QueryUpdates, arrivals
+    >>> from stqsh.core.output.batch_output import arrivals
     >>> from stqsh.core.output.sent_answers import SentAnswers
     >>> from stqsh.core.queries.query_table import ACTIVE
-    >>> def outside(box, x, y):
+    >>> def in_diamond(box, x, y):
     ...     x1, y1, x2, y2 = box
-    ...     return ~np.isnan(x) & ((x < x1) | (x > x2) | (y < y1) | (y > y2))
-    >>> class OutsideKind(QueryKind):
-    ...     name = "outside"
+    ...     return abs(2 * x - x1 - x2) / (x2 - x1) + abs(2 * y - y1 - y2) / (y2 - y1) <= 1
+    >>> class DiamondKind(QueryKind):
+    ...     name = "diamond"
     ...     def build(self, batch, output):
-    ...         return OutsideLogic(self, batch, output)
+    ...         return DiamondLogic(self, batch, output)
     ...     def select_members(self, selection):
-    ...         objects = selection.everything()
-    ...         held = outside(selection.reach.box, *selection.present.places(objects))
+    ...         objects = selection.in_region()
+    ...         held = in_diamond(selection.reach.box, *selection.present.places(objects))
     ...         return selection.satisfying(objects[held])
-    >>> class OutsideLogic(QueryLogic):
+    >>> class DiamondLogic(QueryLogic):
     ...     def on_events(self, begun):
     ...         steps = {self.batch.timing.first, *self.batch.objects.events.step.tolist()}
     ...         for step in sorted(steps):
-    ...             for position in np.flatnonzero(self.queries["mode"] == ACTIVE):
-    ...                 if self.queries["until"][position] > step:
-    ...                     self.update(position, step)
+    ...             living = (self.queries["mode"] == ACTIVE) & (self.queries["until"] > step)
+    ...             for position in np.flatnonzero(living):
+    ...                 self.update(position, step)
     ...     def update(self, position, step):
     ...         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries["id"][position]
     ...         _, before = sent.pop([id_])
     ...         versions, x, y = self.batch.objects.at(step)
     ...         box = [self.queries[name][position] for name in "abcd"]
-    ...         now = np.flatnonzero(outside(box, x, y)).astype(np.int32)
+    ...         now = np.flatnonzero(in_diamond(box, x, y)).astype(np.int32)
     ...         sent.add(np.full(len(now), id_), now)
     ...         come, gone = np.setdiff1d(now, before), np.setdiff1d(before, now)
     ...         self.emit(arrivals(step, np.full(len(come), position), versions[come]))
-    ...         why, show = self.batch.objects.reasons(versions[gone], gone, np.full(len(gone), step))
-    ...         self.emit_removals(step, position, show, why)
+    ...         steps = np.full(len(gone), step)
+    ...         why, shown = self.batch.objects.reasons(versions[gone], gone, steps)
+    ...         self.emit_removals(step, position, shown, why)
     ...     def retire(self, positions, steps, why):
     ...         sent = SentAnswers(self.batch.state, self.prefix)
     ...         for position, step in zip(positions, steps):
