@@ -62,7 +62,7 @@ class FurthestLogic(MergingLogic):
 
     def offer(self, position, step, again):
         sent, id_, objects = self.sent, self.queries["id"][position], self.batch.objects
-        _, before = sent.pop([id_])
+        _, before = sent.pop_queries([id_])
         versions, x, y = objects.at(step)
         now, rank = self.furthest(position, x, y)
         sent.add(np.full(len(now), id_), now)
@@ -87,7 +87,7 @@ class FurthestLogic(MergingLogic):
         return there[order], rank[order]
 
     def retire(self, positions, steps, why):
-        self.sent.pop(self.queries["id"][positions])
+        self.sent.pop_queries(self.queries["id"][positions])
         super().retire(positions, steps, why)
 
     @property

@@ -10,9 +10,8 @@ One law holds for every kind: after each step, the folded updates are the query'
 into batches and however objects are spread over slots. Two rules follow from it:
 
 * State is kept in named arrays beneath `QueryLogic.prefix`, never in the objects here, which live for one
-  batch. Arrays of indices of objects are announced with `stqsh.core.objects.event_objects.holds_objects`, and
-  arrays of codes of texts with `stqsh.core.state.string_dictionary.holds_codes`, so that both stay right when
-  tables are compacted.
+  batch. A `stqsh.core.state.table.StateTable` declares them, and which of them refer to objects, strings or
+  terms, so that these stay right when tables are compacted.
 * Everything else is a function of that state and of the batch: no clock, no order of hashes, no threads.
 
 A kind whose answers are made of each object by itself emits updates (`QueryLogic.emit`). A kind whose
@@ -52,7 +51,7 @@ Example:
     ...                 self.update(position, step)
     ...     def update(self, position, step):
     ...         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries["id"][position]
-    ...         _, before = sent.pop([id_])
+    ...         _, before = sent.pop_queries([id_])
     ...         versions, x, y = self.batch.objects.at(step)
     ...         box = [self.queries[name][position] for name in "abcd"]
     ...         now = np.flatnonzero(in_diamond(box, x, y)).astype(np.int32)
@@ -65,7 +64,7 @@ Example:
     ...     def retire(self, positions, steps, why):
     ...         sent = SentAnswers(self.batch.state, self.prefix)
     ...         for position, step in zip(positions, steps):
-    ...             _, objects = sent.pop([self.queries["id"][position]])
+    ...             _, objects = sent.pop_queries([self.queries["id"][position]])
     ...             shown = self.batch.objects.shown(objects, step - 1)
     ...             self.emit_removals(step, position, shown, np.full(len(shown), why, np.int8))
     ...         super().retire(positions, steps, why)

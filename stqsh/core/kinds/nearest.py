@@ -106,7 +106,7 @@ class NearestLogic(MergingLogic):
         """Store new queries, with empty circles and their conditions."""
         columns["radius"] = np.zeros(len(new))
         positions = super().register(new, columns)
-        self._members.append(len(positions))
+        self._members.append_empty(len(positions))
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
         return positions
@@ -115,7 +115,7 @@ class NearestLogic(MergingLogic):
         """Take back what paused queries have sent; of the others Aggregate knows what was sent."""
         for step in np.unique(steps).tolist():
             at = positions[steps == step]
-            ids, objects = self._sent.pop(self.queries["id"][at[self.queries["mode"][at] == PAUSED]])
+            ids, objects = self._sent.pop_queries(self.queries["id"][at[self.queries["mode"][at] == PAUSED]])
             if len(ids):
                 query = np.searchsorted(self.queries["id"], ids)
                 self._offer(sent_before_pause(self._context(), query, objects, step, why))
@@ -133,7 +133,7 @@ class NearestLogic(MergingLogic):
     def resume(self, positions: Array) -> None:
         """Load what queries had offered before they paused."""
         self.queries["radius"][positions] = 0
-        ids, objects = self._sent.pop(self.queries["id"][positions])
+        ids, objects = self._sent.pop_queries(self.queries["id"][positions])
         self._frozen = np.searchsorted(self.queries["id"], ids), objects
 
     def on_events(self, begun: Array) -> None:

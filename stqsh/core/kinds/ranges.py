@@ -125,7 +125,7 @@ class RangeLogic(QueryLogic):
 
     def resume(self, positions: Array) -> None:
         """Load what queries had sent before they paused."""
-        ids, objects = self._sent.pop(self.queries["id"][positions])
+        ids, objects = self._sent.pop_queries(self.queries["id"][positions])
         self._frozen.append((np.searchsorted(self.queries["id"], ids), objects))
 
     def on_events(self, begun: Array) -> None:
@@ -170,7 +170,7 @@ class RangeLogic(QueryLogic):
         paused = self.queries["mode"][positions] == PAUSED
         members = self._members(context, positions[~paused], step - 1)
         emitter.emit_end(step, members.query, why, members.version)
-        ids, objects = self._sent.pop(self.queries["id"][positions[paused]])
+        ids, objects = self._sent.pop_queries(self.queries["id"][positions[paused]])
         versions = self.batch.objects.shown(objects, step - 1)
         emitter.emit_end(step, np.searchsorted(self.queries["id"], ids), why, versions)
 
