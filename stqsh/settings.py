@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stqsh.sizes import size_bytes
+from stqsh.units import parse_size
 
 Setting = str | int | float | bool | None
-FORMATS = ("auto", "jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
+FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
+"""The formats of results, as FORMAT, --format and shell.format name them."""
 SCHEMES = ("auto", "dark", "light", "none")
 SHEDDING = ("off", "object", "query")
 
@@ -64,7 +65,7 @@ def _memory(text: str) -> str:
 
 
 def _size(text: str) -> str:
-    size_bytes(text)
+    parse_size(text)
     return text
 
 
@@ -78,7 +79,7 @@ def _budget(text: str) -> str | int:
     if re.fullmatch(r"\d[\d_]*", text) and int(text) > 0:
         return int(text)
     try:
-        size_bytes(text)
+        parse_size(text)
     except ValueError:
         raise ValueError("a number of objects of at least 1, or a size such as '64 MB'") from None
     return text
@@ -128,9 +129,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "shell.format",
         "how results are shown; auto: tables on a terminal, else jsonl",
-        _one_of(FORMATS),
+        _one_of(("auto", *FORMATS)),
         lambda: "auto",
-        FORMATS,
+        ("auto", *FORMATS),
     ),
     Key(
         "shell.scheme",

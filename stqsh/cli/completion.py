@@ -26,6 +26,6 @@ def profile_names(incomplete: str) -> list[str]:
 
 def format_names(incomplete: str) -> list[str]:
     """The formats of results."""
-    from stqsh.shell.writers.writer import FORMATS
+    from stqsh.settings import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]

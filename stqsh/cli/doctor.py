@@ -18,6 +18,7 @@ from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
 from stqsh.settings import cores
 from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, sessions_root
+from stqsh.units import parse_size
 
 State = Literal["ok", "note", "bad"]
 GB = 1 << 30
@@ -98,7 +99,7 @@ def java() -> Finding:
 
 def memory(profile: Profile, meminfo: Path = _MEMINFO) -> Finding:
     """Whether what engine.memory asks for is free."""
-    wanted = _bytes(profile.text("engine.memory")) + SPARK_OVERHEAD
+    wanted = parse_size(profile.text("engine.memory")) + SPARK_OVERHEAD
     free = _available(meminfo)
     found = f"engine.memory is {profile.text('engine.memory')}"
     if free is None:
@@ -116,10 +117,6 @@ def _available(meminfo: Path) -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
-
-
-def _bytes(text: str) -> int:
-    return int(text[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[text[-1].lower()]
 
 
 def slots(profile: Profile) -> Finding:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stqsh.errors import HomeError
-from stqsh.shell.exit_codes import say
+from stqsh.shell.messages import print_message
 
 POLL_S = 0.2
 
@@ -32,7 +32,7 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
     log = home.engine_log
     if not log.exists():
         raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
-    say(f"-- {log}")
+    print_message(f"-- {log}")
     written = Structured().line if json else str
     end = log.stat().st_size  # what comes from now on is followed, and none of it is lost
     for line in last_lines(log, lines, end):

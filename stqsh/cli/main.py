@@ -20,9 +20,9 @@ def main() -> None:
     _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        from stqsh.shell.exit_codes import guarded
+        from stqsh.shell.exit_codes import run_guarded
 
-        sys.exit(guarded(lambda: _shell(plain)))
+        sys.exit(run_guarded(lambda: _shell(plain)))
     from stqsh.cli.commands import app
 
     app(prog_name="stqsh")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.profile import Profile, load_profile
-from stqsh.shell.exit_codes import coloured, say
+from stqsh.shell.messages import print_message
+from stqsh.shell.terminal.capabilities import has_colour, table_width
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
@@ -27,7 +28,7 @@ def serve(session: str | None, profile: str | None) -> int:
             f"session {home.name} has an engine already (pid {engine.pid})",
             hint=f"stqsh stop --session {home.name} ends it",
         )
-    say(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
+    print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
     os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(home.path)])
 
 
@@ -50,10 +51,10 @@ def show_sessions(profile: str | None, format_: str | None) -> int:
             (info.home.name, state, pid, instant(int(info.changed) * 1_000_000), str(info.home.path))
         )
     terminal = sys.stdout.isatty()
-    target = Target(sys.stdout.buffer, colour=coloured(sys.stdout), width=terminal_width())
+    target = Target(sys.stdout.buffer, colour=has_colour(sys.stdout), width=table_width())
     rows = Rows("sessions", ("session", "engine", "pid", "changed", "home"), tuple(lines))
     if not found:
-        say("no sessions yet")
+        print_message("no sessions yet")
     else:
         open_writer(format_ or ("table" if terminal else "jsonl"), target).rows(1, rows)
     return 0
@@ -65,27 +66,22 @@ def stop_session(session: str | None, profile: str | None) -> int:
 
     home = session_home(session, profile)
     stopped = stop_engine(home)
-    say(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
+    print_message(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
     return 0
 
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:
-    """The home of a session that is there; raises `BadSessionName`, with the names of those that are."""
-    from stqsh.errors import BadSessionName
+    """The home of a session that is there; raises `SessionNameError`, with the names of those that are."""
+    from stqsh.errors import SessionNameError
     from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions
 
     root, name = _root(load_profile(profile)), session or DEFAULT_NAME
     names = [info.home.name for info in list_sessions(root)]
     if name not in names:
-        raise BadSessionName(f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}")
+        raise SessionNameError(
+            f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}"
+        )
     return SessionHome(root / name)
-
-
-def terminal_width() -> int | None:
-    """The terminal's width where standard output is one."""
-    import shutil
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _root(profile: Profile) -> Path:

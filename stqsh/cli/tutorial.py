@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from stqsh.cli.lessons import FAREWELL, LESSONS, Lesson
 from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import error_text, folded, width_of
+from stqsh.shell.messages import fold, format_error
 from stqsh.shell.renderer import Renderer
 from stqsh.shell.scripting.console import Console
+from stqsh.shell.terminal.capabilities import terminal_width
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -79,7 +80,7 @@ class Tutorial:
             try:
                 self._execute(typed)
             except StqshError as error:
-                self.tell(error_text(error, sys.stdout))
+                self.tell(format_error(error, sys.stdout))
         return True
 
     def _execute(self, statements: str) -> None:
@@ -95,5 +96,5 @@ class Tutorial:
 def _page(number: int, lesson: Lesson) -> str:
     head = f"{number} of {len(LESSONS)}: {lesson.title}"
     statements = "\n".join(f"    {line}" for line in lesson.statements.splitlines())
-    text = folded(" ".join(lesson.text.split()), width_of(sys.stdout) or _WIDTH)
+    text = fold(" ".join(lesson.text.split()), terminal_width(sys.stdout) or _WIDTH)
     return f"\n{head}\n{'-' * len(head)}\n{text}\n\n{statements}\n"

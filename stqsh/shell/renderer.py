@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import coloured, draws, folded, no_board, width_of
+from stqsh.shell.messages import fold, watch_needs_terminal
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive, terminal_width
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -28,20 +29,20 @@ class Renderer:
 
     def text(self, text: str) -> None:
         """Show some text, however long."""
-        print(folded(text, width_of(sys.stdout)), flush=True)
+        print(fold(text, terminal_width(sys.stdout)), flush=True)
 
     def status_screen(self) -> Screen:
         """Where a status line may stand while an answer is waited for."""
         from stqsh.shell.terminal.screen import Screen
 
-        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=draws(sys.stdout))
+        return Screen(sys.stdout.buffer, colour=has_colour(sys.stdout), visible=is_interactive(sys.stdout))
 
     def paged(self, text: str) -> None:
         """Show some text, a long one in the pager."""
-        from stqsh.shell.terminal.charset import drawn_bytes
+        from stqsh.shell.terminal.capabilities import encode_for_terminal
         from stqsh.shell.terminal.pager import show
 
-        show(lambda width: drawn_bytes(text.rstrip("\n") + "\n"), paged=self._console.pager)
+        show(lambda width: encode_for_terminal(text.rstrip("\n") + "\n"), paged=self._console.pager)
 
     def outcome(
         self, session: Session, outcome: Outcome, statement: int = 1, format_: str | None = None
@@ -73,8 +74,8 @@ class Renderer:
             case watch.WatchFeed():
                 from stqsh.shell.watch.dashboard import watch_board
 
-                if not draws(sys.stdout):
-                    raise no_board()
+                if not is_interactive(sys.stdout):
+                    raise watch_needs_terminal()
                 self.text(watch_board(outcome, self._scheme(session)))
             case run.RunHandle():
                 from stqsh.shell.live.run_progress import run_with_progress
@@ -99,7 +100,11 @@ class Renderer:
 
         statement = block.statements[-1]
         format_ = self._format(statement.format)
-        if self._console.outlet is not None or format_ not in watch_command.DRAWN or not draws(sys.stdout):
+        if (
+            self._console.outlet is not None
+            or format_ not in watch_command.DRAWN
+            or not is_interactive(sys.stdout)
+        ):
             watch_command.repeat(how, once)
             return
 
@@ -131,7 +136,7 @@ class Renderer:
 
         def render(width: int) -> bytes:
             paper = io.BytesIO()
-            target = Target(paper, one_query=True, colour=coloured(sys.stdout), width=width - 1)
+            target = Target(paper, one_query=True, colour=has_colour(sys.stdout), width=width - 1)
             write(open_writer(self._format(format_), target))
             return paper.getvalue()
 
@@ -148,7 +153,7 @@ class Renderer:
 
             writer = self._outlet_writer(format_)
             text = export(following, writer, self._screen(), self._console.outlet.name)
-        elif self._format(format_) == "table" and draws(sys.stdout):
+        elif self._format(format_) == "table" and is_interactive(sys.stdout):
             text = watch(following, self._screen(), scheme)
         else:
             from stqsh.shell.writers.writer import open_writer
@@ -169,4 +174,4 @@ class Renderer:
     def _screen(self) -> Screen:
         from stqsh.shell.terminal.screen import Screen
 
-        return Screen(sys.stdout.buffer, colour=coloured(sys.stdout), visible=draws(sys.stdout))
+        return Screen(sys.stdout.buffer, colour=has_colour(sys.stdout), visible=is_interactive(sys.stdout))

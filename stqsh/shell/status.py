@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.client.engine_process import is_alive, read_engine
-from stqsh.time_format import iso
+from stqsh.client.engine_process import check_alive, is_alive, read_engine
+from stqsh.errors import EngineDeadError
+from stqsh.shell.messages import RESTART_HINT, format_engine_death
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
@@ -33,6 +35,21 @@ def engine_text(home: SessionHome) -> str:
         return READY
     waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
+
+
+def explain_engine_death(home: SessionHome) -> str:
+    """Return why the engine has gone, with the last lines of its log that matter, and how to restart it.
+
+    "" where the engine runs. One that was stopped, from another shell or by `stqsh stop`, needs no reason.
+    """
+    info = read_engine(home)
+    if info is not None and info.state == "stopping":
+        return f"the engine was stopped\nhint: {RESTART_HINT}"
+    try:
+        check_alive(home)
+    except EngineDeadError as error:
+        return format_engine_death(error)
+    return ""
 
 
 def alive_text(home: SessionHome, progress: Progress) -> str:
@@ -73,7 +90,7 @@ def shedding_part(progress: Progress) -> str:
 
 def clock_text(progress: Progress) -> str:
     """The event time of the last step."""
-    return iso(progress.at_us()) or ""
+    return format_instant(progress.at_us()) or ""
 
 
 def rate_text(progress: Progress) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.results import SnapshotMark
-from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import CommandLineError
+from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.live.export import export
 from stqsh.shell.renderer import Renderer
 from stqsh.shell.scripting.console import Console

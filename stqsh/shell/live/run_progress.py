@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stqsh.shell.status import READY, clock_text, engine_text, grouped, rate_text, shedding_part
-from stqsh.time_format import iso
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -23,7 +23,7 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
     """Wait for a RUN; words about what it did, and whether it came to its end.
 
     The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
-    `EngineDead`, `SourceError`.
+    `EngineDeadError`, `SourceError`.
     """
     view = RunView(session, running, screen)
     try:
@@ -97,7 +97,7 @@ class RunView:
 
     def summary(self, end: Progress) -> str:
         """Steps, where that led to, and the time it took."""
-        steps, at = end.step - self.start.step, iso(end.at_us())
+        steps, at = end.step - self.start.step, format_instant(end.at_us())
         records = end.stats.get("records_total", 0) - self.start.stats.get("records_total", 0)
         counted = f", {grouped(records)} records" if records > 0 else ""
         where = f" to step {grouped(end.step)}" + (f" ({at})" if at else "")

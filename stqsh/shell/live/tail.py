@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stqsh.client.results import SnapshotMark
-from stqsh.shell.exit_codes import say
 from stqsh.shell.live.prefetch import Prefetch
 from stqsh.shell.live.scrollback import ScrollBack, ScrollBuffer
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
+from stqsh.shell.messages import print_message
 from stqsh.shell.status import alive_text, grouped, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
@@ -65,7 +65,7 @@ def source_of(following: Subscription) -> Source:
 
 def drain(following: Subscription, writer: Writer) -> str:
     """The same without a live view: everything goes to the writer, a warning to standard error."""
-    following.on_notice = say
+    following.on_notice = print_message
     try:
         for item in following:
             if isinstance(item, SnapshotMark):
@@ -121,7 +121,7 @@ class LiveView:
     def follow(self, source: Source) -> None:
         """Show what a source gives until it ends. `KeyboardInterrupt` says that the user leaves.
 
-        Raises what the source raises, such as `EngineDead`.
+        Raises what the source raises, such as `EngineDeadError`.
         """
         with closing(Prefetch(source)) as feed, self.keys:
             try:

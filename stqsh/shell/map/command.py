@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import CommandLineError, coloured, draws, say
+from stqsh.errors import CommandLineError
+from stqsh.shell.messages import print_message
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -43,7 +45,7 @@ def run_map(options: MapOptions) -> int:
         feed.once = options.once  # type: ignore[union-attr]  # MAP answers with nothing else
         text = _show(feed, port, session)  # type: ignore[arg-type]
     if text:
-        say(text)
+        print_message(text)
     return 0
 
 
@@ -63,7 +65,7 @@ def _status_screen() -> Screen:
     """Where a status line is drawn: on standard error, which is no data."""
     from stqsh.shell.terminal.screen import Screen
 
-    return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=draws(sys.stderr))
+    return Screen(sys.stderr.buffer, colour=has_colour(sys.stderr), visible=is_interactive(sys.stderr))
 
 
 def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:

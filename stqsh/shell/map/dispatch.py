@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import draws
+from stqsh.shell.terminal.capabilities import is_interactive
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
     feed.once = False
-    if feed.file is None and sys.stdin.isatty() and draws(sys.stdout):
+    if feed.file is None and sys.stdin.isatty() and is_interactive(sys.stdout):
         from stqsh.shell.map.terminal.app import show_map
 
         return show_map(feed, scheme)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stqsh.errors import EngineDead, StqshError
-from stqsh.shell.engine_failure import death_text
-from stqsh.shell.exit_codes import error_text, init_file, painted, write_traceback
+from stqsh.errors import EngineDeadError, StqshError
+from stqsh.shell.messages import colour_error, format_engine_death, format_error, format_internal_error
 from stqsh.shell.renderer import Renderer
 from stqsh.shell.repl.prompt import PromptTerminal
 from stqsh.shell.repl.prompt_controller import PromptController
@@ -17,9 +16,9 @@ from stqsh.shell.repl.waiting import WaitIndicator
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.console import Console, Stopwatch
 from stqsh.shell.scripting.scripts import StatementBlock, is_command, read_scripts, script_text
-from stqsh.shell.scripting.startup_script import is_new, profile_script
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import InterruptNotice, forcible, over_echo
+from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +94,7 @@ class Shell:
         self._greet(WELCOME)
         prompt = self._front.prompt()
         try:
-            if opening is not None and is_new(self._backstage.session()):
+            if opening is not None and is_new_session(self._backstage.session()):
                 self._read(opening)
             if init and init_file().is_file():
                 self._read(init_file())
@@ -221,19 +220,17 @@ class Shell:
         try:
             with forcible(farewell):
                 action()
-        except EngineDead as error:
+        except EngineDeadError as error:
             self._front.is_death_told = True
-            self.showing.text(painted(death_text(error), sys.stdout))
+            self.showing.text(colour_error(format_engine_death(error), sys.stdout))
         except StqshError as error:
-            self.showing.text(error_text(error, sys.stdout))
+            self.showing.text(format_error(error, sys.stdout))
         except KeyboardInterrupt:
             self.showing.text(over_echo("interrupted; queries and streams go on"))
         except ExitShell:
             raise
         except Exception as error:
-            self.showing.text(
-                f"internal error: {type(error).__name__}: {error}\nhint: details are in {write_traceback()}"
-            )
+            self.showing.text(format_internal_error(error, write_traceback()))
 
     def _dispatch(self, text: str) -> None:
         bare = text.lower().rstrip("; \n")

@@ -121,9 +121,9 @@ class SessionThread:
             return
         new = self._glance(session)
         if new.failed:
-            from stqsh.shell.engine_failure import obituary
+            from stqsh.shell.status import explain_engine_death
 
-            new = replace(new, death=self.glance.death or obituary(session.home))
+            new = replace(new, death=self.glance.death or explain_engine_death(session.home))
         if new != self.glance:
             self.glance = new
             self._changed()

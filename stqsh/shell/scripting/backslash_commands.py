@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from stqsh.errors import StqshError
+from stqsh.settings import FORMATS
 from stqsh.shell.scripting.console import SWITCHES
 from stqsh.shell.scripting.variables import assign, forget
-from stqsh.shell.writers.writer import FORMATS
 
 if TYPE_CHECKING:
     from stqsh.shell.scripting.console import Console, PromptActions

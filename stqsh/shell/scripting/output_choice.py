@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import IO, TYPE_CHECKING
 
-from stqsh.shell.exit_codes import coloured, draws
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 from stqsh.shell.writers.writer import Target, open_writer
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class OutputChoice:
     def __init__(self, stream: IO[bytes], console: Console) -> None:
         self.console = console
         self.terminal = console.outlet is None and sys.stdout.isatty()
-        self.live = self.terminal and console.format is None and draws(sys.stdout)
+        self.live = self.terminal and console.format is None and is_interactive(sys.stdout)
         self._stream = stream
         self._writers: dict[str, Writer] = {}
 
@@ -33,10 +33,10 @@ class OutputChoice:
         from stqsh.shell.terminal.screen import Screen
 
         if self.live:
-            return Screen(self._stream, colour=coloured(sys.stdout))
+            return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.
-        visible = draws(sys.stderr) and not self.terminal and not self.console.quiet
-        return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=visible)
+        visible = is_interactive(sys.stderr) and not self.terminal and not self.console.quiet
+        return Screen(sys.stderr.buffer, colour=has_colour(sys.stderr), visible=visible)
 
     def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
         """The writer for what comes now, in the format asked for by its statement, or that of all."""
@@ -54,7 +54,7 @@ class OutputChoice:
         return self._writers[wanted]
 
     def _target(self, one_query: bool) -> Target:
-        from stqsh.cli.sessions import terminal_width
+        from stqsh.shell.terminal.capabilities import table_width
 
-        colour = self.terminal and coloured(sys.stdout)
-        return Target(self._stream, one_query, colour, terminal_width() if self.terminal else None)
+        colour = self.terminal and has_colour(sys.stdout)
+        return Target(self._stream, one_query, colour, table_width() if self.terminal else None)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import say
+from stqsh.shell.messages import print_message
 from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
@@ -94,12 +94,14 @@ class ScriptRunner:
         """Stop the RUN under way, and say what goes on."""
         name = self._session.home.name
         if self._session.home.temporary:
-            say("interrupted; the script's session is stopped")
+            print_message("interrupted; the script's session is stopped")
             return
         stopped = self._running is not None and not self._running.finished
         if self._running is not None and stopped:
             self._running.cancel()
-        say(f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on")
+        print_message(
+            f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on"
+        )
 
     def _take(self, outcome: Outcome) -> None:
         from stqsh.client import results

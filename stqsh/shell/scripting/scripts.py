@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.os_errors import remedy
+from stqsh.errors import CommandLineError
+from stqsh.shell.messages import file_error_hint, file_error_reason
 from stqsh.shell.scripting.variables import assign, forget, replaced
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def script_text(file: str) -> str:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
         return data.decode("utf-8")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandLineError(f"cannot read {file}: {reason}", hint=remedy(error, file)) from error
+        reason = file_error_reason(error)
+        raise CommandLineError(f"cannot read {file}: {reason}", hint=file_error_hint(error, file)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error

@@ -39,7 +39,7 @@ def forget(variables: dict[str, str], name: str) -> None:
 
 def given_variables(words: Sequence[str]) -> dict[str, str]:
     """The variables of `-v name=value`. Raises `CommandLineError` for what is not of that form."""
-    from stqsh.shell.exit_codes import CommandLineError
+    from stqsh.errors import CommandLineError
 
     variables: dict[str, str] = {}
     for word in words:

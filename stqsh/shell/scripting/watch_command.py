@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import coloured
+from stqsh.shell.terminal.capabilities import (
+    CLEAR,
+    DIM,
+    HIDE_CURSOR,
+    RESET,
+    SHOW_CURSOR,
+    encode_for_terminal,
+    has_colour,
+    terminal_charset,
+)
 
 if TYPE_CHECKING:
     from stqsh.client.results import Outcome
@@ -95,7 +104,7 @@ def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str
     """
     from stqsh.shell.terminal.raw_keys import RawKeys
 
-    number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=coloured(sys.stdout))
+    number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=has_colour(sys.stdout))
     with RawKeys() as keys:
         try:
             while how.count is None or number < how.count:
@@ -121,40 +130,33 @@ class RedrawnFrame:
 
     def draw(self, title: str, lines: list[str]) -> None:
         """Draw a title and lines, as many as there is room for."""
-        from stqsh.shell.terminal.screen import CLEAR, DIM, HIDE, PLAIN
-
         width, height = shutil.get_terminal_size()
         room = height - 3
         if len(lines) > room:
             lines = [*lines[:room], f"… {len(lines) - room} more lines"]
         head = title if len(title) < width else title[: width - 2] + "…"
-        shown = [f"{DIM}{head}{PLAIN}" if self._colour else head, *lines]
+        shown = [f"{DIM}{head}{RESET}" if self._colour else head, *lines]
         self._height = len(shown)
-        self._write(f"{HIDE}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
+        self._write(f"{HIDE_CURSOR}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
 
     def close(self) -> None:
         """Leave the frame where it stands, and the cursor below it."""
-        from stqsh.shell.terminal.screen import SHOW
-
         if self._height:
-            self._write(f"\x1b[{self._height}B\r{SHOW}")
+            self._write(f"\x1b[{self._height}B\r{SHOW_CURSOR}")
 
     def _write(self, text: str) -> None:
-        from stqsh.shell.terminal.charset import drawn_bytes
-
-        self._stream.write(drawn_bytes(text))
+        self._stream.write(encode_for_terminal(text))
         self._stream.flush()
 
 
 def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
     """What statements that look answer, as lines for the terminal."""
     from stqsh.client import results
-    from stqsh.shell.terminal.charset import charset
     from stqsh.shell.writers.writer import Target, open_writer
 
     paper = io.BytesIO()
     width = shutil.get_terminal_size().columns - 1
-    target = Target(paper, one_query=True, colour=coloured(sys.stdout), width=width)
+    target = Target(paper, one_query=True, colour=has_colour(sys.stdout), width=width)
     writer = open_writer(format_, target)
     for outcome in outcomes:
         match outcome:
@@ -166,7 +168,7 @@ def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
                 writer.script(outcome.text)
             case results.Message():
                 target.draw(f"{outcome.text}\n")
-    return paper.getvalue().decode(charset()).rstrip("\n").split("\n")
+    return paper.getvalue().decode(terminal_charset()).rstrip("\n").split("\n")
 
 
 def _number(value: str, word: str) -> float:

@@ -17,10 +17,11 @@ from typing import Any
 
 from prompt_toolkit.application import Application
 
+from stqsh.shell.terminal.capabilities import RESET, SHOW_CURSOR
 from stqsh.shell.terminal.interrupts import InterruptCounter, forcible, handed_over, is_watched
 
 FAREWELL = "left by force; the session, its queries and streams go on"
-_AS_IT_WAS = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m"
+_AS_IT_WAS = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l" + SHOW_CURSOR + RESET
 """No mouse, no bracketed paste, the usual screen, a cursor, no colours."""
 _LOCAL, _KEYS = 3, 6
 """Places in what termios tells of a terminal."""

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import INTERRUPTED, draws, folded, say, width_of
+from stqsh.shell.exit_codes import INTERRUPTED
+from stqsh.shell.messages import fold, print_message
+from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is_interactive, terminal_width
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -133,16 +135,16 @@ class InterruptCounter:
             return
         if self.restore is not None:
             self.restore()
-        elif draws(sys.stdout):
-            os.write(sys.stdout.fileno(), b"\r\x1b[J\x1b[?25h")  # a status line hides the cursor
-        say(f"\n{self._farewell}")
+        elif is_interactive(sys.stdout):
+            os.write(sys.stdout.fileno(), (CLEAR + SHOW_CURSOR).encode())  # a status line hides the cursor
+        print_message(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
 
 
 def over_echo(text: str) -> str:
     """The text over the `^C` that a terminal has put at the cursor."""
-    text = folded(text, width_of(sys.stdout))
-    return f"\r\x1b[K{text}" if draws(sys.stdout) else text
+    text = fold(text, terminal_width(sys.stdout))
+    return f"{CLEAR_LINE}{text}" if is_interactive(sys.stdout) else text
 
 
 class InterruptNotice:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from stqsh.shell.exit_codes import draws
+from stqsh.shell.terminal.capabilities import is_interactive
 from stqsh.shell.terminal.interrupts import undisturbed
 
 _LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
@@ -38,7 +38,7 @@ def show(render: Callable[[int], bytes], *, paged: bool) -> None:
     """
     size = shutil.get_terminal_size()
     data = render(size.columns)
-    command = pager_command() if paged and draws(sys.stdout) else None
+    command = pager_command() if paged and is_interactive(sys.stdout) else None
     if command is None or data.count(b"\n") < size.lines:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()

@@ -17,12 +17,9 @@ from typing import IO
 from rich.cells import cell_len, set_cell_size
 
 from stqsh.shell.status import grouped
-from stqsh.shell.terminal.charset import drawn_bytes
+from stqsh.shell.terminal.capabilities import CLEAR, DIM, HIDE_CURSOR, RESET, SHOW_CURSOR, encode_for_terminal
 from stqsh.shell.writers.writer import Target
 
-CLEAR = "\r\x1b[J"
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 BURST = 300
 LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
@@ -114,23 +111,23 @@ class Screen:
         """Clear the status line and say what was left out last."""
         if not self._visible:
             return
-        cursor, self._status = SHOW if self._status else "", ""
+        cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
 
     def pause(self) -> None:
         """Clear the status line while something else has the terminal; what was left out is not said yet."""
-        cursor, self._status = SHOW if self._status else "", ""
+        cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + cursor)
 
     def _status_text(self) -> str:
         shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""
-        return f"{HIDE}{self._dim(shown)}\r" if shown else ""
+        return f"{HIDE_CURSOR}{self._dim(shown)}\r" if shown else ""
 
     def _dim(self, text: str) -> str:
-        return f"{DIM}{text}{PLAIN}" if self.colour and text else text
+        return f"{DIM}{text}{RESET}" if self.colour and text else text
 
     def _write(self, text: str) -> None:
-        self._stream.write(drawn_bytes(text))
+        self._stream.write(encode_for_terminal(text))
         self._stream.flush()
 
 

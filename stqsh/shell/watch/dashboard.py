@@ -28,7 +28,12 @@ _LEAST = 3
 
 
 def watch_board(watching: WatchFeed, scheme: str) -> str:
-    """Show the dashboard until the user leaves it; what to say then. Raises `EngineDead`, `SourceError`."""
+    """Show the dashboard until the user leaves it, and return the message for that moment.
+
+    Raises:
+        EngineDeadError: The engine has stopped.
+        SourceError: A stream cannot be read.
+    """
     with closing(LatestState(watching.standings())) as latest:
         board = Dashboard(watching.link.home, latest.get)
         Fullscreen(board, board_keys(board), board.entry, scheme).run()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from stqsh.errors import StqshError
+from stqsh.shell.messages import file_error_reason
 from stqsh.shell.writers.text_columns import alike, occurring, outputs, selected
 from stqsh.storage.update_log.log import REASONS
 
@@ -113,7 +114,7 @@ class _File:
         try:
             self._file = self.path.open("wb")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = file_error_reason(error)
             raise StqshError(f"cannot write {self.path}: {reason}") from error
         if self.path.suffix == ".parquet":
             from pyarrow import parquet

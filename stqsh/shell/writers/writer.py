@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol
 
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.terminal.charset import drawn_bytes
+from stqsh.errors import CommandLineError
+from stqsh.settings import FORMATS
+from stqsh.shell.terminal.capabilities import encode_for_terminal
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 
-FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -67,7 +67,7 @@ class Target:
 
     def draw(self, text: str) -> None:
         """Write text for eyes: on a terminal in its own characters, elsewhere in UTF-8."""
-        self.write(text.encode() if self.width is None else drawn_bytes(text))
+        self.write(text.encode() if self.width is None else encode_for_terminal(text))
 
 
 def check_format(name: str) -> str:

@@ -16,6 +16,7 @@ from stqsh.errors import StqshError
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow
 from stqsh.shell.map.page.page_state import PageStates
+from stqsh.shell.messages import file_error_reason
 from stqsh.shell.status import grouped
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     try:
         server = _Server((HOST, port), _Answers)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = file_error_reason(error)
         raise StqshError(
             f"cannot serve on port {port}: {reason}", hint="--serve without a port takes a free one"
         ) from error

@@ -11,7 +11,7 @@ from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, MapOption
 from stqsh.shell.map.terminal.map_projection import MapProjection, nice, tick_text, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, Palette
 from stqsh.shell.status import grouped, status_text
-from stqsh.time_format import iso
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import DrawnQuery, Scene
@@ -172,7 +172,7 @@ def _value(value: Any) -> str:
     from datetime import UTC, datetime
 
     if isinstance(value, datetime):
-        return str(iso(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
+        return str(format_instant(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
     if isinstance(value, float):
         return f"{value:.10g}"
     return "" if value is None else str(value)

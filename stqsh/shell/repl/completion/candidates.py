@@ -62,9 +62,9 @@ class Candidates:
         if wanted == "option":
             return _option_values(cursor.last(2).lower())
         if wanted == "instant" and self.glance.progress is not None:
-            from stqsh.time_format import iso
+            from stqsh.units import format_instant
 
-            at = iso(self.glance.progress.at_us())
+            at = format_instant(self.glance.progress.at_us())
             return [(at, "the clock now")] if at else []
         return []
 
@@ -179,8 +179,7 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
     from stqsh.lang.reference import ALL
     from stqsh.lang.types import TYPES
-    from stqsh.settings import KEYS
-    from stqsh.shell.writers.writer import FORMATS
+    from stqsh.settings import FORMATS, KEYS
 
     return {
         "setting": tuple((key.name, key.help) for key in KEYS),
