@@ -124,3 +124,8 @@ def format_age(us: int) -> str:
     """Return roughly how long ago something was: "12 s", "3 min", "5 hours", "2 days"."""
     unit, name = next(((unit, name) for unit, name in _DURATIONS if us >= unit), (1000, "ms"))
     return f"{us // unit} {name}"
+
+
+def group_digits(number: float) -> str:
+    """Return a whole number with its digits in groups of three, such as `4 212`."""
+    return f"{number:,.0f}".replace(",", " ")

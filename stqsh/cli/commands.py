@@ -12,8 +12,7 @@ import typer
 from stqsh.cli.completion import format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
-from stqsh.shell.scripting.batch import BatchOptions, run_batch
-from stqsh.shell.scripting.scripts import script_text
+from stqsh.shell.scripting.options import BatchOptions, ShellOptions
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -98,7 +97,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         texts = [("\n".join(command), "-c")] if command else []
         _batch(file or ([] if command else ["-"]), texts, options)
     else:
-        from stqsh.shell.repl.app import ShellOptions, run_shell
+        from stqsh.shell.repl.app import run_shell
 
         shell = ShellOptions(
             session,
@@ -200,7 +199,7 @@ def draw_map(
 
     That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
     """
-    from stqsh.shell.map.command import MapOptions, run_map
+    from stqsh.cli.map_command import MapOptions, run_map
 
     exit_on_signals()
     options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
@@ -248,6 +247,9 @@ def show_version() -> None:
 
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
+    from stqsh.shell.scripting.batch import run_batch
+    from stqsh.shell.scripting.scripts import script_text
+
     exit_on_signals()
 
     def run_all() -> int:

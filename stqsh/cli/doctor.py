@@ -14,6 +14,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.java import JavaMissingError, find_java
+from stqsh.engine.spark.start_errors import check_master
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
 from stqsh.settings import cores
@@ -88,8 +91,6 @@ def _requirements() -> list[str]:
 
 def java() -> Finding:
     """The Java runtime that the engine would use."""
-    from stqsh.engine.spark.java import JavaMissingError, find_java
-
     try:
         found = find_java()
     except JavaMissingError as error:
@@ -130,9 +131,6 @@ def slots(profile: Profile) -> Finding:
 
 def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
     """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
-    from stqsh.engine.config import EngineSettings
-    from stqsh.engine.spark.start_errors import check_master
-
     try:
         with socket.create_server((host, 0)) as server:
             socket.create_connection(server.getsockname(), 2).close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 import time
@@ -9,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stqsh.cli.sessions import session_home
 from stqsh.errors import HomeError
 from stqsh.shell.messages import print_message
 
@@ -26,8 +29,6 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
 
     `json`: each line as an object, see `Structured`.
     """
-    from stqsh.cli.sessions import session_home
-
     home = session_home(session, profile)
     log = home.engine_log
     if not log.exists():
@@ -55,8 +56,6 @@ class Structured:
 
     def line(self, line: str) -> str:
         """The next line of the log."""
-        import json
-
         found = _HEAD.fullmatch(line)
         if found is not None:
             self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
@@ -106,8 +105,6 @@ def followed(log: Path, begin: int) -> Iterator[str]:
 
 
 def _is_same(descriptor: int, log: Path) -> bool:
-    import os
-
     try:
         return os.fstat(descriptor).st_ino == log.stat().st_ino
     except FileNotFoundError:

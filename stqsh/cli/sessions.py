@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stqsh.client.engine_process import is_alive, read_engine, stop_engine
+from stqsh.client.results import Rows
+from stqsh.errors import HomeError, SessionNameError
 from stqsh.profile import Profile, load_profile
 from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import has_colour, table_width
-
-if TYPE_CHECKING:
-    from stqsh.storage.home import SessionHome
+from stqsh.shell.writers.text_columns import instant
+from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, sessions_root
 
 
 def serve(session: str | None, profile: str | None) -> int:
     """Become a session's engine, until Ctrl-C or a TERM signal; raises `HomeError` where one runs already."""
-    from stqsh.client.engine_process import is_alive, read_engine
-    from stqsh.errors import HomeError
-    from stqsh.storage.home import open_home
-
     home = open_home(session, root=_root(load_profile(profile)))
     engine = read_engine(home)
     if engine is not None and is_alive(engine):
@@ -34,12 +32,6 @@ def serve(session: str | None, profile: str | None) -> int:
 
 def show_sessions(profile: str | None, format_: str | None) -> int:
     """Print the sessions with their engines' states."""
-    from stqsh.client.engine_process import is_alive, read_engine
-    from stqsh.client.results import Rows
-    from stqsh.shell.writers.text_columns import instant
-    from stqsh.shell.writers.writer import Target, open_writer
-    from stqsh.storage.home import list_sessions
-
     found = list_sessions(_root(load_profile(profile)))
     lines = []
     for info in found:
@@ -62,8 +54,6 @@ def show_sessions(profile: str | None, format_: str | None) -> int:
 
 def stop_session(session: str | None, profile: str | None) -> int:
     """Stop a session's engine between two batches."""
-    from stqsh.client.engine_process import stop_engine
-
     home = session_home(session, profile)
     stopped = stop_engine(home)
     print_message(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
@@ -72,9 +62,6 @@ def stop_session(session: str | None, profile: str | None) -> int:
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:
     """The home of a session that is there; raises `SessionNameError`, with the names of those that are."""
-    from stqsh.errors import SessionNameError
-    from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions
-
     root, name = _root(load_profile(profile)), session or DEFAULT_NAME
     names = [info.home.name for info in list_sessions(root)]
     if name not in names:
@@ -85,6 +72,4 @@ def session_home(session: str | None, profile: str | None) -> SessionHome:
 
 
 def _root(profile: Profile) -> Path:
-    from stqsh.storage.home import sessions_root
-
     return sessions_root(default=profile.text("session.home_root") or None)

@@ -161,7 +161,8 @@ class Session:
         Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
         call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
         `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
-        two calls it may be folded (`updates.keep`). Raises `EngineDeadError`, `SourceError`, `LogCompactedError`.
+        two calls it may be folded (`updates.keep`). Raises `EngineDeadError`, `SourceError`,
+        `LogCompactedError`.
         """
         if self._reader is None or from_start:
             self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)

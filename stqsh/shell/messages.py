@@ -31,6 +31,11 @@ def print_message(text: str) -> None:
         print(fold(text, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
 
 
+def print_text(text: str) -> None:
+    """Print a text on standard output, folded to the terminal's width."""
+    print(fold(text, terminal_width(sys.stdout)), flush=True)
+
+
 def format_error(error: StqshError, stream: TextIO) -> str:
     """Return the error's text for a stream, in colour where the stream supports it."""
     return colour_error(error.text(terminal_width(stream)), stream)

@@ -17,7 +17,8 @@ import pexpect
 import pytest
 
 from stqsh.lang.syntax.parse import parse
-from stqsh.shell.terminal.interrupts import InterruptNotice, forcible, undisturbed
+from stqsh.shell.scripting.interrupt_notice import InterruptNotice
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
 from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
@@ -63,12 +64,12 @@ def test_it_says_of_a_statement_that_it_is_done(tmp_path: Path) -> None:
 
 
 def test_one_that_is_heard_is_an_interrupt_as_ever_however_many_there_were_before() -> None:
-    with forcible("left by force"):
+    with force_on_second_interrupt("left by force"):
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(60)
-        with undisturbed():
+        with ignore_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -17,10 +17,12 @@ from stqsh.shell.live.prefetch import Prefetch
 from stqsh.shell.live.scrollback import ScrollBack, ScrollBuffer
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
 from stqsh.shell.messages import print_message
-from stqsh.shell.status import alive_text, grouped, shedding_part
+from stqsh.shell.status import alive_text, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
+from stqsh.shell.writers.update_table import UpdateLines
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -113,8 +115,6 @@ class LiveView:
 
     def _fit(self) -> None:
         """Draw as wide as the terminal is by now."""
-        from stqsh.shell.writers.update_table import UpdateLines  # (pyarrow)
-
         self._width = self.screen.width
         self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
 
@@ -187,8 +187,6 @@ class LiveView:
                 self._draw(item)
 
     def _scroll_back(self, move: str, feed: Prefetch) -> None:
-        from stqsh.shell.writers.update_table import UpdateLines
-
         target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
         lines = UpdateLines(target, is_narrow=self._lines.is_narrow)
         only = replace(self.wanted, names=not self.one_query)
@@ -216,9 +214,9 @@ class LiveView:
     def _words(self, feed: Prefetch) -> list[tuple[int, str]]:
         """The parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
-        count = f"{grouped(self._came)} updates"
+        count = f"{group_digits(self._came)} updates"
         if self.wanted:
-            count = f"only {self.wanted.words}: {grouped(self._fitted)} of {count}"
+            count = f"only {self.wanted.words}: {group_digits(self._fitted)} of {count}"
         sheds = shedding_part(feed.progress)
         step, *rest = (part for part in alive_text(self.home, feed.progress).split("  ") if part != sheds)
         weights = [50] + [30] * (len(rest) - 2) + [45]
@@ -242,4 +240,4 @@ class LiveView:
 
 def waiting_text(feed: Prefetch) -> str:
     """How many updates have come that are not shown yet."""
-    return f"{grouped(feed.waiting)}{'+' if feed.is_full else ''} waiting"
+    return f"{group_digits(feed.waiting)}{'+' if feed.is_full else ''} waiting"

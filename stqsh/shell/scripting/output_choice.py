@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from typing import IO, TYPE_CHECKING
 
-from stqsh.shell.terminal.capabilities import has_colour, is_interactive
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive, table_width
+from stqsh.shell.terminal.screen import Screen
 from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.storage.session_settings import session_settings
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.shell.scripting.console import Console
     from stqsh.shell.terminal.screen import Screen
-    from stqsh.shell.writers.writer import Writer
+from stqsh.shell.writers.writer import Writer
 
 
 class OutputChoice:
@@ -30,8 +32,6 @@ class OutputChoice:
 
     def screen(self) -> Screen:
         """The screen for the status line: the terminal's, on standard error where data goes elsewhere."""
-        from stqsh.shell.terminal.screen import Screen
-
         if self.live:
             return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.
@@ -40,8 +40,6 @@ class OutputChoice:
 
     def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
         """The writer for what comes now, in the format asked for by its statement, or that of all."""
-        from stqsh.storage.session_settings import session_settings
-
         outlet = self.console.outlet
         wanted = asked or (outlet and outlet.format) or self.console.format
         wanted = wanted or session_settings(session.link.db).text("shell.format")
@@ -54,7 +52,5 @@ class OutputChoice:
         return self._writers[wanted]
 
     def _target(self, one_query: bool) -> Target:
-        from stqsh.shell.terminal.capabilities import table_width
-
         colour = self.terminal and has_colour(sys.stdout)
         return Target(self._stream, one_query, colour, table_width() if self.terminal else None)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from stqsh.errors import StqshError
+from stqsh.errors import CommandLineError, StqshError
+from stqsh.lang.ast.source import Piece, Source, Span
+from stqsh.lang.errors import StatementSyntaxError, near
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _USE = re.compile(
@@ -39,8 +41,6 @@ def forget(variables: dict[str, str], name: str) -> None:
 
 def given_variables(words: Sequence[str]) -> dict[str, str]:
     """The variables of `-v name=value`. Raises `CommandLineError` for what is not of that form."""
-    from stqsh.errors import CommandLineError
-
     variables: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -72,9 +72,6 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
 def _unknown(
     text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
 ) -> StqshError:
-    from stqsh.lang.ast.source import Piece, Source, Span
-    from stqsh.lang.errors import StatementSyntaxError, near
-
     piece = Piece(Source(text, file), match.start(), match.group())
     return StatementSyntaxError(
         f"there is no variable {name}",

@@ -14,25 +14,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import fold, print_message
 from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is_interactive, terminal_width
 
-if TYPE_CHECKING:
-    from stqsh.client.api import Session
-    from stqsh.lang.ast.statements import Statement
-
 _current: list[InterruptCounter] = []
 """The watches of `forcible` blocks that are open, the innermost last."""
 GRACE_S = 1.0
 """So long Python may take to answer a second Ctrl-C itself."""
-_WORDS = 4
 
 
 @contextmanager
-def forcible(farewell: str) -> Iterator[None]:
+def force_on_second_interrupt(farewell: str) -> Iterator[None]:
     """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
 
     Does nothing outside the main thread, which alone may handle signals.
@@ -51,13 +45,15 @@ def forcible(farewell: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def is_watched() -> bool:
+def is_watching() -> bool:
     """Whether a `forcible` block is open."""
     return bool(_current)
 
 
 @contextmanager
-def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[InterruptCounter]:
+def hand_over_interrupts(
+    interrupted: Callable[[], None], restore: Callable[[], None]
+) -> Iterator[InterruptCounter]:
     """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
 
     Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
@@ -76,7 +72,7 @@ def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) ->
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Leave Ctrl-C to another program on the terminal (a pager, an editor) while it runs."""
     # A handler, and not SIG_IGN, which the program would inherit.
     before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
@@ -141,47 +137,7 @@ class InterruptCounter:
         os._exit(INTERRUPTED)
 
 
-def over_echo(text: str) -> str:
+def overwrite_echo(text: str) -> str:
     """The text over the `^C` that a terminal has put at the cursor."""
     text = fold(text, terminal_width(sys.stdout))
     return f"{CLEAR_LINE}{text}" if is_interactive(sys.stdout) else text
-
-
-class InterruptNotice:
-    """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._statements: list[Statement] = []
-        self._number = self._logged = 0
-
-    def begin(self, statements: list[Statement], number: int) -> None:
-        """The statement of that number, from 1, begins."""
-        from stqsh.storage.control_log import last_seq
-
-        self._statements, self._number = statements, number
-        self._logged = last_seq(self._session.link.db)
-
-    def text(self) -> str:
-        """Whether the statement is done, and what becomes of those behind it."""
-        name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
-        done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
-        return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
-
-    def rest_text(self) -> str:
-        """What becomes of the statements behind the one that was stopped; "" where there are none."""
-        rest = len(self._statements) - self._number
-        if not rest:
-            return ""
-        return (
-            "the statement after it is not run"
-            if rest == 1
-            else f"the {rest} statements after it are not run"
-        )
-
-    def _is_logged(self) -> bool:
-        """Whether the session was asked for anything that changes it since the statement began."""
-        rows = self._session.link.db.query(
-            "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
-        )
-        return bool(rows)

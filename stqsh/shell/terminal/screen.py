@@ -10,15 +10,25 @@ the line, and all of it is cleared from there.
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import IO, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from stqsh.shell.status import grouped
-from stqsh.shell.terminal.capabilities import CLEAR, DIM, HIDE_CURSOR, RESET, SHOW_CURSOR, encode_for_terminal
+from stqsh.shell.terminal.capabilities import (
+    CLEAR,
+    DIM,
+    HIDE_CURSOR,
+    RESET,
+    SHOW_CURSOR,
+    encode_for_terminal,
+    has_colour,
+    is_interactive,
+)
 from stqsh.shell.writers.writer import Target
+from stqsh.units import group_digits
 
 BURST = 300
 LINES_A_SECOND = 120
@@ -49,7 +59,7 @@ class LineSampler:
     def omission(self) -> str:
         """What to say of the lines left out: a line, or nothing. Said once."""
         count, self._left_out = self._left_out, 0
-        return f"… {grouped(count)} more\n" if count else ""
+        return f"… {group_digits(count)} more\n" if count else ""
 
 
 class Screen:
@@ -129,6 +139,16 @@ class Screen:
     def _write(self, text: str) -> None:
         self._stream.write(encode_for_terminal(text))
         self._stream.flush()
+
+
+def open_screen(stream: TextIO) -> Screen:
+    """Return a screen on a standard stream, with a status line where that is an interactive terminal."""
+    return Screen(stream.buffer, colour=has_colour(stream), visible=is_interactive(stream))
+
+
+def stdout_screen() -> Screen:
+    """Return a screen on standard output as it is now."""
+    return open_screen(sys.stdout)
 
 
 def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stqsh.shell.terminal.capabilities import BOLD, DIM, GREEN, RED, RESET
 from stqsh.shell.writers.table_layout import drawn
 from stqsh.shell.writers.text_columns import (
@@ -209,8 +211,6 @@ def _footer(answer: Answer) -> str:
 
 def _pairs(updates: Updates) -> list[str]:
     """For each update the select list of its query as `name=value`, empty values left out."""
-    import numpy as np
-
     ids = updates.table.column("query").to_numpy()
     pairs = [""] * len(ids)
     for group in alike(occurring(updates)):

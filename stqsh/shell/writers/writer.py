@@ -5,15 +5,19 @@ Data goes to the given binary stream and nowhere else, and is flushed after each
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
+from stqsh.client import results
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
 from stqsh.shell.terminal.capabilities import encode_for_terminal
 
 if TYPE_CHECKING:
-    from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
+    from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
+
+    Data: TypeAlias = Rows | Answer | Script
 
 SUFFIXES = {
     ".jsonl": "jsonl",
@@ -72,8 +76,6 @@ class Target:
 
 def check_format(name: str) -> str:
     """The format's name if there is such a format; raises `CommandLineError` with a near name otherwise."""
-    import difflib
-
     if name in FORMATS:
         return name
     if f".{name}" in COLUMNAR:
@@ -84,28 +86,18 @@ def check_format(name: str) -> str:
 
 
 def open_writer(name: str, target: Target) -> Writer:
-    """A writer of the format called `name`; raises as `check_format`."""
-    match check_format(name):
-        case "jsonl":
-            from stqsh.shell.writers.jsonl import JsonLinesWriter
+    """Return a writer of the format called `name`; raises as `check_format`."""
+    from stqsh.shell.writers.formats import WRITERS
 
-            return JsonLinesWriter(target)
-        case "geojson":
-            from stqsh.shell.writers.geojson import GeoJsonWriter
+    return WRITERS[check_format(name)](target)
 
-            return GeoJsonWriter(target)
-        case "markdown":
-            from stqsh.shell.writers.markdown import MarkdownWriter
 
-            return MarkdownWriter(target)
-        case "table":
-            from stqsh.shell.writers.update_table import TableWriter
-
-            return TableWriter(target)
-        case "vertical":
-            from stqsh.shell.writers.vertical import VerticalWriter
-
-            return VerticalWriter(target)
-    from stqsh.shell.writers.csv_writer import CsvWriter
-
-    return CsvWriter(target, "," if name == "csv" else "\t")
+def write_data(writer: Writer, data: Data, statement: int) -> None:
+    """Write what a statement answers; `statement` is its number in the script."""
+    match data:
+        case results.Rows():
+            writer.rows(statement, data)
+        case results.Answer():
+            writer.answer(statement, data)
+        case results.Script():
+            writer.script(data.text)

@@ -17,7 +17,7 @@ from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow
 from stqsh.shell.map.page.page_state import PageStates
 from stqsh.shell.messages import file_error_reason
-from stqsh.shell.status import grouped
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
@@ -70,7 +70,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
     def take(state: bytes) -> None:
         board.post(state)
-        screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+        screen.status(f"served  step {group_digits(states.step)}  Ctrl-C ends it", now=True)
 
     try:
         why = follow(states, take)
