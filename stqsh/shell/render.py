@@ -21,7 +21,8 @@ from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 from stqsh.shell.terminal.pager import page_output
 from stqsh.shell.terminal.screen import open_screen
-from stqsh.shell.writers.writer import Target, open_writer, write_data
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target, write_data
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session

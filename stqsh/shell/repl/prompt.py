@@ -22,7 +22,6 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle
 
-from stqsh.lang.syntax.split import is_complete
 from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.repl.history_suggest import StatementSuggest
 from stqsh.shell.scripting.blocks import ends_vertical
@@ -108,6 +107,8 @@ def may_run(text: str) -> bool:
     stripped = text.strip()
     if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
         return True
+    from stqsh.lang.syntax.split import is_complete
+
     return is_complete(text) or ends_vertical(text)
 
 

@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
-from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, Target, check_format, open_writer
+from stqsh.shell.writers.formats import COLUMNAR, SUFFIXES, check_format, open_writer
+from stqsh.shell.writers.writer import Target
 
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter

@@ -1,36 +1,20 @@
-"""The formats of language.md section 6: one module a format, one protocol for all, one way to open them.
+"""The protocol of the output formats, and where a writer writes.
 
 Data goes to the given binary stream and nowhere else, and is flushed after each value.
 """
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
 from stqsh.client import results
-from stqsh.errors import CommandLineError
-from stqsh.settings import FORMATS
 from stqsh.shell.terminal.capabilities import encode_for_terminal
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
 
     Data: TypeAlias = Rows | Answer | Script
-
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".geojson": "geojson",
-    ".geojsonl": "geojson",
-    ".md": "markdown",
-}
-"""The format that a file's name asks for."""
-COLUMNAR = (".arrow", ".parquet")
-"""Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
 
 
 class Writer(Protocol):
@@ -72,24 +56,6 @@ class Target:
     def draw(self, text: str) -> None:
         """Write text for eyes: on a terminal in its own characters, elsewhere in UTF-8."""
         self.write(text.encode() if self.width is None else encode_for_terminal(text))
-
-
-def check_format(name: str) -> str:
-    """The format's name if there is such a format; raises `CommandLineError` with a near name otherwise."""
-    if name in FORMATS:
-        return name
-    if f".{name}" in COLUMNAR:
-        raise CommandLineError(f"{name} is for files", hint=rf"--output FILE.{name}, or \o FILE.{name}")
-    near = difflib.get_close_matches(name, FORMATS, n=1)
-    hint = f"maybe you meant {near[0]}" if near else f"formats: {', '.join(FORMATS)}"
-    raise CommandLineError(f"there is no format '{name}'", hint=hint)
-
-
-def open_writer(name: str, target: Target) -> Writer:
-    """Return a writer of the format called `name`; raises as `check_format`."""
-    from stqsh.shell.writers.formats import WRITERS
-
-    return WRITERS[check_format(name)](target)
 
 
 def write_data(writer: Writer, data: Data, statement: int) -> None:
