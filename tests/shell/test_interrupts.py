@@ -23,9 +23,9 @@ from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
 import sqlite3, sys
-from stqsh.shell.terminal.interrupts import forcible
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt
 database = sqlite3.connect(sys.argv[1], timeout=120)
-with forcible("left by force; the session goes on"):
+with force_on_second_interrupt("left by force; the session goes on"):
     print("asking", flush=True)
     database.execute("BEGIN EXCLUSIVE")
 """
@@ -98,7 +98,7 @@ VIEW = """
 import sys, time
 from prompt_toolkit.key_binding import KeyBindings
 from stqsh.shell.terminal.fullscreen import Fullscreen
-from stqsh.shell.terminal.interrupts import forcible
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt
 
 class View:
     def draw(self, width, height):
@@ -111,7 +111,7 @@ class View:
     def last(self, width, height):
         return [[("", "the last frame")]]
 
-with forcible("left by force; the session goes on"):
+with force_on_second_interrupt("left by force; the session goes on"):
     Fullscreen(View(), KeyBindings()).run()
     print("and on")
     time.sleep(100)

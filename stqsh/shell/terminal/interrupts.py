@@ -20,7 +20,7 @@ from stqsh.shell.messages import fold, print_message
 from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is_interactive, terminal_width
 
 _current: list[InterruptCounter] = []
-"""The watches of `forcible` blocks that are open, the innermost last."""
+"""The watches of `force_on_second_interrupt` blocks that are open, the innermost last."""
 GRACE_S = 1.0
 """So long Python may take to answer a second Ctrl-C itself."""
 
@@ -46,7 +46,7 @@ def force_on_second_interrupt(farewell: str) -> Iterator[None]:
 
 
 def is_watching() -> bool:
-    """Whether a `forcible` block is open."""
+    """Whether a `force_on_second_interrupt` block is open."""
     return bool(_current)
 
 
@@ -54,7 +54,7 @@ def is_watching() -> bool:
 def hand_over_interrupts(
     interrupted: Callable[[], None], restore: Callable[[], None]
 ) -> Iterator[InterruptCounter]:
-    """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
+    """Within `force_on_second_interrupt`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
 
     Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
     asks for. A second one that is not heard ends the process, with the terminal as `restore` leaves it.
