@@ -1,8 +1,8 @@
-"""Ctrl-C while a statement is at work: the first asks it to end and says what goes on, the second forces.
+"""Ctrl-C during a statement: the first asks it to end, the second ends the process.
 
-Python tells its main thread of a signal between two steps of its own; code below it (a database that is
-locked, a great file) may keep it waiting. A thread of this module then ends the shell by itself: the session
-and its engine are other processes, and go on.
+Python runs signal handlers in its main thread, between two of its own instructions; native code (a locked
+database, a large file) may delay that for long. A thread of this module then ends the shell: the session and
+its engine are other processes, and continue.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is
 _current: list[InterruptCounter] = []
 """The watches of `force_on_second_interrupt` blocks that are open, the innermost last."""
 GRACE_S = 1.0
-"""So long Python may take to answer a second Ctrl-C itself."""
+"""Time that Python has to answer a second Ctrl-C itself."""
 
 
 @contextmanager
 def force_on_second_interrupt(farewell: str) -> Iterator[None]:
     """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
 
-    Does nothing outside the main thread, which alone may handle signals.
+    Does nothing outside the main thread, as only that one may handle signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -54,10 +54,10 @@ def is_watching() -> bool:
 def hand_over_interrupts(
     interrupted: Callable[[], None], restore: Callable[[], None]
 ) -> Iterator[InterruptCounter]:
-    """Within `force_on_second_interrupt`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
+    """Hand Ctrl-C to a full-screen program; for the main thread, within `force_on_second_interrupt`.
 
-    Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
-    asks for. A second one that is not heard ends the process, with the terminal as `restore` leaves it.
+    Each Ctrl-C calls `interrupted` from a signal handler; the program calls `heard` once it has reacted. A
+    second one that is not heard ends the process, after `restore` has reset the terminal.
     """
     watch = _current[-1]
     before = signal.signal(signal.SIGINT, lambda *_: interrupted())
@@ -73,7 +73,7 @@ def hand_over_interrupts(
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Leave Ctrl-C to another program on the terminal (a pager, an editor) while it runs."""
+    """Leave Ctrl-C to another program on the terminal, such as a pager or an editor."""
     # A handler, and not SIG_IGN, which the program would inherit.
     before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
     try:
@@ -84,7 +84,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 class InterruptCounter:
-    """Counts the interrupts that came and those that were answered. `restore`: makes the terminal usable."""
+    """Counts interrupts received and interrupts answered. `restore` makes the terminal usable again."""
 
     def __init__(self, farewell: str) -> None:
         self._farewell = farewell
@@ -98,20 +98,20 @@ class InterruptCounter:
         self._thread.start()
 
     def answered(self, number: int, frame: FrameType | None) -> None:
-        """Python's own handler: the first is an exception in the main thread, as ever."""
+        """Raise `KeyboardInterrupt` in the main thread, as Python's own handler does."""
         self._answered += 1
         raise KeyboardInterrupt
 
     def heard(self) -> None:
-        """All that came so far has been answered."""
+        """Note that every interrupt so far has been answered."""
         self._answered = self._came
 
     def listen(self) -> None:
-        """Be told of signals again, after another one (a loop of asyncio's) had asked to be told instead."""
+        """Receive signals again after another owner of the wakeup fd, such as an asyncio loop."""
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """End the thread, and give back what tells of signals."""
+        """End the thread, and restore the wakeup fd."""
         signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
         self._over.set()
         os.close(self._write)
@@ -138,6 +138,6 @@ class InterruptCounter:
 
 
 def overwrite_echo(text: str) -> str:
-    """The text over the `^C` that a terminal has put at the cursor."""
+    """Return the text so that it overwrites the `^C` that the terminal echoed."""
     text = fold(text, terminal_width(sys.stdout))
     return f"{CLEAR_LINE}{text}" if is_interactive(sys.stdout) else text
