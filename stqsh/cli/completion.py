@@ -26,3 +26,10 @@ def profile_names(incomplete: str) -> list[str]:
 def format_names(incomplete: str) -> list[str]:
     """The formats of results."""
     return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def document_names(incomplete: str) -> list[str]:
+    """The documents."""
+    from stqsh.docs import TOPICS
+
+    return [name for name in TOPICS if name.startswith(incomplete)]

@@ -179,12 +179,21 @@ def _column(name: str) -> str:
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
+<<<<<<< HEAD
+=======
+    from stqsh.docs import TOPICS
+    from stqsh.lang.reference import ALL
+    from stqsh.lang.types import TYPES
+    from stqsh.settings import KEYS
+    from stqsh.shell.writers.writer import FORMATS
+
+>>>>>>> main
     return {
         "setting": tuple((key.name, key.help) for key in KEYS),
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
         "type": tuple((name, "type") for name in TYPES),
         "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
-        "topic": tuple((statement.name, statement.help) for statement in ALL),
+        "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
     }
 
 
