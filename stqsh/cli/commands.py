@@ -230,7 +230,7 @@ def docs(
     """Show a document, or the list of documents."""
     from stqsh.cli.documents import show_documents
 
-    raise typer.Exit(guarded(lambda: show_documents(topic)))
+    raise typer.Exit(run_guarded(lambda: show_documents(topic)))
 
 
 @app.command(epilog=page("doctor"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stqsh.docs import TOPICS
 from stqsh.errors import StqshError
 from stqsh.profile import profile_folders
 from stqsh.settings import FORMATS
@@ -30,6 +31,4 @@ def format_names(incomplete: str) -> list[str]:
 
 def document_names(incomplete: str) -> list[str]:
     """The documents."""
-    from stqsh.docs import TOPICS
-
     return [name for name in TOPICS if name.startswith(incomplete)]

@@ -1,12 +1,4 @@
-<<<<<<< HEAD
 """The exit codes of the program, and the guard that turns every error into a message and a code."""
-=======
-"""From exceptions to exit codes (language.md, "Output"): 0 done, 1 failed, 2 wrong input, 130 interrupted.
-
-A user's error is one clear text on standard error. A defect of ours is one line too; its traceback goes
-to a file that the line names.
-"""
->>>>>>> main
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stqsh.client.statements.help import help_text
 from stqsh.errors import EngineDeadError, StqshError
 from stqsh.shell.messages import (
     colour_error,
@@ -15,6 +14,7 @@ from stqsh.shell.messages import (
     format_internal_error,
     print_text,
 )
+from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt import PromptTerminal
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
@@ -22,7 +22,6 @@ from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.scripting.options import ShellOptions
 from stqsh.shell.scripting.variables import given_variables
-from stqsh.shell.terminal.capabilities import help_width
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
 from stqsh.shell.terminal.pager import page_text
 from stqsh.shell.user_files import init_file, is_new_session, profile_script, write_traceback
@@ -177,7 +176,7 @@ class Shell:
         elif bare in ("quit", "exit"):
             raise ExitShell
         elif bare.split()[0] == "help":
-            self.tell(help_text(bare[4:], help_width()))
+            self.tell(help_text(bare[4:]))
         else:
             self._executor.execute(text)
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from stqsh.client.statements.help import two_columns
 from stqsh.errors import StqshError
 from stqsh.settings import FORMATS
+from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
 from stqsh.shell.scripting.variables import assign, forget, replaced
 from stqsh.shell.scripting.watch_interval import parse_interval
-from stqsh.shell.terminal.capabilities import help_width
 
 if TYPE_CHECKING:
     from stqsh.shell.scripting.console import Console, PromptActions
@@ -82,7 +81,7 @@ def _help(console: Console, argument: str) -> None:
         ("Ctrl-R", "searches the history"),
         ("Ctrl-D", "leaves the shell"),
     ]
-    console.tell(two_columns(rows, help_width()))
+    console.tell(two_columns(rows))
 
 
 def _timing(console: Console, argument: str) -> None:

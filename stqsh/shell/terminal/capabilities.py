@@ -54,11 +54,6 @@ def table_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def help_width() -> int:
-    """Return the columns that help texts are folded to."""
-    return shutil.get_terminal_size().columns
-
-
 def terminal_charset() -> str:
     """Return the character set that the locale's variables name; UTF-8 by default."""
     named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """The protocol of the output formats, and where a writer writes.
-=======
-"""The formats of language.md, "Output": one module a format, one protocol for all, one way to open them.
->>>>>>> main
 
 Data goes to the given binary stream and nowhere else, and is flushed after each value.
 """

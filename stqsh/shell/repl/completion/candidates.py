@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stqsh.client.read.file_columns import file_columns
+from stqsh.docs import TOPICS
 from stqsh.lang.printer.values import column_name, identifier
 from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS
 from stqsh.lang.syntax.expected import expected
@@ -179,15 +180,6 @@ def _column(name: str) -> str:
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
-<<<<<<< HEAD
-=======
-    from stqsh.docs import TOPICS
-    from stqsh.lang.reference import ALL
-    from stqsh.lang.types import TYPES
-    from stqsh.settings import KEYS
-    from stqsh.shell.writers.writer import FORMATS
-
->>>>>>> main
     return {
         "setting": tuple((key.name, key.help) for key in KEYS),
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
