@@ -11,10 +11,11 @@ import stqsh
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.statements import help
 from stqsh.client.statements.dispatch import HANDLERS
+from stqsh.client.statements.help import is_built
 from stqsh.errors import StqshError
 from stqsh.lang.reference import ALL, IN_ORDER
 from stqsh.lang.syntax.parse import parse
-from stqsh.shell.repl.help_text import help_text, is_built
+from stqsh.shell.repl.help_text import help_text
 
 ROOT = Path(__file__).parents[2]
 
