@@ -40,7 +40,7 @@ def has_colour(stream: object) -> bool:
     return is_interactive(stream) and not os.environ.get("NO_COLOR")
 
 
-def table_width(stream: TextIO) -> int | None:
+def terminal_width(stream: TextIO) -> int | None:
     """Return the columns of the terminal that a stream writes to; None where it is no terminal."""
     if not stream.isatty():
         return None
@@ -57,11 +57,11 @@ def table_width() -> int | None:
 def terminal_charset() -> str:
     """Return the character set that the locale's variables name; UTF-8 by default."""
     named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
-    locale, _, terminal_charset = named.partition("@")[0].partition(".")
-    if not terminal_charset:
+    locale, _, charset = named.partition("@")[0].partition(".")
+    if not charset:
         return "ascii" if locale in ("C", "POSIX") else "utf-8"
     try:
-        return codecs.lookup(terminal_charset).name
+        return codecs.lookup(charset).name
     except LookupError:
         return "utf-8"
 
@@ -71,15 +71,15 @@ def encode_for_terminal(text: str) -> bytes:
 
     Lines and bars become ASCII where the set has no others; any other missing character becomes `?`.
     """
-    terminal_charset = terminal_charset()
-    return text.encode() if terminal_charset == "utf-8" else _encode(text, terminal_charset)
+    charset = terminal_charset()
+    return text.encode() if charset == "utf-8" else _encode(text, charset)
 
 
 def replace_undrawable(text: str) -> str:
     """Return the text with the characters that the terminal lacks replaced, as `encode_for_terminal` does."""
-    terminal_charset = terminal_charset()
-    return text if terminal_charset == "utf-8" else _encode(text, terminal_charset).decode(terminal_charset)
+    charset = terminal_charset()
+    return text if charset == "utf-8" else _encode(text, charset).decode(charset)
 
 
-def _encode(text: str, terminal_charset: str) -> bytes:
-    return text.translate(_ASCII).encode(terminal_charset, errors="replace")
+def _encode(text: str, charset: str) -> bytes:
+    return text.translate(_ASCII).encode(charset, errors="replace")
