@@ -90,12 +90,11 @@ _BY_NAME = {key.name: key for key in KEYS}
 def load_profile(name: str | None = None, environ: Mapping[str, str] | None = None) -> Profile:
     """Read a profile.
 
-    Args:
-        name: Name or path of the profile; by default `STQSH_PROFILE`, else `local`.
-        environ: The environment variables; by default those of the process.
+    Raises `ProfileError` for a profile that is not there, an unknown key or a value of the wrong kind,
+    with file and line.
 
-    Raises:
-        ProfileError: The profile is missing, or has an unknown key or a bad value (with file and line).
+    >>> load_profile("local", {"STQSH_ENGINE_SLOTS": "4"})["engine.slots"]
+    Value(value=4, origin='STQSH_ENGINE_SLOTS')
     """
     environ = os.environ if environ is None else environ
     name = name or environ.get("STQSH_PROFILE") or DEFAULT_PROFILE
