@@ -27,7 +27,7 @@ class InterestTable(QueryTable):
     """A `QueryTable` of all queries of a stream that has a region or k neighbours, in the order of ids.
 
     Column "c" of a moving region is the distance by which it is extended, "d" of a moving circle its own
-    radius, "radius" the sum of what is left of that and "c". "least" is the least accuracy (min_accuracy). held
+    radius, "radius" the sum of what is left of that and "c". "least" is the least accuracy. held
     and shed are the kept and the dropped objects in the extended region; 0 unless active.
     """
 

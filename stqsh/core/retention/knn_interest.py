@@ -141,7 +141,7 @@ class KnnInterest:
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
     def radii(self, context: QueryContext, circling: Array) -> Array:
-        """Return the distance of the k-th neighbour before the first step, or infinite; float64 (circling,)."""
+        """Return the distance of the k-th neighbour before the first step, or infinite; float64."""
         queries, past = context.queries, self._past
         ids = queries["id"][circling]
         radius = np.full(len(circling), np.inf)
