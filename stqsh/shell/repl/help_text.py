@@ -32,7 +32,9 @@ def drawn_document(topic: str) -> str:
 
     drawn = io.StringIO()
     width = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
-    Console(file=drawn, force_terminal=True, width=width).print(Markdown(text, hyperlinks=False))
+    Console(file=drawn, force_terminal=True, width=width).print(
+        Markdown(text, hyperlinks=False, code_theme="ansi_dark")
+    )
     return drawn.getvalue()
 
 
