@@ -18,8 +18,8 @@ LESSONS = (
     Lesson(
         "A stream of things that move",
         "The sample data cover fifteen minutes of a small town: 200 taxis and an ambulance, one file each.\n"
-        "A moving stream holds objects by key; each record replaces the object's previous one. An object that\n"
-        "sends nothing for longer than REPORT EVERY counts as disconnected.",
+        "A moving stream holds objects by key; each record replaces the object's previous one. An object\n"
+        "that sends nothing for longer than REPORT EVERY counts as disconnected.",
         "CREATE MOVING STREAM taxis FROM FILE 'taxis/*.csv'\n  TICK 1 s REPORT EVERY 30 s;",
         r"columns found: oid STRING, lon DOUBLE(.|\n)*guessed: KEY oid",
     ),
