@@ -20,7 +20,7 @@ _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "o
 
 @dataclass
 class MapActions:
-    """The user's choices. `still`: the scene while the map is paused; `notice`: the message of the last key."""
+    """The user's choices. `still`: the scene of a paused map; `notice`: the message of the last key."""
 
     keeper: MapLoader
     camera: Camera = field(default_factory=Camera)
