@@ -16,7 +16,7 @@ from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.run import RunHandle
 from stqsh.docs import TOPICS, document, document_path
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.reference import OPTIONS, STATEMENTS
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.split import split
@@ -63,7 +63,7 @@ def test_the_statements_of_a_document_run_in_their_order(
         for one in fences(topic):
             for piece in split(one.text) if one.claim.startswith("sql") else ():
                 if one.claim == "sql not-supported":
-                    with pytest.raises(NotSupported):
+                    with pytest.raises(NotSupportedError):
                         perform(session, f"{piece.text};")
                 else:
                     perform(session, f"{piece.text};")
@@ -150,3 +150,15 @@ def test_every_mention_of_a_document_in_the_code_is_of_one_that_exists() -> None
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_document_begins_with_a_title(topic: str) -> None:
     assert document(topic).startswith("# ")
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_file_that_a_document_names_is_there(topic: str) -> None:
+    named = re.findall(r"`((?:stqsh/)?[a-z0-9_]+/[a-z0-9_/.]*)`", document(topic))
+    kept = {"state/", "updates/", "readers/", "answers/", "checkpoint/", "streams/", "tables/"}
+    missing = [
+        name
+        for name in named
+        if not any((ROOT / root / name).exists() for root in ("", "stqsh")) and name not in kept
+    ]
+    assert not missing

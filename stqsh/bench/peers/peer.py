@@ -14,6 +14,7 @@ from stqsh.bench.harness.cpu import spent
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import Updates
 from stqsh.bench.peers.peer_case import PeerCase
+from stqsh.errors import StqshError
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class PeerClock:
         self._before = spent(root)
 
     def per_million(self, records: int) -> float | None:
-        """Processor seconds since the beginning a million of so many records; None: unknown."""
+        """Return processor seconds so far per million records, of `records`; None: unknown."""
         before, now = self._before, spent(self._root)
         if before is None or now is None:
             return None
@@ -70,5 +71,5 @@ def write_csv(table: pa.Table, file: Path) -> None:
     pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
-class PeerFailedError(Exception):
+class PeerFailedError(StqshError):
     """A peer's program ended with an error; the text holds its last words."""

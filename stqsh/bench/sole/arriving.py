@@ -17,7 +17,7 @@ from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder
 
 _FULL = 1_200
-"""So many queries fill the memory in the paper."""
+"""The number of queries that fill the memory in the paper."""
 
 _LAST = 3_000
 _EVERY = 5
@@ -33,7 +33,7 @@ def _specs(bench: FigureRun) -> list[Spec]:
 
 
 def fills_up(bench: FigureRun) -> int:
-    """The memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
+    """Return the memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
 
     def needed() -> int:
         slot = DrivenSlot(bench.world, "significant")

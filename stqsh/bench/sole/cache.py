@@ -22,7 +22,7 @@ FACTORS = (0.0, 0.25, 0.5, 1.0)
 _SIDE = 2 * MILE
 _UNITS = 25
 _QUERIES = 2
-"""So many queries, each alone in its stream; the curve is that of the first."""
+"""Numbers of queries, each alone in its stream; the curve is that of the first."""
 
 _PAPER = {
     0.0: ("drops to 85", 0),
@@ -99,7 +99,7 @@ def focal_queries(world: TownWorld, count: int, side: float) -> list[Spec]:
 
 
 def _followed(bench: FigureRun, query: Spec, units: int, factor: float | None) -> tuple[Array, float]:
-    """The size of the query's answer after each step, and the overhead of its cache in per cent.
+    """Return the size of the query's answer after each step, and the overhead of its cache in per cent.
 
     factor: of the cache; None keeps all objects.
     """

@@ -40,11 +40,11 @@ class Curve:
     accuracy: list[float]
 
     def load_for(self, accuracy: float) -> float | None:
-        """The least load with this accuracy; None where it was never so low."""
+        """Return the least load with this accuracy; None where it was never so low."""
         return _between(accuracy, self.accuracy, self.load)
 
     def accuracy_at(self, load: float) -> float | None:
-        """The accuracy with this load; None where it never was so low."""
+        """Return the accuracy with this load; None where it never was so low."""
         return _between(load, self.load, self.accuracy)
 
 
@@ -53,12 +53,12 @@ def _between(value: float, xs: list[float], ys: list[float]) -> float | None:
 
 
 def objects_curve(bench: FigureRun, count: int) -> Curve:
-    """Object load shedding with so many queries."""
+    """Return the curve of object load shedding with a number of queries."""
     return bench.once(("objects", count), lambda: _by_objects(bench, count))
 
 
 def queries_curve(bench: FigureRun, count: int) -> Curve:
-    """Query load shedding with so many queries."""
+    """Return the curve of query load shedding with a number of queries."""
     return bench.once(("queries", count), lambda: _by_queries(bench, count))
 
 
@@ -69,12 +69,12 @@ def _begun(bench: FigureRun, count: int, how: str) -> tuple[DrivenSlot, int]:
 
 
 def kept(slot: DrivenSlot) -> int:
-    """How many objects a slot keeps."""
+    """Return how many objects a slot keeps."""
     return int(np.count_nonzero(slot.array("objects/known")))
 
 
 def accuracy(slot: DrivenSlot) -> float:
-    """The mean accuracy of the queries, %."""
+    """Return the mean accuracy of the queries, %."""
     queries = InterestTable(slot.state, STREAM)
     return 100 * float(np.mean(accuracies(queries, queries.active)))
 

@@ -25,7 +25,7 @@ from stqsh.core.matching import moving_index
 _SIDES = (16, 20, 30, 40, 50, 70, 100, 140, 200, 256)
 _QUERIES = 50_000
 _ROUNDS, _STEPS = 2, 3
-"""Each side is measured so many times, the others between: other work on the machine then hits all alike."""
+"""How often each side is measured, with the others between: other work on the machine then hits all alike."""
 
 _CELLS = "s1/range/cells"
 _OWN = 0
@@ -104,6 +104,6 @@ def laid(slot: DrivenSlot, side: int) -> Iterator[None]:
 
 
 def redundancy(specs: list[Spec], side: int) -> float:
-    """How many cells the query of a usual place touches: the mean of (width in cells + 1) squared."""
+    """Return how many cells the query of a usual place touches: the mean of (width in cells + 1) squared."""
     width: Any = np.array([spec["region"]["xdist"] for spec in specs]) * side / SIDE
     return float(np.mean(np.minimum(width + 1, side) ** 2))

@@ -128,7 +128,7 @@ def _served(bench: FigureRun, counts: Sequence[int], *, moving: bool) -> list[di
 
 
 def _write(world: TownWorld, steps: int, path: Path) -> None:
-    """The records of the town's first steps as one Parquet file."""
+    """Write the records of the town's first steps as one Parquet file."""
     first = world.step(1).records.drop_columns(["_step", "_hash"])
     with pq.ParquetWriter(path, first.schema) as writer:
         for number in range(1, steps + 1):
@@ -136,14 +136,14 @@ def _write(world: TownWorld, steps: int, path: Path) -> None:
 
 
 def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> list[QuerySpec]:
-    """The specs of queries as the session binds them."""
+    """Return the specs of queries as the session binds them."""
     region = "RECT(1, 1) AROUND 'nobody'" if moving else "(0, 0, 1, 1)"
     pattern = bulk.bound(session, f"SELECT oid FROM town INSIDE {region}")
     return [replace(pattern, region=convert(spec["region"], Region)) for spec in specs]
 
 
 def _played(session: Session, wanted: int) -> list[Progress]:
-    """Play the town at its own pace until so many batches are seen; give them, without empty ones."""
+    """Play the town at its own pace until enough batches are seen; return them without empty ones."""
     batches: dict[int, Progress] = {}
     last = session.progress().step + _STEPS_A_BATCH * wanted
     execute(session, "PLAY town AT 1x;")
@@ -156,7 +156,7 @@ def _played(session: Session, wanted: int) -> list[Progress]:
 
 
 def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
-    """What a number of queries comes to: a sample of the response is a step, whatever batch it is in.
+    """Return what a number of queries comes to: a sample of the response is a step, whatever batch it is in.
 
     Raises:
         ValueError: nothing could be measured, for the session did not keep up with what was played.

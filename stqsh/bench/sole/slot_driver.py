@@ -78,12 +78,12 @@ class DrivenSlot:
         return self._taken(sent, took)
 
     def units(self, count: int = 1, commands: Sequence[Spec] = ()) -> list[DrivenBatch]:
-        """Take so many time units in, each as one batch."""
+        """Process some time units, each as one batch."""
         unit = self.world.drive.unit_s
         return [self.run(unit, commands if number == 0 else ()) for number in range(count)]
 
     def array(self, name: str) -> Array:
-        """An array of the stream's state."""
+        """Return an array of the stream's state."""
         return self.state.array(f"s{STREAM}/{name}")
 
     def _clock(self, first: int, last: int) -> Spec:
@@ -127,10 +127,10 @@ class DrivenSlot:
 
 
 def registered(queries: Iterable[Spec]) -> list[Spec]:
-    """The commands that register these queries."""
+    """Return the commands that register these queries."""
     return [{"op": "register", "query": query} for query in queries]
 
 
 def memory(factor: float = 1.0, *, k: int = 1, cache: float = 1.0, area: float = 1.0) -> Spec:
-    """The command that says how a significant stream keeps its memory."""
+    """Return the command that says how a significant stream keeps its memory."""
     return {"op": "memory", "factor": factor, "k": k, "cache": cache, "area": area}

@@ -99,7 +99,7 @@ QUICK = Options((10_000,))
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a number of queries, terms and a size."""
+    """Run the benchmark, with progress messages to `say`; return a row for each size."""
     posts = options.read()
     return [
         {"terms": terms or "1-3", "side": side, **row}
@@ -143,7 +143,7 @@ def _against_queries(
 
 
 def _specs(session: Session, asked: tuple[list[str], Any]) -> list[QuerySpec]:
-    """Give the spec of a query for each phrase and box."""
+    """Return the spec of a query for each phrase and box."""
     bound = bulk.bound(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
     body = ColumnExpr("body")
     return [

@@ -76,7 +76,7 @@ QUICK = Options((10,), ticks=12)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a share, times in ms a batch."""
+    """Run the benchmark, with progress messages to `say`; return one row a share, times in ms a batch."""
     ticks = options.filling + 1 + options.ticks
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
         reports = Path(folder) / "reports.parquet"
@@ -101,7 +101,7 @@ def _with_share(options: Options, reports: Path, percent: int, say: Say) -> dict
 
 
 def _specs(session: Session, options: Options, percent: int) -> list[QuerySpec]:
-    """Give the queries as they are registered, the moving ones first; seeded."""
+    """Return the queries as they are registered, the moving ones first; seeded."""
     moving = options.queries * percent // 100
     whose = np.random.default_rng(5).permutation(options.objects)[:moving].tolist()
     around = bulk.bound(session, f"{_SELECT} RECT({_SIDE}, {_SIDE}) AROUND 'o0'")

@@ -112,7 +112,7 @@ def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
         case PolygonSpec(rings), _:
             return tuple(np.array(ring, np.float64) for ring in rings)
         case MovingRectangleSpec(_, xdist, ydist), (x, y):
-            from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+            from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 
             return _box(*rectangle_around(x, y, xdist, ydist, planar))
         case CircleSpec() | MovingCircleSpec(), (x, y):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.conditions.region_test import reach_of
-from stqsh.core.kernels.geometry.point_tests import in_circles
+from stqsh.core.kernels.geometry.circles import QueryCircles, in_circles
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.expression import InsideEachExpr
 from stqsh.spec.region import Region
@@ -57,7 +57,7 @@ def inside_each(
         within: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         return within
     centre_x, centre_y, radius = map(_numbers, operands)
-    return in_circles(centre_x, centre_y, radius, (frozen(x), frozen(y)), resolver.planar)
+    return in_circles(QueryCircles(centre_x, centre_y, radius), frozen(x), frozen(y), resolver.planar)
 
 
 def _numbers(values: pa.Array[Any]) -> Array:

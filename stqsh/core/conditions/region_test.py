@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.geometry.boxes import region as rectangle_around
-from stqsh.core.kernels.geometry.distance import circle_box, distances
+from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import Place
 from stqsh.spec.region import (

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
@@ -37,7 +37,7 @@ class DwellTable(StateTable):
         """Remove the waiting changes of these queries and return them, by the names of the columns."""
         return self.pop(np.isin(self["query"], np.array([*ids], np.int64)))
 
-    def told(
+    def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
     ) -> AnswerMembers:
         """The members of queries' answers after a step that have been told; what waits of them is forgotten.
@@ -59,7 +59,7 @@ class DwellTable(StateTable):
         kept = (column[known] for column in members)
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
-    def ripe(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
+    def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
         """What is to be told in a batch; what has not lasted yet goes on waiting.
 
         changes: of the answers of queries that dwell, as they would be told without; queries are positions.
@@ -71,7 +71,7 @@ class DwellTable(StateTable):
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.lexsort((step, obj, query))
         toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
-        lasted, due, left = ripen(toggles, queries["dwell"], queries["until"], timing)
+        lasted, due, left = find_lasting(toggles, queries["dwell"], queries["until"], timing)
         self.store(
             {
                 "query": queries["id"][toggles.query[left]],

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.conditions.evaluation import columns_read, compute
-from stqsh.core.kernels.events.time_conditions import flips, spans, within_reach
+from stqsh.core.kernels.events.time_conditions import find_flips, values_near_now, version_spans
 from stqsh.core.kernels.events.transitions import Transitions, places_at
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.condition_templates import constant_number
@@ -20,7 +20,7 @@ from stqsh.spec.expression import ArithmeticExpr, ColumnExpr, Expr
 Array = npt.NDArray[Any]
 
 
-def with_touches(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
+def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
     """The events, and for each step at which a comparison with NOW may turn for an object, one more.
 
     Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at
@@ -36,8 +36,10 @@ def with_touches(events: Transitions, conditions: QueryConditions, objects: Batc
         values = compute(expr, columns, 0, conditions.resolver)
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        bounds = spans(versions, objects.accepted, objects.rows.arrays, objects.stored, objects.timing)
-        steps, at = flips(frozen(numbers), frozen(valid), frozen(shifts), bounds, objects.timing)
+        bounds = version_spans(
+            versions, objects.accepted, objects.rows.arrays, objects.stored, objects.timing
+        )
+        steps, at = find_flips(frozen(numbers), frozen(valid), frozen(shifts), bounds, objects.timing)
         found.append((steps, versions[at]))
     steps, versions = (np.concatenate(column) for column in zip(*found, strict=True))
     return joined(events, _touches(steps, versions, objects)) if len(steps) else events
@@ -48,7 +50,7 @@ def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     instants = objects.table.instants(expr.name) if isinstance(expr, ColumnExpr) else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
-    stored = within_reach(frozen(instants), frozen(shifts), objects.timing)
+    stored = values_near_now(frozen(instants), frozen(shifts), objects.timing)
     rows = np.arange(len(objects.table), objects.versions, dtype=np.int32)
     return np.concatenate([stored, rows])
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQuery
-from stqsh.lang.binder.timestamps import duration_us
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QueryOptions
 
@@ -18,7 +18,7 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, QueryOptions]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
     Raises `BindError` for an option that there is not, or a value that does not fit it, and
-    `NotSupported` for what is to come.
+    `NotSupportedError` for what is to come.
     """
     given = dict(query.options)
     for name, value in query.options:
@@ -29,7 +29,7 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, QueryOptions]:
     if "kind" in given:
         kind = _kind(given["kind"], kind)
     if "dwell" in given and kind == "nearest":
-        raise NotSupported("dwell on the nearest neighbours")
+        raise NotSupportedError("dwell on the nearest neighbours")
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
 from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
 from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
@@ -56,7 +56,7 @@ class _Query(NamedTuple):
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
-    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupported`."""
+    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     spec = continuous(query.select, catalogue)
@@ -164,7 +164,7 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
 def _outputs(select: Select, scope: Scope) -> Outputs:
     outputs = select_list(select.items, scope)
     if any(has_node(typed.expr, InsideExpr) for typed in outputs.values()):
-        raise NotSupported("INSIDE in a select list")
+        raise NotSupportedError("INSIDE in a select list")
     return outputs
 
 

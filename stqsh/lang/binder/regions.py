@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     Circle,
     Expression,
@@ -21,12 +21,11 @@ from stqsh.lang.ast.expressions import (
     Region,
 )
 from stqsh.lang.ast.source import Span
-from stqsh.lang.binder.key_values import key_value
+from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
-from stqsh.lang.units import EXAMPLES, UNITS, metres
 from stqsh.spec.region import (
     CircleSpec,
     MovingCircleSpec,
@@ -37,6 +36,7 @@ from stqsh.spec.region import (
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
+from stqsh.units import EXAMPLES, UNITS, metres
 
 _POLE = 90.0
 _FEWEST_CORNERS = 3
@@ -60,7 +60,7 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
     if moves(region):
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
-        raise NotSupported("circles as named regions")
+        raise NotSupportedError("circles as named regions")
     return bound_region(region, {"planar": True}, catalogue)
 
 

@@ -27,7 +27,7 @@ _NOT_SELECTED = "the query does not select DISTANCE"
 
 
 def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
-    """What TAIL follows: the query, where it begins, and its condition.
+    """Return what TAIL follows: the query, where it begins, and its condition.
 
     The condition is over the names of the select list, the columns of the stream and of a table joined
     with it, and DISTANCE where the query selects it. Raises `BindFault`.
@@ -62,7 +62,7 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
 
 
 def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each node
-    """The type of a bound expression of a select list; conditions are BOOLEAN."""
+    """Return the type of a bound expression of a select list; conditions are BOOLEAN."""
     match expr:
         case ColumnExpr(name):
             return scope.columns[name]

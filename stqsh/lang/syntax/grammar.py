@@ -1,6 +1,6 @@
 """The LALR parser, made from grammar.lark once and kept in the user's cache folder.
 
-A cached parser loads in some milliseconds. Where the folder cannot be used, the parser is made anew in
+A cached parser loads in some milliseconds. Where the folder cannot be used, the parser is built in
 each process, which takes 0.2 s more and nothing else.
 """
 
@@ -24,7 +24,7 @@ from stqsh.lang.syntax.parse_table import States
 
 @cache
 def grammar() -> Lark:
-    """The parser of one statement; it gives the statement's tree."""
+    """Return the parser of one statement; it gives the statement's tree."""
     text = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     kept = _cache_file(text)
     if kept is None:
@@ -40,13 +40,13 @@ def grammar() -> Lark:
 
 
 def states() -> States:
-    """The parse table."""
+    """Return the parse table."""
     frontend: Any = grammar().parser
     return frontend.parser._parse_table.states  # type: ignore[no-any-return]
 
 
 def start_state() -> int:
-    """The state in which the parser begins."""
+    """Return the state in which the parser begins."""
     frontend: Any = grammar().parser
     return frontend.parser._parse_table.start_states["start"]  # type: ignore[no-any-return]
 
@@ -63,7 +63,7 @@ def _make(text: str, kept: Path | None) -> Lark:
 
 
 def _cache_file(text: str) -> Path | None:
-    """Where this grammar's tables are kept; None where no folder can be had."""
+    """Return where this grammar's tables are kept; None where no folder can be had."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         return user_cache_path("stqsh", appauthor=False, ensure_exists=True) / f"grammar-{digest}.tables"
