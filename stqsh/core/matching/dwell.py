@@ -54,7 +54,7 @@ class DwellTable(StateTable):
         have = members.query.astype(np.int64) * count + members.obj
         known = ~np.isin(have, (query.astype(np.int64) * count + obj)[came])
         gone = obj[~came]
-        versions = objects.keyed(objects.versions_after(gone, np.full(len(gone), step)), gone)
+        versions = objects.numbers.or_keys(objects.versions_after(gone, np.full(len(gone), step)), gone)
         more = (query[~came], gone, versions)
         kept = (column[known] for column in members)
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
@@ -87,10 +87,7 @@ class DwellTable(StateTable):
     def _toggles(self, context: QueryContext, told: QueryUpdates) -> tuple[Array, Array, Array, Array]:
         """Query, object, step and op of changes."""
         objects = context.batch.objects
-        lone = told.show >= objects.versions
-        known = objects.objects_of(np.where(lone, 0, told.show))
-        obj = np.where(lone, told.show - objects.versions, known).astype(np.int32)
-        return told.query, obj, told.step, told.op.astype(np.int8)
+        return told.query, objects.numbers.shown_objects(told.show), told.step, told.op.astype(np.int8)
 
 
 def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:

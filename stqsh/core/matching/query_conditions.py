@@ -137,6 +137,6 @@ class QueryConditions:
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, Any]:
         """Declared columns of versions, by name, and one without, so that constants alone have a length."""
         movement = self._objects
-        objects = movement.objects_of(versions)
+        objects = movement.numbers.objects_of(versions)
         found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}
         return found | {"": pa.nulls(len(versions))}

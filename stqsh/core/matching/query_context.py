@@ -20,6 +20,7 @@ from stqsh.core.matching.focal_index import own_objects
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.region_scaling import factors
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 
@@ -126,7 +127,7 @@ class QueryContext:
         """
         if not len(positions):
             return AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
-        arrivals = self.batch.objects.arrivals(step, among)
+        arrivals = arrivals_at(self.batch.objects, step, among)
         pairs = self.holders(positions, arrivals, step)
         return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
 

@@ -79,7 +79,7 @@ def _touches(steps: Array, versions: Array, objects: BatchObjects) -> Transition
     first = np.ones(len(steps), np.bool_)
     first[1:] = (np.diff(steps) != 0) | (np.diff(versions) != 0)
     steps, versions = steps[first], versions[first]
-    taken = objects.is_out(versions, steps)
+    taken = objects.removals.cover(versions, steps)
     steps, versions = steps[~taken], versions[~taken]
-    x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.unending)
-    return Transitions(steps, objects.objects_of(versions), versions, versions, x, y, x, y)
+    x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing.unending)
+    return Transitions(steps, objects.numbers.objects_of(versions), versions, versions, x, y, x, y)

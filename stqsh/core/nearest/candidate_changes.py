@@ -14,6 +14,7 @@ from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kernels.knn.ranking import RankChanges
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.objects.batch_objects import arrivals_at
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +70,7 @@ def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: 
     versions = objects.versions_after(obj, steps)
     why, show = objects.reasons(versions, obj, steps)
     x, _ = context.centres(query, steps)
-    present = objects.arrivals(step)
+    present = arrivals_at(objects, step)
     still = np.flatnonzero((why == LEFT) & ~np.isnan(x) & np.isin(obj, present.obj))
     event = np.searchsorted(present.obj, obj[still])
     why[still] = _if_satisfying(context, query[still], event, present)
@@ -91,7 +92,7 @@ def sent_before_pause(
         query,
         np.full(count, -1, np.int8),
         np.full(count, why, np.int8),
-        context.batch.objects.keyed(versions, obj).astype(np.int64),
+        context.batch.objects.numbers.or_keys(versions, obj).astype(np.int64),
         distance,
         obj,
     )
@@ -100,7 +101,7 @@ def sent_before_pause(
 def distances(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
     """How far versions' places are from the centres of queries after a step, NaN where one is missing."""
     objects, steps = context.batch.objects, np.full(len(versions), step)
-    places = places_after(versions, steps, *objects.sources, objects.unending)
+    places = places_after(versions, steps, *objects.sources, objects.timing.unending)
     return distances_between(*context.centres(query, steps), *places, context.planar)
 
 

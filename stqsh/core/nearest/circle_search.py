@@ -19,6 +19,7 @@ from stqsh.core.kernels.index.nearest_cells import (
 from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.text_filter import TextFilter
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.regions.grid_layout import lattice_over
 
 Array = npt.NDArray[Any]
@@ -48,7 +49,7 @@ class CircleSearch:
     @cached_property
     def present(self) -> Transitions:
         """All objects that are present, as events that brought them in."""
-        return self._context.batch.objects.arrivals(self._step)
+        return arrivals_at(self._context.batch.objects, self._step)
 
     def __len__(self) -> int:
         return len(self.present.obj)

@@ -262,7 +262,7 @@ def _seen(
     order = np.lexsort((stays, events.step[event], number))
     event, version = event[order].astype(np.int32), events.new[event[order]]
     objects = context.batch.objects
-    x, y = places_after(version, events.step[event], *objects.sources, objects.unending)
+    x, y = places_after(version, events.step[event], *objects.sources, objects.timing.unending)
     return MemberEvents(
         start=np.searchsorted(number[order], np.arange(len(positions) + 1)),
         step=events.step[event],

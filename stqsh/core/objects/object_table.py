@@ -50,6 +50,9 @@ class ObjectTable:
     location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool.
 
     With `columns=False` only places and times are kept by key, as for focal objects of other slots.
+
+    Attributes:
+        key_type: the Arrow type of the key column. pool: the strings of the stream.
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
@@ -63,17 +66,13 @@ class ObjectTable:
         own = {spec["key"], spec["x"], spec["y"], spec["time"]}
         self.schema = columns_schema(spec["columns"])
         self._kinds: dict[str, str] = dict(spec["columns"])
+        self.key_type = arrow_type(self._kinds[spec["key"]])
         self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
         specs = _STORED | declared_arrays(spec["columns"], self._names)
         self._table = StateTable(state, prefix, specs)
 
     def __len__(self) -> int:
         return len(self._table)
-
-    @property
-    def key_type(self) -> pa.DataType:
-        """The Arrow type of the key column."""
-        return arrow_type(self._kinds[self.spec["key"]])
 
     @property
     def stored(self) -> StoredArrays:

@@ -189,9 +189,7 @@ def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
     if len(shown) and shown.min() >= known and shown.max() < versions:
         rows: Any = pa.array(shown - known)
         return movement.rows.keys.take(rows)
-    lone = shown >= versions
-    objects = movement.objects_of(np.where(lone, -1, shown).astype(np.int32))
-    return table.show_keys(np.where(lone, shown - versions, objects).astype(np.int32))
+    return table.show_keys(movement.numbers.shown_objects(shown))
 
 
 def known_rows(movement: BatchObjects, keys: Sequence[Any]) -> pa.RecordBatch:
