@@ -1,4 +1,4 @@
-"""Where grids lie and how fine they are; answers never depend on it, only speed does."""
+"""The placement and resolution of grids; they affect speed, never answers."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _LONG, _ENTRIES = 50, 1 << 21
 """where a place lies in so many rectangles, and as long as the lists have no more entries than this."""
 
 _AROUND = 3
-"""So many columns and rows of cells lie around where rectangles are."""
+"""Columns and rows of cells around the rectangles, on both sides together."""
 
 _TINY = 1e-9
-"""Grids are at least so wide and high."""
+"""Least width and height of a grid."""
 
 _LARGE = 81
-"""A rectangle that touches more cells than this is in a coarser grid."""
+"""A rectangle that touches more cells than this goes into a coarser grid."""
 
 
 def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> GridFrame:
-    """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
+    """Return a grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
 
     Without bounds the outermost half per cent of the points on each side is left to the border cells.
     """
@@ -77,7 +77,7 @@ class StaticRectIndex:
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
-        """Which events come when `join` is quick, int32 (None: as they came), and these events."""
+        """Return which events come when `join` is quick, int32 (None: as they came), and these events."""
         lattice = self.lists()[0]
         return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
 
@@ -86,7 +86,7 @@ class StaticRectIndex:
         return join_in_order(events, *self.lists())
 
     def lists(self) -> tuple[GridFrame, RectGrid]:
-        """The grid for `join`, after a `fill`."""
+        """Return the grid for `join`, after a `fill`."""
         x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
         start, whole, rects, tag = (
             self._state.array(f"{self._prefix}/{name}") for name in ("start", "whole", "corners", "tag")
@@ -112,7 +112,7 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:
-    """So many cells that the middle rectangle is a few cells wide, within reason for their number.
+    """Return the number of cells in each direction: the median rectangle is a few cells wide.
 
     rects: float64 (n, 4), wherever they are: only how wide and high they are counts.
     """

@@ -21,7 +21,7 @@ Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2
 _SPARE = 4096
-"""Entries of areas that have gone which are not worth the work of making room."""
+"""Entries of removed areas that are tolerated before the arrays are compacted."""
 
 
 class PolygonTable(StateTable):
@@ -53,7 +53,7 @@ class PolygonTable(StateTable):
         return PolygonArrays(box, bands, per_y, at, self["start"], edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
-        """Take a named area in; one that is there already stays as it is.
+        """Store a named area; one that is already there stays as it is.
 
         Args:
             batch: the columns member, string, null for a single region, and wkb, binary; members are unique.
@@ -62,50 +62,47 @@ class PolygonTable(StateTable):
             return
         shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
         rows = np.arange(len(self), len(self) + len(shapes))
-        self._put(rows, lay_bands(*_edges_of(shapes)), _NAMED)
+        self._store_rows(rows, lay_bands(*_edges_of(shapes)), _NAMED)
         self._named[str(area)] = [int(rows[0]) if len(rows) else 0, len(rows)]
-        self._names(area).intern(batch.column("member"))
+        _names(self.state, area).intern(batch.column("member"))
 
     def drop(self, area: int) -> None:
-        """Forget a named area; one that is not there is forgotten already."""
+        """Remove a named area, if it is there."""
         if str(area) in self._named:
             first, count = self._named.pop(str(area))
             self.state.release(f"areas/{area}/")
-            self._let_go(np.arange(first, first + count))
-
-    def _names(self, area: int) -> Interner:
-        return Interner(self.state, f"areas/{area}/names")
+            self._free_rows(np.arange(first, first + count))
 
     def row_of(self, area: int, member: str | None = None) -> int:
-        """The row of a named area, or of a member of a set; -1, in which nothing lies, for no such member.
+        """Return the row of a named area, or of a member of a set; -1 for no such member: nothing lies in it.
 
         Raises:
             KeyError: no such area.
         """
         first, _ = self._named[str(area)]
-        index = int(self._names(area).find(pa.array([member], pa.string()))[0])
+        index = int(_names(self.state, area).find(pa.array([member], pa.string()))[0])
         return first + index if index >= 0 else -1
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
-        """Take in polygons, each the rings of its border and its holes, closed; their rows, int32 (n,)."""
+        """Store polygons, each as closed rings, border first; return their rows, int32 (n,)."""
         free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
-        self._put(rows, lay_bands(*_edges_of_rings(polygons)), _INLINE)
+        self._store_rows(rows, lay_bands(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:
-        """Forget the polygons among these rows; rows of named areas stay, -1 is none."""
+        """Remove the polygons among these rows; rows of named areas stay, -1 is none."""
         rows = rows[rows >= 0]
-        self._let_go(rows[self["use"][rows] == _INLINE])
+        self._free_rows(rows[self["use"][rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
-        """The boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
+        """Return the boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
         boxes = np.full((len(rows), 4), np.nan)
         boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
         return boxes
 
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
-        """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,).
+        """Return whether each point belongs to the area in its row, border included. bool (n,); -1, NaN: no.
 
         factor: by how much each area is made smaller about the middle of its box, float64 (n,); 1 leaves it.
         """
@@ -116,12 +113,12 @@ class PolygonTable(StateTable):
         return found
 
     def edges(self, row: int) -> Array:
-        """The edges of the area in a row, float64 (n, 4), an edge once for each band that it crosses."""
+        """Return the edges of an area, float64 (n, 4), each edge once for each band that it crosses."""
         own = self._arrays
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
 
-    def _put(self, rows: Array, laid: PolygonArrays, use: int) -> None:
+    def _store_rows(self, rows: Array, laid: PolygonArrays, use: int) -> None:
         """Store areas in free or new rows."""
         if not len(rows):
             return
@@ -135,8 +132,8 @@ class PolygonTable(StateTable):
         own.at[rows] = laid.at + lists
         self["use"][rows] = use
 
-    def _let_go(self, rows: Array) -> None:
-        """Free rows; room is made once more than half of all entries are those of areas that have gone."""
+    def _free_rows(self, rows: Array) -> None:
+        """Free rows, and compact once more than half of all entries belong to removed areas."""
         self["use"][rows] = _FREE
         self._arrays.box[rows] = np.nan
         left = np.flatnonzero(self["use"] != _FREE)
@@ -145,21 +142,27 @@ class PolygonTable(StateTable):
         own = self._arrays
         first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
-            self._compact(left, first, last)
+            start, edge = _compacted(own, left, first, last)
+            self.store({"start": start, "edge": edge.reshape(-1)})
 
-    def _compact(self, left: Array, first: Array, last: Array) -> None:
-        """Keep only the entries first .. last of the rows that are left."""
-        own = self._arrays
-        lists = own.bands[left] + np.int64(1)
-        shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
-        start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
-        edge = own.edge[_ranges(first, last - first)]
-        own.at[left] = np.cumsum(lists) - lists
-        self.store({"start": start, "edge": edge.reshape(-1)})
+
+def _names(state: SlotState, area: int) -> Interner:
+    """Return the names of the members of a set of regions."""
+    return Interner(state, f"areas/{area}/names")
+
+
+def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tuple[Array, Array]:
+    """Return starts and edges with only the entries first .. last of the rows that are left; moves `at`."""
+    lists = own.bands[left] + np.int64(1)
+    shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
+    start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
+    edge = own.edge[_ranges(first, last - first)]
+    own.at[left] = np.cumsum(lists) - lists
+    return start, edge
 
 
 def _ranges(first: Array, count: Array) -> Array:
-    """The numbers first .. first + count of each row, one row after the other. int64."""
+    """Return the numbers first .. first + count of each row, one row after the other. int64."""
     ends = np.cumsum(count)
     numbers: Array = np.repeat(first - (ends - count), count)
     numbers += np.arange(len(numbers))
@@ -167,7 +170,7 @@ def _ranges(first: Array, count: Array) -> Array:
 
 
 def _edges_of(shapes: Array) -> tuple[Array, Array]:
-    """Edges of geometries of any type, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
+    """Return the edges of geometries of any type, float64 (n, 4), and where each one's begin, int64."""
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
     parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # what overlaps would count twice
@@ -189,7 +192,7 @@ def _edges_of(shapes: Array) -> tuple[Array, Array]:
 
 
 def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
-    """The same of polygons as lists of rings."""
+    """Return the same for polygons given as lists of rings."""
     rings = [(i, ring) for i, polygon in enumerate(polygons) for ring in polygon]
     places = np.array([place for _, ring in rings for place in ring], np.float64).reshape(-1, 2)
     edges, ring = _segments(places, np.repeat(np.arange(len(rings)), [len(ring) for _, ring in rings]))
@@ -198,6 +201,6 @@ def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
 
 
 def _segments(places: Array, line: Array) -> tuple[Array, Array]:
-    """From each place to the next of the same line, float64 (n, 4), and the line of each, (n,)."""
+    """Return segments from each place to the next of its line, float64 (n, 4), and their lines, (n,)."""
     goes_on = line[:-1] == line[1:]
     return np.hstack([places[:-1], places[1:]])[goes_on], line[:-1][goes_on]

@@ -22,7 +22,7 @@ def take_out(batch: StreamBatch) -> Array | None:
     """Count references, and take the objects that do not stay out of the batch, before the kinds see it.
 
     Either `follow_stretch`, or in order: `InterestTracker.follow`, the judgement by reference counts, `shed`,
-    and `Movement.take_out`. Returns who stays after the last step, bool (objects,). None, and nothing
+    and `BatchObjects.remove`. Returns who stays after the last step, bool (objects,). None, and nothing
     happens, for a stream that keeps all, or is dropped; and where there are no steps.
     """
     timing = batch.timing
@@ -38,7 +38,7 @@ def take_out(batch: StreamBatch) -> Array | None:
     verdict = shed(batch, interest, judge(batch, interest), memory)
     interest.mark(verdict.focal)
     interest.leave(np.flatnonzero(verdict.why).astype(np.int32))
-    batch.objects.take_out(verdict.why)
+    batch.objects.remove(verdict.why)
     return verdict.kept
 
 

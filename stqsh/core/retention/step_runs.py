@@ -134,7 +134,7 @@ def follow_stretch(batch: StreamBatch, interest: InterestTracker) -> Array:
     accepted = none_accepted(len(objects.rows), len(x))
     source = (*objects.sources, batch.timing)
     events, stale = go_through(source, plan, course, accepted, _moving(interest, arrivals.events))
-    objects.went(accepted._replace(stale=int(stale)), events, course.out)
+    objects.set_course(accepted._replace(stale=int(stale)), events, course.out)
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
     change = np.bincount(query, weights=signs[version], minlength=len(queries))
