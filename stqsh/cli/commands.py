@@ -1,4 +1,4 @@
-"""The command line as typer sees it: every command is a line or two that call the library."""
+"""The command line, built with typer: every command is a line or two that call the library."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import typer
 
 from stqsh.cli.completion import document_names, format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
-from stqsh.shell.exit_codes import exit_on_signals, guarded
-from stqsh.shell.scripting.batch import BatchOptions, run_batch
-from stqsh.shell.scripting.scripts import script_text
+from stqsh.shell.exit_codes import exit_on_signals, run_guarded
+from stqsh.shell.scripting.options import BatchOptions, ShellOptions
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -46,16 +45,16 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="write the results to this file; .arrow and .parquet are tables",
+        help="write results to this file; .arrow and .parquet hold tables",
     ),
 ]
 Variables = Annotated[
     list[str] | None,
     typer.Option(
-        "-v", "--variable", metavar="NAME=VALUE", help="a variable, :NAME in statements; repeatable"
+        "-v", "--variable", metavar="NAME=VALUE", help="set a variable, :NAME in statements; repeatable"
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="results and errors, and nothing else")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print only results and errors")]
 
 
 @app.callback(invoke_without_command=True, epilog=page(""))
@@ -65,13 +64,11 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     session: Session = None,
     profile: ProfileName = None,
     command: Annotated[
-        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; may be repeated")
+        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; repeatable")
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "-f", "--file", metavar="FILE", help="a script to run, before what -c says; may be repeated"
-        ),
+        typer.Option("-f", "--file", metavar="FILE", help="a script to run, before those of -c; repeatable"),
     ] = None,
     format_: Format = None,
     output: Output = None,
@@ -80,13 +77,13 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     no_init: Annotated[bool, typer.Option("--no-init", help="do not read the shell's init file")] = False,
     version: Annotated[bool, typer.Option("--version", help="show the version")] = False,
 ) -> None:
-    """The shell; with -f or -c, or with a script on standard input, a run of that script.
+    """Start the shell; with -f, -c or a script on standard input, run that script.
 
     The shell first reads an init file: $STQSH_INIT, else init.stq in the user's configuration folder.
-    Scripts read none.
+    Scripts do not read it.
     """
     if context.invoked_subcommand is not None:
-        # What is said before a command holds for it as well: stqsh --profile cluster doctor
+        # Options before a command apply to it as well: stqsh --profile cluster doctor
         said = {"session": session, "profile": profile, "format_": format_, "output": output}
         context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
         return
@@ -98,7 +95,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         texts = [("\n".join(command), "-c")] if command else []
         _batch(file or ([] if command else ["-"]), texts, options)
     else:
-        from stqsh.shell.repl.app import ShellOptions, run_shell
+        from stqsh.shell.repl.app import run_shell
 
         shell = ShellOptions(
             session,
@@ -109,7 +106,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
             not no_init,
             None if output is None else str(output),
         )
-        raise typer.Exit(guarded(lambda: run_shell(shell)))
+        raise typer.Exit(run_guarded(lambda: run_shell(shell)))
 
 
 @app.command(epilog=page("run"))
@@ -123,7 +120,7 @@ def run(  # noqa: PLR0913
     variable: Variables = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a script, in a session of its own unless one is named."""
+    """Run a script, in a temporary session unless one is named."""
     _batch([file], [], BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet))
 
 
@@ -132,7 +129,7 @@ def serve(session: Session = None, profile: ProfileName = None) -> None:
     """Run a session's engine in the foreground."""
     from stqsh.cli.sessions import serve as serve_session
 
-    raise typer.Exit(guarded(lambda: serve_session(session, profile)))
+    raise typer.Exit(run_guarded(lambda: serve_session(session, profile)))
 
 
 @app.command(epilog=page("sessions"))
@@ -140,7 +137,7 @@ def sessions(profile: ProfileName = None, format_: Format = None) -> None:
     """List the sessions and their engines."""
     from stqsh.cli.sessions import show_sessions
 
-    raise typer.Exit(guarded(lambda: show_sessions(profile, format_)))
+    raise typer.Exit(run_guarded(lambda: show_sessions(profile, format_)))
 
 
 @app.command(epilog=page("stop"))
@@ -152,13 +149,13 @@ def stop(
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Stop a session's engine; the session stays.
+    """Stop a session's engine; the session is kept.
 
-    It goes on where it was when it is used again.
+    It continues where it was when it is next used.
     """
     from stqsh.cli.sessions import stop_session
 
-    raise typer.Exit(guarded(lambda: stop_session(name or session, profile)))
+    raise typer.Exit(run_guarded(lambda: stop_session(name or session, profile)))
 
 
 @app.command(epilog=page("logs"))
@@ -166,57 +163,57 @@ def logs(
     session: Session = None,
     profile: ProfileName = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="so many of the last lines")
+        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="number of lines to show")
     ] = 50,
-    follow: Annotated[bool, typer.Option("--follow", help="go on with what comes; Ctrl-C ends it")] = False,
-    json: Annotated[bool, typer.Option("--json", help="each line as a JSON object")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="keep printing new lines until Ctrl-C")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print each line as a JSON object")] = False,
 ) -> None:
-    """Show what a session's engine printed."""
+    """Show the log of a session's engine."""
     from stqsh.cli.logs import show_logs
 
-    raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
+    raise typer.Exit(run_guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
 
 
 @app.command("map", epilog=page("map"))
 def draw_map(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STREAM] [QUERIES]", help="all of the only stream without them"),
+        typer.Argument(metavar="[STREAM] [QUERIES]", help="default: the session's only stream, all queries"),
     ] = None,
     *,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="FILE", help="write a page that stays live, instead of drawing"),
+        typer.Option("--to", metavar="FILE", help="write a web page that updates itself"),
     ] = None,
     serve_it: Annotated[
         bool,
-        typer.Option("--serve", help="serve the page on 127.0.0.1; a port may follow, else it is a free one"),
+        typer.Option("--serve", help="serve the page on 127.0.0.1, on the port that follows or a free one"),
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="one picture, and no more")] = False,
+    once: Annotated[bool, typer.Option("--once", help="draw one picture and exit")] = False,
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Draw what a session knows on a map.
+    """Draw a session's objects, regions and answers on a map.
 
-    That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
+    q or Ctrl-C leaves it. Without a terminal it prints one picture as text.
     """
-    from stqsh.shell.map.command import MapOptions, run_map
+    from stqsh.cli.map_command import MapOptions, run_map
 
     exit_on_signals()
     options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
-    raise typer.Exit(guarded(lambda: run_map(options)))
+    raise typer.Exit(run_guarded(lambda: run_map(options)))
 
 
 @app.command(epilog=page("tutorial"))
 def tutorial(profile: ProfileName = None) -> None:
     """Learn stqsh in ten minutes, on the sample data.
 
-    Streams, queries, what they send, and what they cost.
+    The lessons cover streams, queries, their updates and their cost.
     """
     from stqsh.cli.tutorial import run_tutorial
 
     exit_on_signals()
-    raise typer.Exit(guarded(lambda: run_tutorial(profile)))
+    raise typer.Exit(run_guarded(lambda: run_tutorial(profile)))
 
 
 @app.command(epilog=page("docs"))
@@ -231,25 +228,25 @@ def docs(
     """Show a document, or the list of documents."""
     from stqsh.cli.documents import show_documents
 
-    raise typer.Exit(guarded(lambda: show_documents(topic)))
+    raise typer.Exit(run_guarded(lambda: show_documents(topic)))
 
 
 @app.command(epilog=page("doctor"))
 def doctor(profile: ProfileName = None) -> None:
-    """Look whether this machine has what it takes.
+    """Check that this machine has what stqsh needs.
 
-    For what is missing the remedy is told.
+    Every problem is reported with its remedy.
     """
     # By name: it looks at the engine's Java, and the shell does not know the engine.
     examined = import_module("stqsh.cli.doctor").doctor
-    raise typer.Exit(guarded(lambda: examined(profile)))
+    raise typer.Exit(run_guarded(lambda: examined(profile)))
 
 
 @app.command(
     add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
 )
 def bench(context: typer.Context) -> None:
-    """Measure: `stqsh bench --help` lists what."""
+    """Run benchmarks; `stqsh bench --help` lists them."""
     # By name: the measurements plug into the command line; the shell does not know them.
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 
@@ -263,10 +260,13 @@ def show_version() -> None:
 
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
+    from stqsh.shell.scripting.batch import run_batch
+    from stqsh.shell.scripting.scripts import script_text
+
     exit_on_signals()
 
     def run_all() -> int:
         read = [(script_text(file), "stdin" if file == "-" else file) for file in files]
         return run_batch([*read, *texts], options)
 
-    raise typer.Exit(guarded(run_all))
+    raise typer.Exit(run_guarded(run_all))

@@ -1,7 +1,7 @@
 """The command `stqsh`: shell (default), run, serve, sessions, stop, bench, version.
 
-The bare shell is the way that has to be quick, and it does without typer, whose machinery costs as much
-time as the prompt itself; everything else goes through `stqsh.cli.commands`.
+The plain shell must start fast, so it does without typer, whose import takes as long as the prompt itself;
+everything else goes through `stqsh.cli.commands`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+from stqsh.shell.exit_codes import run_guarded
+from stqsh.shell.scripting.options import ShellOptions
 
 _VALUES = {"--session": "session", "-s": "session", "--profile": "profile"}
 _FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init", False)}
@@ -20,16 +23,14 @@ def main() -> None:
     _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        from stqsh.shell.exit_codes import guarded
-
-        sys.exit(guarded(lambda: _shell(plain)))
+        sys.exit(run_guarded(lambda: _shell(plain)))
     from stqsh.cli.commands import app
 
     app(prog_name="stqsh")
 
 
 def _open_closed() -> None:
-    """Let standard streams that were closed (`<&-`) be of nothing: the next file opened took their place."""
+    """Open /dev/null for closed standard streams (`<&-`), else the next opened file takes their number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -40,7 +41,7 @@ def _open_closed() -> None:
 
 
 def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
-    """The options of a bare interactive shell; `None` where the command line says anything else."""
+    """Return the options of a plain interactive shell; None for any other command line."""
     options: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:
@@ -57,6 +58,6 @@ def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _shell(options: dict[str, Any]) -> int:
-    from stqsh.shell.repl.app import ShellOptions, run_shell
+    from stqsh.shell.repl.app import run_shell
 
     return run_shell(ShellOptions(**options))

@@ -1,12 +1,15 @@
-"""What the engine is doing, in a few words: for status lines and the toolbar."""
+"""What the engine is doing, in a few words, for status lines and the toolbar."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.client.engine_process import is_alive, read_engine
-from stqsh.time_format import iso
+from stqsh.client.engine_process import check_alive, is_alive, read_engine
+from stqsh.client.read.accuracy import shedding_text
+from stqsh.errors import EngineDeadError
+from stqsh.shell.messages import RESTART_HINT, format_engine_death
+from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
@@ -16,18 +19,13 @@ if TYPE_CHECKING:
 READY = "engine ready"
 
 
-def grouped(number: float) -> str:
-    """A whole number with its digits in groups of three: 4 212."""
-    return f"{number:,.0f}".replace(",", " ")
-
-
 def engine_text(home: SessionHome) -> str:
-    """The state of the session's engine: its own words while it starts."""
+    """Return the state of the session's engine; while it starts, its own message."""
     engine = read_engine(home)
     if engine is None:
         return "engine not started"
     if not is_alive(engine):
-        reason = engine.message.partition("\n")[0]  # its remedy is told where there is room for it
+        reason = engine.message.partition("\n")[0]  # its hint is shown where there is room for it
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready":
         return READY
@@ -35,23 +33,38 @@ def engine_text(home: SessionHome) -> str:
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
 
 
+def explain_engine_death(home: SessionHome) -> str:
+    """Return why the engine has gone, with the last lines of its log that matter, and how to restart it.
+
+    "" where the engine runs. One that was stopped, from another shell or by `stqsh stop`, needs no reason.
+    """
+    info = read_engine(home)
+    if info is not None and info.state == "stopping":
+        return f"the engine was stopped\nhint: {RESTART_HINT}"
+    try:
+        check_alive(home)
+    except EngineDeadError as error:
+        return format_engine_death(error)
+    return ""
+
+
 def alive_text(home: SessionHome, progress: Progress) -> str:
-    """What keeps a status line alive: the engine's state until it is ready, then the streams'."""
+    """Return the engine's state until it is ready, then the state of the streams."""
     engine = engine_text(home)
     return status_text(progress) if engine == READY else engine
 
 
 def status_text(progress: Progress) -> str:
-    """Step, clock, rate and lag in one line."""
+    """Return step, clock, rate and lag in one line."""
     if progress.step == 0:
         return "no step yet"
     return "  ".join(text for _, text in status_parts(progress))
 
 
 def status_parts(progress: Progress) -> list[tuple[int, str]]:
-    """The parts of that line, each with its weight: where there is no room, those that weigh least go."""
+    """Return the parts of that line, each with its weight; a narrow line drops the lightest first."""
     parts = [
-        (5, f"step {grouped(progress.step)}"),
+        (5, f"step {group_digits(progress.step)}"),
         (4, clock_text(progress)),
         (2, rate_text(progress)),
         (7, lag_text(progress)),
@@ -61,39 +74,37 @@ def status_parts(progress: Progress) -> list[tuple[int, str]]:
 
 
 def shedding_part(progress: Progress) -> str:
-    """A warning while less is kept than queries need: `shedding: object, k 2, 12 % dropped`."""
+    """Return a warning while load is shed, such as `shedding: object, k 2, 12 % dropped`."""
     memory = progress.stats.get("memory")
     if not memory:
         return ""
-    from stqsh.client.read.accuracy import shedding_text
-
     sheds = shedding_text(memory)
     return sheds and f"shedding: {sheds}"
 
 
 def clock_text(progress: Progress) -> str:
-    """The event time of the last step."""
-    return iso(progress.at_us()) or ""
+    """Return the event time of the last step."""
+    return format_instant(progress.at_us()) or ""
 
 
 def rate_text(progress: Progress) -> str:
-    """Records a second in the last batch, while the streams move."""
+    """Return the records per second of the last batch, while the streams move."""
     rate = progress.stats.get("records_per_s")
-    return "" if rate is None or not is_moving(progress) else f"{grouped(rate)} records/s"
+    return "" if rate is None or not is_moving(progress) else f"{group_digits(rate)} records/s"
 
 
 def is_moving(progress: Progress) -> bool:
-    """Whether steps are being taken."""
+    """Return whether steps are being taken."""
     return not progress.ended and bool(progress.stats.get("playing") or progress.stats.get("running"))
 
 
 def lag_text(progress: Progress) -> str:
-    """How far the engine is behind its sources, or that nothing more can come."""
+    """Return how far the engine is behind its sources, or that the streams have ended."""
     if progress.ended:
         return "streams at their end"
     if not is_moving(progress):
-        return "streams stand still"
+        return "streams idle"
     lag, backlog = progress.stats.get("lag_s"), progress.stats.get("backlog")
     if lag is None:
-        return f"{grouped(backlog)} records to go" if backlog else "up to date"
-    return f"lag {lag:.1f} s" + (f", {grouped(backlog)} records" if backlog else "")
+        return f"{group_digits(backlog)} records to go" if backlog else "up to date"
+    return f"lag {lag:.1f} s" + (f", {group_digits(backlog)} records" if backlog else "")

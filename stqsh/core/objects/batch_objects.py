@@ -18,10 +18,10 @@ from stqsh.core.kernels.events.transitions import (
     build,
     places_after,
     places_at,
+    remove_objects,
     versions_at,
-    without,
 )
-from stqsh.core.kernels.events.updates import LEFT, reasons
+from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
 from stqsh.core.state.retention_mode import is_significant
 
@@ -136,7 +136,7 @@ class BatchObjects:
         self.table, self.timing = table, timing
         self.rows: BatchRows = table.encode(batches)
         self.stored = table.stored
-        self.sources = self.rows.arrays, self.stored
+        self.sources = VersionSources(self.rows.arrays, self.stored)
         self.numbers = VersionNumbers(len(table), self.rows.arrays.obj)
         self.versions = self.numbers.versions
         self._places: dict[int, ObjectPlaces] = {}
@@ -171,7 +171,7 @@ class BatchObjects:
         if not len(out):
             return
         last = self.timing.last
-        nx, ny, acted = without(self.events, why, last)
+        nx, ny, acted = remove_objects(self.events, why, last)
         steps = np.full(len(out), last)
         versions = self.versions_after(out, steps)
         idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
