@@ -1,4 +1,4 @@
-"""Areas of a slot: named regions, sets of them, and the polygons of queries, as arrays of edges."""
+"""The polygons of a slot: named areas, sets of them, and polygons of queries, as arrays of edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2
 _SPARE = 4096
-"""Entries of removed areas that are tolerated before the arrays are compacted."""
+"""Entries of removed areas that are tolerated before lists are compacted."""
 
 
 class PolygonTable(StateTable):
@@ -53,7 +53,7 @@ class PolygonTable(StateTable):
         return PolygonArrays(box, bands, per_y, at, self["start"], edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
-        """Store a named area; one that is already there stays as it is.
+        """Add a named area; an existing one stays as it is.
 
         Args:
             batch: the columns member, string, null for a single region, and wkb, binary; members are unique.
@@ -67,14 +67,14 @@ class PolygonTable(StateTable):
         _names(self.state, area).intern(batch.column("member"))
 
     def drop(self, area: int) -> None:
-        """Remove a named area, if it is there."""
+        """Remove a named area, if it exists."""
         if str(area) in self._named:
             first, count = self._named.pop(str(area))
             self.state.release(f"areas/{area}/")
-            self._free_rows(np.arange(first, first + count))
+            self._free(np.arange(first, first + count))
 
     def row_of(self, area: int, member: str | None = None) -> int:
-        """Return the row of a named area, or of a member of a set; -1 for no such member: nothing lies in it.
+        """Return the row of a named area, or of a member of a set; -1 for no such member.
 
         Raises:
             KeyError: no such area.
@@ -84,16 +84,16 @@ class PolygonTable(StateTable):
         return first + index if index >= 0 else -1
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
-        """Store polygons, each as closed rings, border first; return their rows, int32 (n,)."""
+        """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""
         free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
         self._store_rows(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:
-        """Remove the polygons among these rows; rows of named areas stay, -1 is none."""
+        """Remove the polygons of queries among these rows; rows of named areas stay, -1 is none."""
         rows = rows[rows >= 0]
-        self._free_rows(rows[self["use"][rows] == _INLINE])
+        self._free(rows[self["use"][rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
         """Return the boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
@@ -102,9 +102,9 @@ class PolygonTable(StateTable):
         return boxes
 
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
-        """Return whether each point belongs to the area in its row, border included. bool (n,); -1, NaN: no.
+        """Tell whether each point belongs to the area in its row, or its border; bool (n,).
 
-        factor: by how much each area is made smaller about the middle of its box, float64 (n,); 1 leaves it.
+        factor: The scale of each area about the middle of its box, float64 (n,), 0 .. 1.
         """
         found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
         if factor is not None:
@@ -113,7 +113,7 @@ class PolygonTable(StateTable):
         return found
 
     def edges(self, row: int) -> Array:
-        """Return the edges of an area, float64 (n, 4), each edge once for each band that it crosses."""
+        """Return the edges of the area in a row, float64 (n, 4), each once for each band that it crosses."""
         own = self._arrays
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
@@ -132,8 +132,8 @@ class PolygonTable(StateTable):
         own.at[rows] = laid.at + lists
         self["use"][rows] = use
 
-    def _free_rows(self, rows: Array) -> None:
-        """Free rows, and compact once more than half of all entries belong to removed areas."""
+    def _free(self, rows: Array) -> None:
+        """Free rows; lists are compacted once more than half of all entries are those of removed areas."""
         self["use"][rows] = _FREE
         self._arrays.box[rows] = np.nan
         left = np.flatnonzero(self["use"] != _FREE)
@@ -162,7 +162,7 @@ def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tu
 
 
 def _ranges(first: Array, count: Array) -> Array:
-    """Return the numbers first .. first + count of each row, one row after the other. int64."""
+    """Concatenate the numbers first .. first + count of each row. int64."""
     ends = np.cumsum(count)
     numbers: Array = np.repeat(first - (ends - count), count)
     numbers += np.arange(len(numbers))
@@ -170,10 +170,10 @@ def _ranges(first: Array, count: Array) -> Array:
 
 
 def _edges_of(shapes: Array) -> tuple[Array, Array]:
-    """Return the edges of geometries of any type, float64 (n, 4), and where each one's begin, int64."""
+    """Return the edges of geometries, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
-    parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # what overlaps would count twice
+    parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # overlaps would count twice
     while (shapely.get_type_id(parts) > shapely.GeometryType.POLYGON).any():
         parts, index = shapely.get_parts(parts, return_index=True)
         owner = owner[index]
@@ -192,7 +192,7 @@ def _edges_of(shapes: Array) -> tuple[Array, Array]:
 
 
 def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
-    """Return the same for polygons given as lists of rings."""
+    """Return the edges of polygons given as lists of rings, like `_edges_of`."""
     rings = [(i, ring) for i, polygon in enumerate(polygons) for ring in polygon]
     places = np.array([place for _, ring in rings for place in ring], np.float64).reshape(-1, 2)
     edges, ring = _segments(places, np.repeat(np.arange(len(rings)), [len(ring) for _, ring in rings]))
@@ -201,6 +201,6 @@ def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
 
 
 def _segments(places: Array, line: Array) -> tuple[Array, Array]:
-    """Return segments from each place to the next of its line, float64 (n, 4), and their lines, (n,)."""
+    """Return the segments from each place to the next of its line, float64 (n, 4), and their lines, (n,)."""
     goes_on = line[:-1] == line[1:]
     return np.hstack([places[:-1], places[1:]])[goes_on], line[:-1][goes_on]
