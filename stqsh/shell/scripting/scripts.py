@@ -136,7 +136,7 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     """The statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    from stqsh.lang import bulk_parse
+    from stqsh.lang.syntax.parse import parse_piece
     from stqsh.lang.syntax.split import split
 
     # As many lines before it as in the text, so that errors tell the right one.
@@ -144,11 +144,11 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)
     ends = [piece.offset + len(piece.text) for piece in pieces]
-    statements = bulk_parse.parse_pieces(pieces)
+    statements = [parse_piece(piece) for piece in pieces]
     for upright in uprights:
         place = max((number for number, at in enumerate(ends) if at <= upright), default=None)
         if place is not None:
-            statements[place] = replace(bulk_parse.plain(statements[place]), format=VERTICAL)
+            statements[place] = replace(statements[place], format=VERTICAL)
     if statements:
         yield StatementBlock(statements, file, reading.count + 1)
         reading.count += len(statements)
