@@ -236,7 +236,8 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
     """Expressions that are to be compared with each other: constants beside the key take its type."""
     key_type = next((kind for node in nodes if (kind := scope.key_type(node))), None)
     typed = [bind(node, scope) if key_type is None else _beside_key(node, key_type, scope) for node in nodes]
-    typed = _with_suited_parameters(nodes, typed)
+    if key_type is None:
+        typed = _with_suited_parameters(nodes, typed)
     first = next((part for part in typed if part.type != "NULL"), typed[0])
     for node, part in zip(nodes, typed, strict=True):
         if part.type != "NULL" and _family(part.type) != _family(first.type):

@@ -66,7 +66,7 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
             is_template = kind == "template" or (is_template and kind is None)
             return match.group()
         name = match.group(kind)
-        if name not in variables and is_template:
+        if name not in variables and is_template and kind != "string":
             return match.group()
         if name not in variables:
             raise _unknown(text, match, name, variables, file)
