@@ -79,12 +79,12 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def squares(count: int) -> pa.Table:
-    """Give the corners of so many squares."""
+    """Return the corners of so many squares."""
     return pa.table(dict(zip(("x1", "y1", "x2", "y2"), rectangles(count).T, strict=True)))
 
 
 def registrations(count: int) -> list[str]:
-    """Give the statements that register so many squares."""
+    """Return the statements that register so many squares."""
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(rectangles(count).tolist())
@@ -94,7 +94,7 @@ def registrations(count: int) -> list[str]:
 def _from_file(
     word: str, place: str, table: pa.Table, options: Options, say: Say
 ) -> Iterator[dict[str, Any]]:
-    """A row for the queries of a CSV file, which `word` tells from others."""
+    """Yield a row for the queries of a CSV file, which `word` tells from others."""
     with _session(options) as (session, folder):
         file = folder / "q.csv"
         write_csv(table, file)
@@ -104,7 +104,7 @@ def _from_file(
 
 
 def _one_by_one(count: int, options: Options, say: Say) -> Iterator[dict[str, Any]]:
-    """A row for queries that come by statements of their own, and one for their going."""
+    """Yield a row for queries that come by statements of their own, and one for their going."""
     with _session(options) as (session, _):
         say(f"registering {count:,} queries by single statements")
         yield _row("register", session, count, "\n".join(registrations(count)))
@@ -115,7 +115,7 @@ def _one_by_one(count: int, options: Options, say: Say) -> Iterator[dict[str, An
 
 @contextmanager
 def _session(options: Options) -> Iterator[tuple[Session, Path]]:
-    """A session in which the objects have reported, and a folder for files."""
+    """Open a session in which the objects have reported, and a folder for files."""
     with (
         tempfile.TemporaryDirectory(prefix="stqsh-bench-") as name,
         stqsh.connect(temporary=True, autoplay=False) as session,

@@ -1,12 +1,13 @@
-"""Which columns are key, location and time: as said, or guessed from usual names."""
+"""The columns of a stream or table, and which of them are key, location and time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
-from stqsh.lang.ast.statements import CreateStream
+from stqsh.lang.ast.statements import ColumnDefinition, CreateStream
 from stqsh.lang.errors import BindError, near, or_list
 from stqsh.lang.types import KEY_TYPES, NUMBERS
 
@@ -46,13 +47,34 @@ class ColumnRoles(NamedTuple):
     guessed: tuple[str, ...]
 
 
+def listed_columns(
+    name: Name, columns: tuple[ColumnDefinition, ...], inferred: Columns | None
+) -> list[tuple[str, str]]:
+    """Return name and type of each column, in order; `inferred` where none are listed.
+
+    Raises:
+        BindError: two columns have one name.
+        StqshError: no column is known.
+    """
+    if not columns and inferred is None:
+        raise StqshError(f"the columns of {name.text} are not known", hint="list them after its name")
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise BindError(f"two columns are called {column.name!r}", column.span)
+        seen.add(column.name)
+    if columns:
+        return [(column.name, column.type) for column in columns]
+    return [(found, kind) for found, kind in inferred or ()]
+
+
 def guess_roles(columns: Columns) -> dict[str, str | None]:
-    """The columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
+    """Return the columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
 def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
-    """The roles as the statement says, and guessed where it says nothing.
+    """Return the roles as the statement says, and guessed where it says nothing.
 
     Raises `BindError` for a column that does not exist, two roles for one column, or a role that can
     be guessed from no name.
@@ -75,7 +97,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
 
 
 def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindError:
-    """What to say of a stream for whose key, location or time there is no column: all of it at once."""
+    """Return the error for a stream without columns for key, location or time, all of them at once."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
     return BindError(
@@ -92,7 +114,7 @@ def _guess(role: str, columns: Columns) -> str | None:
 
 
 def _columns_hint(names: Sequence[str]) -> str:
-    """What there is instead: the columns' names, or that a file's one column is several."""
+    """Return what there is instead: the columns' names, or that a file's one column is several."""
     found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
     if found is None:
         return f"the columns are {', '.join(names)}"

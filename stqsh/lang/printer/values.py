@@ -48,17 +48,17 @@ _LARGEST_EXACT = 2**53
 
 
 def quoted(text: str) -> str:
-    """A string in single quotes."""
+    """Return a string in single quotes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def column_name(text: str) -> str:
-    """The name of a column; hardly any word is a keyword where columns stand."""
+    """Return the name of a column; hardly any word is a keyword where columns stand."""
     return text if _PLAIN.fullmatch(text) and text.upper() not in _VALUES else _in_quotes(text)
 
 
 def identifier(text: str) -> str:
-    """A name, in double quotes where it would not be read as one without them."""
+    """Return a name, in double quotes where it would not be read as one without them."""
     if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
         return text
     return _in_quotes(text)
@@ -69,29 +69,29 @@ def _in_quotes(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number in the fewest characters that give it back; a whole one without a point."""
+    """Return a number in the fewest characters that give it back; a whole one without a point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
         return str(int(value))
     return repr(value)
 
 
 def parameter(value: Parameter) -> str:
-    """What stands for a constant in REGISTER QUERIES."""
+    """Return what stands for a constant in REGISTER QUERIES."""
     return f":{value.name if _PLAIN.fullmatch(value.name) else _in_quotes(value.name)}"
 
 
 def coordinate(value: Coordinate) -> str:
-    """A number, or what stands for one."""
+    """Return a number, or what stands for one."""
     return parameter(value) if isinstance(value, Parameter) else number(value)
 
 
 def text(value: str | Parameter) -> str:
-    """A string in quotes, or what stands for one."""
+    """Return a string in quotes, or what stands for one."""
     return parameter(value) if isinstance(value, Parameter) else quoted(value)
 
 
 def constant(value: Literal | Quantity | Column | Parameter) -> str:
-    """A constant, what stands for one, or the bare word of a SET."""
+    """Return a constant, what stands for one, or the bare word of a SET."""
     if isinstance(value, Parameter):
         return parameter(value)
     if isinstance(value, Quantity):
@@ -119,5 +119,5 @@ def pace(value: float | str) -> str:
 
 
 def joined(parts: Iterable[str | None]) -> str:
-    """The parts that are there, with a space between."""
+    """Return the parts that are there, with a space between."""
     return " ".join(part for part in parts if part)
