@@ -21,7 +21,7 @@ from stqsh.lang.printer.values import identifier, number, quoted
 from stqsh.spec.chunk import arrow_type, unpack
 from stqsh.spec.query_rows import Path, filled
 from stqsh.storage.rows import Spec
-from stqsh.time_format import iso
+from  import iso
 
 Values: TypeAlias = "pa.Array[Any]"
 pc: Any = pyarrow.compute  # its stubs know less than it can do

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.conditions import all_of, check_location, condition
@@ -34,7 +34,7 @@ class _Query(NamedTuple):
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
-    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupported`."""
+    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     return {**_registered(query, query.select, catalogue), "name": query.name.text}
@@ -43,7 +43,7 @@ def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
 def register_queries(queries: RegisterQueries, catalogue: CatalogueView, columns: Mapping[str, str]) -> Spec:
     """The QuerySpec that the queries of a REGISTER QUERIES share, with a `Hole` for each of its parameters.
 
-    `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupported`.
+    `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupportedError`.
     """
     check(REGISTER_RULES, queries)
     return _registered(queries, typed(queries.select, columns), catalogue)
@@ -145,7 +145,7 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
 def _outputs(select: Select, scope: Scope) -> Outputs:
     outputs = select_list(select.items, scope)
     if _occurs([typed.expr for typed in outputs.values()], "inside"):
-        raise NotSupported("INSIDE in a select list")
+        raise NotSupportedError("INSIDE in a select list")
     return outputs
 
 
