@@ -21,7 +21,7 @@ from stqsh.lang.printer.values import identifier, number, quoted
 from stqsh.spec.chunk import arrow_type, unpack
 from stqsh.spec.query_rows import Path, filled
 from stqsh.storage.rows import Spec
-from  import iso
+from stqsh.units import format_instant
 
 Values: TypeAlias = "pa.Array[Any]"
 pc: Any = pyarrow.compute  # its stubs know less than it can do
@@ -168,4 +168,4 @@ def _literal(value: Any, is_coordinate: bool) -> str:
         return quoted(value)
     if isinstance(value, int | float):
         return number(value) if is_coordinate else repr(value)
-    return quoted(str(iso(round(value.timestamp() * 1_000_000))))
+    return quoted(str(format_instant(round(value.timestamp() * 1_000_000))))
