@@ -64,7 +64,7 @@ SQUARE = "INSIDE (:x1, :y1, :x2, :y2)"
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. Rows for each way and each number of queries."""
+    """Run the benchmark, with progress messages to `say`; return rows for each way and number of queries."""
     rows: list[dict[str, Any]] = []
     for count in options.queries:
         rows += _from_file("", SQUARE, squares(count), options, say)
@@ -79,12 +79,12 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def squares(count: int) -> pa.Table:
-    """Return the corners of so many squares."""
+    """Return the corners of a number of squares."""
     return pa.table(dict(zip(("x1", "y1", "x2", "y2"), rectangles(count).T, strict=True)))
 
 
 def registrations(count: int) -> list[str]:
-    """Return the statements that register so many squares."""
+    """Return the statements that register a number of squares."""
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(rectangles(count).tolist())
