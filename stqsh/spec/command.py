@@ -20,15 +20,9 @@ class RegisterCommand(CommandBase, frozen=True, tag="register"):
 
 
 class ChangeCommand(CommandBase, frozen=True, kw_only=True):
-    """A change of queries that are there: of the one with `id`, or of all in `ids`."""
+    """A change of the query with `id`."""
 
-    id: int = 0
-    ids: tuple[int, ...] = ()
-
-    @property
-    def targets(self) -> tuple[int, ...]:
-        """Return the ids of the queries."""
-        return self.ids or (self.id,)
+    id: int
 
 
 class DropCommand(ChangeCommand, frozen=True, tag="drop"):

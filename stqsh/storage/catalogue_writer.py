@@ -122,7 +122,7 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
     spec = query.spec
     with db.transaction() as connection:
         check_free(db, spec.name)
-        _check_used(db, spec)
+        check_used(db, spec)
         row = append(db, "register", query.text, to_builtins(spec))
         spec = replace(spec, id=row.seq)
         connection.execute(
@@ -181,7 +181,7 @@ def _check_unused(what: str, queries: list[str]) -> None:
         raise InUseError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
 
 
-def _check_used(db: ControlDb, query: QuerySpec) -> None:
+def check_used(db: ControlDb, query: QuerySpec) -> None:
     """Raise `StqshError` where the stream, table or region of a bound query is not there any more."""
     wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
     if query.join is not None:

@@ -116,12 +116,11 @@ def test_an_unknown_node_is_refused() -> None:
 
 def test_commands_are_told_by_their_op() -> None:
     query = {"id": 3, "kind": "range", "region": {"type": "all"}}
-    told = [{"op": "register", "query": query}, {"op": "drop", "ids": [3, 4]}, {"op": "memory", "k": 2}]
+    told = [{"op": "register", "query": query}, {"op": "drop", "id": 4}, {"op": "memory", "k": 2}]
     register, drop, memory = unpack_commands(msgspec.json.encode(told))
     assert isinstance(register, RegisterCommand) and register.query.id == 3
-    assert isinstance(drop, DropCommand) and drop.targets == (3, 4)
+    assert drop == DropCommand(id=4)
     assert isinstance(memory, MemoryCommand) and (memory.k, memory.factor) == (2, 1.0)
-    assert unpack_commands(b'[{"op":"drop","id":7}]')[0] == DropCommand(id=7)
 
 
 def test_nodes_are_found_outermost_first() -> None:

@@ -23,11 +23,11 @@ from stqsh.core.state.table import add_reference, derived, referenced, renumber
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Expired events that are not worth the work of making room."""
+"""Expired events that are tolerated before the table is compacted."""
 
 
 def is_event(spec: dict[str, Any]) -> bool:
-    """Whether a stream's records are events, never replaced."""
+    """Return whether a stream's records are events, never replaced."""
     return spec.get("kind") == "event"
 
 
@@ -61,7 +61,7 @@ class EventKeyColumn:
         return np.arange(before, len(self), dtype=np.int32)
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """The latest event with each key, expired or not; -1 where none is stored. int32 (n,).
+        """Return the latest event with each key, expired or not; -1 where none is stored. int32 (n,).
 
         Looks at all events once.
         """
@@ -73,7 +73,7 @@ class EventKeyColumn:
         return latest[position]
 
     def take(self, objects: Array, kind: pa.DataType) -> pa.Array[Any]:
-        """The keys of objects, (n,), in an Arrow type."""
+        """Return the keys of objects, (n,), in an Arrow type."""
         values = self._values[objects]
         return self._pool.take(values, kind) if self._kind == "STRING" else pa.array(values).cast(kind)
 

@@ -38,14 +38,14 @@ _KEY, _RANK, _COUNT = "key", "rank", "count"
 
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
-    """Whether the slot has heard of the tables and areas that a snapshot is about."""
+    """Return whether the slot knows the tables and areas that a snapshot refers to."""
     tables = [] if spec.join is None else [spec.join.table_id]
     named = [("tables", table) for table in tables] + [("areas", area) for area in spec.areas]
     return all(str(id_) in state.header.get(kind, {}) for kind, id_ in named)
 
 
 def focal(state: SlotState, spec: BoundQuery) -> Place | None:
-    """Where the focal object of a snapshot's region is, if it is one of this slot's and present.
+    """Return where the focal object of a snapshot's region is, if it is one of this slot's and present.
 
     A region that moves with an object needs the place before any slot's `part`.
     """
@@ -61,7 +61,7 @@ def focal(state: SlotState, spec: BoundQuery) -> Place | None:
 
 
 def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
-    """What a slot says to a question that came by way of the control log.
+    """Answer a question that came through the control log.
 
     Without a place, a region that moves is answered with the place of its focal object: one row x, y where
     it is this slot's and present, else none. A spec with `measure` asks for what
@@ -83,7 +83,7 @@ def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
 
 
 def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa.RecordBatch | None:
-    """One slot's share of a snapshot's answer, after the last step that the slot took.
+    """Return one slot's share of a snapshot's answer, after the last step that the slot took.
 
     Args:
         state: the slot's; only read.
@@ -113,7 +113,7 @@ def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa
 
 
 def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
-    """The answer that the slots' shares make: the select list's columns under their names, in order.
+    """Return the answer that the slots' shares make: the select list's columns under their names, in order.
 
     parts: of all slots at one step, at least one, in any order.
     """
@@ -133,7 +133,7 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
 
 
 def nothing(stream: Spec, spec: SnapshotSpec) -> pa.RecordBatch:
-    """The share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
+    """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
 
     stream: the StreamSpec.
     """
@@ -150,7 +150,7 @@ def nothing(stream: Spec, spec: SnapshotSpec) -> pa.RecordBatch:
 
 
 def _known(expr: Expr) -> Expr:
-    """An expression, or NULL in the place of one that needs a table."""
+    """Return an expression, or NULL in the place of one that needs a table."""
     return LiteralExpr(None, "STRING") if has_node(expr, JoinExpr) else expr
 
 

@@ -1,20 +1,18 @@
 """Commands to the slots: what the log's rows say about queries, as slots want to read it.
 
-A command is a JSON object, or the queries of one pattern, whose numbers stay in arrays all the way.
+A command is a JSON object, or the queries of one template, whose values stay in arrays all the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
-import pyarrow as pa
+import orjson
 from numpy.typing import NDArray
 
-from stqsh.core.queries.registrations import pack_alike
 from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.spec.chunk import unpack
 from stqsh.spec.command import (
@@ -26,6 +24,9 @@ from stqsh.spec.command import (
     SlotCommand,
 )
 from stqsh.spec.query import SlotQuery
+from stqsh.spec.query_rows import QueryRows, pack_alike
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import LogRow, Spec
 
 #: Commands in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
@@ -34,33 +35,13 @@ CHUNK_COMMANDS = 4_096
 _COMMANDS: dict[str, Callable[[LogRow], SlotCommand]] = {
     "register": lambda row: RegisterCommand(query=needed(row.spec)),
     "drop": lambda row: DropCommand(id=row.spec["id"]),
-    "drop_alike": lambda row: DropCommand(ids=tuple(row.spec["ids"])),
     "pause_query": lambda row: PauseCommand(id=row.spec["id"]),
     "resume_query": lambda row: ResumeCommand(id=row.spec["id"]),
     "drop_stream": lambda row: DropStreamCommand(id=row.spec["id"]),
 }
 
 
-@dataclass(frozen=True, eq=False)
-class NewQueryGroup:
-    """New queries of one pattern: ids int64 (n,), and what differs in their regions.
-
-    numbers: float64 (n,) each. focals: the keys of their focal objects, None where the pattern says it.
-    """
-
-    pattern: SlotQuery
-    ids: NDArray[np.int64]
-    numbers: dict[str, NDArray[np.float64]]
-    focals: pa.Array[Any] | None = None
-
-    def those(self, rows: NDArray[np.bool_]) -> NewQueryGroup:
-        """Some of them, by a mask."""
-        numbers = {name: values[rows] for name, values in self.numbers.items()}
-        focals = None if self.focals is None else self.focals.filter(pa.array(rows))
-        return replace(self, ids=self.ids[rows], numbers=numbers, focals=focals)
-
-
-Command: TypeAlias = "SlotCommand | NewQueryGroup"
+Command: TypeAlias = "SlotCommand | QueryRows"
 Concerned: TypeAlias = "list[NDArray[np.bool_]]"
 
 
@@ -69,7 +50,7 @@ def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
     commands: dict[int, list[Command]] = {}
     for row in rows:
         if row.kind == "register_alike":
-            commands.setdefault(row.spec["stream_id"], []).append(alike_of(row))
+            commands.setdefault(row.spec["stream_id"], []).append(query_rows_of(row))
         elif row.kind in _COMMANDS:
             stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
             commands.setdefault(stream_id, []).append(_COMMANDS[row.kind](row))
@@ -81,44 +62,39 @@ def needed(query: Spec) -> SlotQuery:
     return msgspec.convert(query, SlotQuery)
 
 
-def alike_of(row: LogRow) -> NewQueryGroup:
-    """Read a row `register_alike`: of a rectangle's corners the lower one comes first."""
-    batch = unpack(row.payload or b"")
-    numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names if name != "name"}
-    for low, high in (("x1", "x2"), ("y1", "y2")):
-        if low in numbers:
-            first, second = numbers[low], numbers[high]
-            swapped = first > second
-            numbers[low], numbers[high] = np.where(swapped, second, first), np.where(swapped, first, second)
+def query_rows_of(row: LogRow) -> QueryRows:
+    """Read a row `register_alike`."""
+    rows = unpack(row.payload or b"")
+    template = QueryTemplate.from_json(orjson.dumps(row.spec["template"]))
     ids = np.arange(row.spec["first"], row.spec["first"] + row.spec["count"])
-    focals = pa.array(row.spec["focal"]) if "focal" in row.spec else None
-    return NewQueryGroup(needed(row.spec["pattern"]["spec"]), ids, numbers, focals)
+    paths = tuple(path for path, _ in template.holes)
+    return QueryRows(needed(row.spec["example"]), ids, paths, tuple(template.values(rows)))
 
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
     """Pack commands in order: the kind and the payload of each chunk."""
     waiting: list[SlotCommand] = []
     for command in commands:
-        if isinstance(command, NewQueryGroup) or len(waiting) == CHUNK_COMMANDS:
+        if isinstance(command, QueryRows) or len(waiting) == CHUNK_COMMANDS:
             if waiting:
                 yield "commands", msgspec.json.encode(waiting)
             waiting = []
-        if isinstance(command, NewQueryGroup):
-            yield "register_alike", pack_alike(command.pattern, command.ids, command.numbers, command.focals)
+        if isinstance(command, QueryRows):
+            yield "register_alike", pack_alike(command)
         else:
             waiting.append(command)
     if waiting:
         yield "commands", msgspec.json.encode(waiting)
 
 
-def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
+def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
     """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command.query for command in commands if isinstance(command, RegisterCommand)]
     found = iter(routes.slots_of_queries(stream, new))
     return [
-        routes.slots_of_alike(stream, command.pattern, command.numbers, len(command.ids))
-        if isinstance(command, NewQueryGroup)
+        routes.slots_of_alike(stream, command)
+        if isinstance(command, QueryRows)
         else next(found)[None]
         if isinstance(command, RegisterCommand)
         else everyone
@@ -127,11 +103,11 @@ def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Comma
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
-    """Give those commands that concern a slot, and of queries of one pattern those that do."""
+    """Give those commands that concern a slot, and of queries of one template those that do."""
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]
-        if isinstance(command, NewQueryGroup):
+        if isinstance(command, QueryRows):
             mine += [command.those(rows)] if rows.any() else []
         elif rows[0]:
             mine.append(command)

@@ -15,6 +15,7 @@ from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.spec.chunk import unpack
 from stqsh.spec.query import SlotQuery
+from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
@@ -44,20 +45,20 @@ class EventRouting:
         boxes = [self.box(query.region, bool(stream["planar"])) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
-    def slots_of_alike(
-        self, stream: Spec, pattern: SlotQuery, numbers: dict[str, NDArray[np.float64]], count: int
-    ) -> NDArray[np.bool_]:
-        """The same of `count` queries of one pattern, by the numbers that differ. bool (count, slots)."""
-        routing, region = self.routing(stream["id"]), pattern.region
-        if routing is None or not isinstance(region, RectangleSpec | CircleSpec) or not numbers:
-            [same] = self.slots_of_queries(stream, [pattern])
+    def slots_of_alike(self, stream: Spec, new: QueryRows) -> NDArray[np.bool_]:
+        """The same of queries of one template. bool (n, slots)."""
+        routing, region, count = self.routing(stream["id"]), new.pattern.region, len(new.ids)
+        if routing is None or ("region", "member") in new.paths:
+            return np.ones((count, self.slots), np.bool_)
+        if not isinstance(region, RectangleSpec | CircleSpec) or not new.numbers:
+            [same] = self.slots_of_queries(stream, [new.pattern])
             return np.broadcast_to(same, (count, self.slots))
+        names = region.__struct_fields__
+        measures = [new.numbers.get(name, np.full(count, getattr(region, name))) for name in names]
         if isinstance(region, RectangleSpec):
-            corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
-            return routing.slots_touching(np.column_stack(corners))
-        radius = numbers.get("radius", np.full(count, region.radius))
-        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
-        return routing.slots_touching(boxes)
+            return routing.slots_touching(np.column_stack(measures))
+        x, y, radius = measures
+        return routing.slots_touching(circle_boxes(x, y, radius, bool(stream["planar"])))
 
     def box(self, region: Region, planar: bool) -> Box:
         """Give a box in which all places of a stationary region lie; of nearest neighbours, everywhere."""

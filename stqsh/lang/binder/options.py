@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import RegisterQuery
+from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QueryOptions
@@ -14,7 +14,7 @@ BUILT_IN_KINDS = frozenset({"range", "nearest"})
 """The kinds that the shape of a query tells; others are asked for with `kind`."""
 
 
-def query_options(query: RegisterQuery, kind: str) -> tuple[str, QueryOptions]:
+def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, QueryOptions]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
     Raises `BindError` for an option that there is not, or a value that does not fit it, and

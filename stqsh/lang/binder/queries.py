@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -10,12 +11,13 @@ from msgspec.structs import replace
 
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
-from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
+from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
+from stqsh.lang.binder.parameters import typed
 from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
@@ -59,10 +61,27 @@ def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
     """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
-    spec = continuous(query.select, catalogue)
+    return replace(_registered(query, query.select, catalogue), name=query.name.text)
+
+
+def register_queries(
+    queries: RegisterQueries, catalogue: CatalogueView, columns: Mapping[str, str]
+) -> QuerySpec:
+    """The QuerySpec that the queries of a REGISTER QUERIES share, with a `Hole` for each of its parameters.
+
+    `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupportedError`.
+    """
+    check(REGISTER_RULES, queries)
+    return _registered(queries, typed(queries.select, columns), catalogue)
+
+
+def _registered(
+    query: RegisterQuery | RegisterQueries, select: Select, catalogue: CatalogueView
+) -> QuerySpec:
+    spec = continuous(select, catalogue)
     for_us = None if query.duration is None else duration_us(query.duration, "FOR")
     kind, options = query_options(query, spec.kind)
-    return replace(spec, name=query.name.text, for_us=for_us, kind=kind, options=options)
+    return replace(spec, for_us=for_us, kind=kind, options=options)
 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:

@@ -5,12 +5,24 @@ Whatever the user writes, durations end up on the right: `ts + 1 min > NOW` bind
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from stqsh.errors import NotSupportedError
-from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Negative, Now, Quantity
+from stqsh.lang.ast.expressions import (
+    Arithmetic,
+    Column,
+    Expression,
+    Literal,
+    Negative,
+    Now,
+    Parameter,
+    Quantity,
+)
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import timestamp_us
+from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.binder.scope import Scope
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
@@ -86,8 +98,10 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
 
 def _shifted(moment: Moment, offset_us: int) -> Expr:
     if isinstance(moment.base, LiteralExpr):
-        us = moment.base.value
-        return LiteralExpr(us + offset_us if isinstance(us, int) else None, "TIMESTAMP")
+        us: Any = moment.base.value
+        if isinstance(us, Hole):
+            return LiteralExpr(replace(us, offset_us=offset_us), "TIMESTAMP")  # type: ignore[arg-type]
+        return LiteralExpr(None if us is None else us + offset_us, "TIMESTAMP")
     if offset_us == 0:
         return moment.base
     if moment.base != NOW:
@@ -100,6 +114,8 @@ def _moment(node: Expression, scope: Scope) -> Moment:
         return Moment(NOW, 0, node.span)
     if isinstance(node, Literal):
         return Moment(LiteralExpr(_constant_us(node), "TIMESTAMP"), 0, node.span)
+    if isinstance(node, Parameter):
+        return Moment(LiteralExpr(hole(node, "TIMESTAMP"), "TIMESTAMP"), 0, node.span)
     if isinstance(node, Arithmetic):
         return _sum(node, scope)
     if isinstance(node, Column):
