@@ -1,4 +1,5 @@
 import pytest
+from support.specs import stream_spec
 
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
@@ -57,7 +58,7 @@ def deliver(link):
 
 @pytest.fixture
 def stream(link):
-    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", STREAM)
+    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from stqsh.lang.bulk_parse import AlikeDrop, AlikeRegister, Run, plain
 from stqsh.lang.errors import BindError, LangError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.values import identifier
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import Spec
 
@@ -110,18 +111,18 @@ def _numbers(run: Run, rows: slice) -> Any:
     return np.column_stack(columns) if columns else np.empty((len(run.names[rows]), 0))
 
 
-def _fit(pattern: QueryTemplate, numbers: Any, stream: Spec) -> bool:
+def _fit(pattern: QueryTemplate, numbers: Any, stream: StreamSpec) -> bool:
     """Whether all places are on the earth, where the stream's are, and all lengths more than 0."""
     columns = dict(zip(pattern.numbers, numbers.T, strict=True))
     if not all((columns[hole] > 0).all() for hole in _LENGTHS & columns.keys()):
         return False
     latitudes = [column for hole, column in columns.items() if hole.startswith("y") and hole not in _LENGTHS]
-    return bool(stream["planar"] or all((abs(some) <= _POLE).all() for some in latitudes))
+    return bool(stream.planar or all((abs(some) <= _POLE).all() for some in latitudes))
 
 
-def _are_keys(keys: Sequence[str], stream: Spec) -> bool:
+def _are_keys(keys: Sequence[str], stream: StreamSpec) -> bool:
     """Whether the stream's key column can hold all of these keys."""
-    kind = dict(stream["columns"])[stream["key"]]
+    kind = stream.types[stream.key]
     try:
         for key in keys:
             key_value(Literal(key, "STRING"), kind)

@@ -15,9 +15,9 @@ from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import is_significant
 
 Item = tuple[str, Any]
 
@@ -67,28 +67,28 @@ def explain(desk: StatementContext, spec: Spec) -> Iterator[Rows]:
         yield explain_select(desk, spec)
 
 
-def _stream_of(view: SessionCatalogue, spec: Spec) -> Spec:
+def _stream_of(view: SessionCatalogue, spec: Spec) -> StreamSpec:
     stream = view.stream(spec["stream"])
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
 
 
-def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
+def _place(spec: Spec, stream: StreamSpec, told: Spec) -> list[Item]:
     """The stream, and the region with its box, its size and what lies in the box now."""
     box = told["box"]
     return [
-        ("stream", f"{stream['name']} ({stream['kind']})"),
+        ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec["region"])),
         ("box", box_text(box) if box is not None else None),
-        ("area of the box", area_text(box, stream["planar"]) if box is not None else None),
+        ("area of the box", area_text(box, stream.planar) if box is not None else None),
         ("objects present", told["objects"]),
         ("objects in the box", f"{told['boxed']} ({_share(told['boxed'], told['objects'])})"),
     ]
 
 
-def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
+def _kept(desk: StatementContext, spec: Spec, stream: StreamSpec) -> list[Item]:
     """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
-    if not is_significant(stream):
+    if not stream.is_significant:
         return []
     if "id" not in spec:
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
@@ -99,8 +99,8 @@ def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(told: Spec, stream: Spec) -> str:
-    event = stream["kind"] == "event"
+def _slots(told: Spec, stream: StreamSpec) -> str:
+    event = stream.is_event
     spread = "those whose cells the region touches" if event else "objects are on all of them"
     return f"{told['slots']} of {told['of_slots']}: {spread}"
 
@@ -114,7 +114,7 @@ def _access(spec: Spec, told: Spec) -> str:
     return f"scan of {told['objects']} objects against the box"
 
 
-def _index(spec: Spec, stream: Spec, told: Spec) -> str:
+def _index(spec: Spec, stream: StreamSpec, told: Spec) -> str:
     """The index in which a registered query hangs, and how much of it its region touches."""
     if _hangs_by(spec, stream):
         name = "keyword index"
@@ -129,7 +129,7 @@ def _index(spec: Spec, stream: Spec, told: Spec) -> str:
     return f"{name}: {min(side[1], cells)} of {cells} cells"
 
 
-def _candidates(spec: Spec, stream: Spec, told: Spec) -> str:
+def _candidates(spec: Spec, stream: StreamSpec, told: Spec) -> str:
     """The estimated number of this query's candidates for each record: its chance to come into the box."""
     if not told["objects"]:
         return "unknown: nothing is present"
@@ -146,7 +146,7 @@ def _candidates(spec: Spec, stream: Spec, told: Spec) -> str:
     return f"{chance:.2g}"
 
 
-def _order(spec: Spec, stream: Spec, told: Spec, what: str, first: str | None = None) -> list[Item]:
+def _order(spec: Spec, stream: StreamSpec, told: Spec, what: str, first: str | None = None) -> list[Item]:
     """The operators in their order, and why. SOLE section 7: each looks at what the one before it left."""
     contains = _keywords(spec, stream)
     steps = [first] if first else []
@@ -197,12 +197,12 @@ def _so_far(told: Spec) -> list[Item]:
     ]
 
 
-def _keywords(spec: Spec, stream: Spec) -> str | None:
+def _keywords(spec: Spec, stream: StreamSpec) -> str | None:
     """How a range query hangs in the keyword index: by "all" of its terms, by "any", None: not at all."""
     return _hangs_by(spec, stream) if spec["kind"] == "range" else None
 
 
-def _hangs_by(spec: Spec, stream: Spec) -> str | None:
+def _hangs_by(spec: Spec, stream: StreamSpec) -> str | None:
     """The same of any query; circles of kNN queries hang there too."""
     from stqsh.core.matching.keyword_queries import keyword_part, text_column
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.objects.batch_objects import BatchObjects
@@ -11,6 +11,7 @@ from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.queries.query_table import QueryCommands
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class StreamBatch:
     """
 
     state: SlotState
-    spec: dict[str, Any]
+    spec: StreamSpec
     timing: BatchTiming
     objects: BatchObjects
     focal: BatchObjects

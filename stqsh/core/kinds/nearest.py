@@ -54,7 +54,7 @@ class NearestBatch:
 
     def __init__(self, batch: StreamBatch, report: BatchOutput) -> None:
         self.batch, self.report, self.first = batch, report, batch.timing.first
-        self.prefix = f"s{batch.spec['id']}/nearest"
+        self.prefix = f"s{batch.spec.id}/nearest"
         self.queries = QueryTable(batch.state, self.prefix)
         self.sent = PausedAnswers(batch.state, self.prefix)
         self.roster = MemberTable(batch.state, self.prefix)

@@ -51,7 +51,7 @@ class RangeBatch:
 
     def __init__(self, batch: StreamBatch, report: BatchOutput) -> None:
         self.batch, self.report, self.first = batch, report, batch.timing.first
-        self.prefix = f"s{batch.spec['id']}/range"
+        self.prefix = f"s{batch.spec.id}/range"
         self.queries = QueryTable(batch.state, self.prefix)
         self.sent = PausedAnswers(batch.state, self.prefix)
         self.dwell = DwellTable(batch.state, self.prefix)
@@ -59,7 +59,7 @@ class RangeBatch:
         self.still = StaticRegionIndex(batch, self.prefix)
         self.conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         memory = batch.commands.memory
-        self._area = memory_of(batch.state, batch.spec["id"]).area if memory is None else memory["area"]
+        self._area = memory_of(batch.state, batch.spec.id).area if memory is None else memory["area"]
 
     def run(self) -> None:
         """Report the whole batch."""

@@ -16,6 +16,7 @@ from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
+from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
@@ -72,17 +73,16 @@ def _anded(condition: Expr) -> Iterator[Expr]:
             yield from _anded(part)
 
 
-def text_column(spec: Spec) -> str | None:
+def text_column(spec: StreamSpec) -> str | None:
     """The column by which a stream's keyword queries ask."""
-    name = spec.get("text")
-    return None if name in {spec["key"], spec["x"], spec["y"], spec["time"]} else name
+    return None if spec.text in spec.roles else spec.text
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     """The index of a kind's keyword queries, None while there are none; prefix: of the kind's arrays."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
-    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec["id"]))
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
 
 
 def take_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
@@ -100,10 +100,10 @@ def take_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int,
 
 def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
     """The index for a kind's first keyword queries; what the stored texts say is known to it."""
-    terms = TermTable(batch.state, batch.spec["id"])
+    terms = TermTable(batch.state, batch.spec.id)
     if not terms.total:
         table = batch.objects.table
-        column = table.column(batch.spec["text"])
+        column = table.column(batch.spec.text or "")
         texts = np.where(column.valid, column.values, -1).astype(np.int32)
         terms.learn(texts)
         terms.count(texts)
@@ -112,7 +112,7 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
 
 def forget_keywords(batch: StreamBatch, prefix: str) -> None:
     """Release the index of a kind that has no keyword queries any more, and the terms with the last one."""
-    state, stream = batch.state, f"s{batch.spec['id']}/"
+    state, stream = batch.state, f"s{batch.spec.id}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
     state.release(f"{prefix}{_FOLDER}/")
@@ -124,7 +124,7 @@ def note_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     """Take a batch's new records into the statistics of terms, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]
-    index.note(texts_of(batch, records), batch.spec["bounds"])
+    index.note(texts_of(batch, records), batch.spec.bounds)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
@@ -134,6 +134,6 @@ def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
     """The codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
-    name, objects = batch.spec["text"], batch.objects
+    name, objects = batch.spec.text or "", batch.objects
     column = pick(objects.table.column(name), objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

@@ -66,7 +66,7 @@ class QueryConditions:
         for j, kind in enumerate(template.kinds):
             self._state.create(f"{self._prefix}/t{t}/{j}", DTYPES[kind])
             if kind == "STRING":
-                holds_codes(self._state, self._objects.table.spec["id"], f"{self._prefix}/t{t}/{j}")
+                holds_codes(self._state, self._objects.table.spec.id, f"{self._prefix}/t{t}/{j}")
         return t
 
     def _append(self, t: int, positions: Array, entry: Array, entries: list[list[Any]]) -> None:

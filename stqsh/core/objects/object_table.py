@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.objects.event_objects import EventKeyColumn, is_event
+from stqsh.core.objects.event_objects import EventKeyColumn
 from stqsh.core.state.columns import DTYPES, Column, concatenate, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import holds_codes, pool_of
 from stqsh.spec.chunk import arrow_type, columns_schema
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -43,18 +44,18 @@ class ObjectTable:
     With `columns=False` only places and times are kept by key, as for focal objects of other slots.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, columns: bool = True) -> None:
         self._state, self._prefix, self.spec = state, prefix, spec
-        self.pool = pool_of(state, spec["id"])
+        self.pool = pool_of(state, spec.id)
         self.keys: Interner | EventKeyColumn
-        if columns and is_event(spec):
+        if columns and spec.is_event:
             self.keys = EventKeyColumn(state, prefix, spec, self.pool)
         else:
             self.keys = Interner(state, f"{prefix}/keys")
-        own = {spec["key"], spec["x"], spec["y"], spec["time"]}
-        self.schema = columns_schema(spec["columns"])
-        self._kinds: dict[str, str] = dict(spec["columns"])
-        self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
+        own = {spec.key, spec.x, spec.y, spec.time}
+        self.schema = columns_schema(spec.columns)
+        self._kinds: dict[str, str] = spec.types
+        self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
         if f"{prefix}/x" not in state:
             self._create()
 
@@ -65,7 +66,7 @@ class ObjectTable:
             self._state.create(f"{self._prefix}/c{i}", DTYPES[self._kinds[name]])
             self._state.create(f"{self._prefix}/v{i}", np.bool_)
             if self._kinds[name] == "STRING":
-                holds_codes(self._state, self.spec["id"], f"{self._prefix}/c{i}")
+                holds_codes(self._state, self.spec.id, f"{self._prefix}/c{i}")
 
     def __len__(self) -> int:
         return len(self._array("known"))
@@ -73,7 +74,7 @@ class ObjectTable:
     @property
     def key_type(self) -> pa.DataType:
         """The Arrow type of the key column."""
-        return arrow_type(self._kinds[self.spec["key"]])
+        return arrow_type(self._kinds[self.spec.key])
 
     def _array(self, name: str) -> Array:
         return self._state.array(f"{self._prefix}/{name}")
@@ -92,7 +93,7 @@ class ObjectTable:
         """A TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for a column of another type."""
         if self._kinds[name] != "TIMESTAMP":
             return None
-        return self.stored.ts if name == self.spec["time"] else self.column(name).values
+        return self.stored.ts if name == self.spec.time else self.column(name).values
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
         """The object of each key; new keys, and all keys of events, become objects without a record."""
@@ -107,10 +108,10 @@ class ObjectTable:
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
-        keys = batch.column(self.spec["key"])
+        keys = batch.column(self.spec.key)
         obj = self.intern(keys, batch.column("_hash").to_numpy())
-        x, y = (batch.column(self.spec[axis]).to_numpy(zero_copy_only=False) for axis in "xy")
-        ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
+        x, y = (batch.column(axis).to_numpy(zero_copy_only=False) for axis in (self.spec.x, self.spec.y))
+        ts = batch.column(self.spec.time).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
         return BatchRows(arrays, keys, columns)
@@ -138,7 +139,7 @@ class ObjectTable:
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
-        return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
+        return self.show_keys(objects) if name == self.spec.key else self.show_column(name, rows, versions)
 
     def show_column(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
         """`show` of a column that is not the key."""
@@ -146,7 +147,7 @@ class ObjectTable:
         if name in self._names:
             column = pick(self.column(name), rows.columns[name], versions)
             return decode(column, kind, self.pool.strings())
-        axis = {spec["x"]: 0, spec["y"]: 1, spec["time"]: 2}[name]
+        axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
         stored = Column(self.stored[axis], self.stored.known)
         batch = Column((rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_))
         column = pick(stored, batch, versions)

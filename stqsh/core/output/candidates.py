@@ -13,6 +13,7 @@ from stqsh.core.state.columns import DTYPES, Column, decode, encode, pick
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import holds_codes, pool_of
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -23,10 +24,10 @@ class CandidateRecords:
     Arrays beneath `prefix`, for each declared column i: c{i} values and v{i} bool, one row a candidate.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any]) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec) -> None:
         self._state, self._prefix, self._spec = state, prefix, spec
-        self._kinds: dict[str, str] = dict(spec["columns"])
-        self._pool = pool_of(state, spec["id"])
+        self._kinds: dict[str, str] = spec.types
+        self._pool = pool_of(state, spec.id)
         self._stored = {name: self._load(i, kind) for i, (name, kind) in enumerate(self._kinds.items())}
         self._rows = {
             name: Column(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
@@ -40,11 +41,11 @@ class CandidateRecords:
             self._state.create(names[0], DTYPES[kind])
             self._state.create(names[1], np.bool_)
             if kind == "STRING":
-                holds_codes(self._state, self._spec["id"], names[0])
+                holds_codes(self._state, self._spec.id, names[0])
         return Column(*(self._state.array(name).copy() for name in names))
 
     def __len__(self) -> int:
-        key = self._spec["key"]
+        key = self._spec.key
         return len(self._stored[key].values) + len(self._rows[key].values)
 
     def take(self, columns: list[pa.Array[Any]]) -> None:
@@ -54,7 +55,7 @@ class CandidateRecords:
 
     def order(self) -> KeyOrder:
         """The keys of all versions, as the kernel compares them."""
-        key = self._spec["key"]
+        key = self._spec.key
         codes = np.concatenate([self._stored[key].values, self._rows[key].values])
         return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
 
@@ -65,7 +66,7 @@ class CandidateRecords:
             decode(pick(self._stored[name], self._rows[name], versions), kind, texts)
             for name, kind in self._kinds.items()
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec["columns"]))
+        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec.columns))
 
     def keep(self, versions: Array) -> None:
         """Store the records of the candidates after the batch; what `show` gives stays as it was."""

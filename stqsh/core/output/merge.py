@@ -20,6 +20,7 @@ from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +35,7 @@ class MergeInput:
     """
 
     state: SlotState
-    spec: dict[str, Any]
+    spec: StreamSpec
     kind: str
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
@@ -65,7 +66,7 @@ class _Merger:
 
     def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
-        self._prefix = f"s{batch.spec['id']}/{batch.kind}"
+        self._prefix = f"s{batch.spec.id}/{batch.kind}"
         if f"{self._prefix}/id" not in batch.state:
             for name, dtype in (*_FIELDS.items(), ("rank", np.float64), ("told", np.bool_)):
                 self._state.create(f"{self._prefix}/{name}", dtype)
@@ -143,7 +144,7 @@ class _Merger:
     def _forget(self) -> None:
         """No query is left."""
         self._state.release(f"{self._prefix}/")
-        codes, stream = self._state.header.get("codes", {}), str(self._batch.spec["id"])
+        codes, stream = self._state.header.get("codes", {}), str(self._batch.spec.id)
         left = [name for name in codes.pop(stream, []) if not name.startswith(f"{self._prefix}/")]
         if left:
             codes[stream] = left

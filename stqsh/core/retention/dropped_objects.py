@@ -25,9 +25,9 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 _FIELDS: dict[str, Any] = {
     "hash": np.uint64,
@@ -59,8 +59,8 @@ class DroppedObjects:
     uint8, in how many queries' extended regions it is, `MOST` for more.
     """
 
-    def __init__(self, state: SlotState, spec: Spec) -> None:
-        self._state, self._prefix = state, f"s{spec['id']}/shadow"
+    def __init__(self, state: SlotState, spec: StreamSpec) -> None:
+        self._state, self._prefix = state, f"s{spec.id}/shadow"
         names = {f"{self._prefix}/{name}": kind for name, kind in _FIELDS.items()}
         rows = len(state.array(f"{self._prefix}/hash")) if f"{self._prefix}/hash" in state else 0
         for name, kind in names.items():  # a snapshot of an earlier stqsh has no refs: they are counted anew

@@ -25,7 +25,7 @@ def forget_focals(batch: StreamBatch) -> None:
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:
         return
-    names = [f"s{batch.spec['id']}/interest/{name}" for name in ("follower", "followed")]
+    names = [f"s{batch.spec.id}/interest/{name}" for name in ("follower", "followed")]
     for name, kind in zip(names, (np.int64, np.int32), strict=True):
         if name not in state:
             state.create(name, kind)

@@ -57,7 +57,7 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     that frozen answers of paused queries and waits for `dwell` name go later, with the last such name. Cells
     are laid anew at once, not where they are next asked for, so that they count as memory in between.
     """
-    state, stream, table = batch.state, batch.spec["id"], batch.objects.table
+    state, stream, table = batch.state, batch.spec.id, batch.objects.table
     table.stored.known[~kept] = False
     live = int(np.count_nonzero(kept))
     if len(table) - live > live // 8 + _SPARE:

@@ -42,7 +42,7 @@ def shed(
         The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
         "held" and "shed" of queries are those after the drops.
     """
-    if memory.k <= 1 and not shadow_size(batch.state, batch.spec["id"]):
+    if memory.k <= 1 and not shadow_size(batch.state, batch.spec.id):
         return verdict
     reported = _reported(batch)
     shadow = DroppedObjects(batch.state, batch.spec)
@@ -58,7 +58,7 @@ def shed(
     dropped = candidates[_judge(interest, candidates, back[weak])]
     refs = interest.refs[dropped]
     for name in ("refs", "near"):
-        batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
+        batch.state.array(f"s{batch.spec.id}/objects/{name}")[dropped] = 0
     _note(batch, shadow, dropped, refs)
     why = verdict.why.copy()
     why[dropped] = SHED

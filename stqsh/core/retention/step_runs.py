@@ -32,12 +32,13 @@ from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.row_filter import sieve
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
+def stretches(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:
     """Cut a batch of a significant stream into pieces; each is asked for when the one before is taken in.
 
     The step of commands is a piece, and so is each in which queries end; what is between is one, or as many
@@ -53,11 +54,11 @@ def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
     if first > last:
         return
     rest = between(whole, first, last)
-    if not is_calm(state, spec["id"]):
-        yield from single_steps(rest, partial(is_watched, state, spec["id"]))
+    if not is_calm(state, spec.id):
+        yield from single_steps(rest, partial(is_watched, state, spec.id))
         return
     rest = sieve(state, spec, rest)
-    until = InterestTable(state, spec["id"])["until"]
+    until = InterestTable(state, spec.id)["until"]
     for end in np.unique(until[(until >= first) & (until <= last)]).tolist():
         if first < end:
             yield between(rest, first, end - 1)
@@ -89,9 +90,9 @@ def is_watched(state: SlotState, stream: int) -> bool:
 
 def is_stretch(batch: StreamBatch) -> bool:
     """Whether a piece of a batch may be gone through by `follow_stretch`."""
-    until = InterestTable(batch.state, batch.spec["id"])["until"]
+    until = InterestTable(batch.state, batch.spec.id)["until"]
     return (
-        is_calm(batch.state, batch.spec["id"])
+        is_calm(batch.state, batch.spec.id)
         and not batch.commands.any
         and not bool((until <= batch.timing.last).any())
     )
@@ -216,7 +217,7 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> Any:
         turns,
         cells,
         movers_of(interest.context, at),
-        MovingJoinParams(lattice, lives, bool(batch.spec["planar"])),
+        MovingJoinParams(lattice, lives, batch.spec.planar),
     )
 
 

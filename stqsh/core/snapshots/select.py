@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,6 +28,7 @@ from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import pack_json
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -130,13 +132,13 @@ def whole(parts: Sequence[pa.RecordBatch], spec: Spec) -> pa.Table:
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
 
-def nothing(stream: Spec, spec: Spec) -> pa.RecordBatch:
+def nothing(stream: StreamSpec, spec: Spec) -> pa.RecordBatch:
     """The share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
 
     stream: the StreamSpec.
     """
     state = SlotState.fresh(0)
-    state.header["streams"] = {str(stream["id"]): stream}
+    state.header["streams"] = {str(stream.id): msgspec.to_builtins(stream)}
     select = [[name, _known(expr)] for name, expr in spec["select"]]
     order = [[_known(expr), descending] for expr, descending in spec.get("order") or ()]
     plain = {"region": {"type": "all"}, "kind": "range", "condition": None, "lookup": None}
@@ -223,7 +225,7 @@ class _Selection:
     def _condition(self) -> Any:
         """The condition, but for what the look-up by key has seen to."""
         condition, key = self.spec["condition"], self.spec.get("lookup")
-        column = ["col", self.present.table.spec["key"]]
+        column = ["col", self.present.table.spec.key]
         if key is None or condition is None or condition[:3] != ["cmp", "=", column]:
             return condition
         return None if condition[3][:2] == ["lit", key] else condition

@@ -16,7 +16,7 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 
 Array = npt.NDArray[Any]
 Expr: TypeAlias = list[Any]
@@ -39,12 +39,12 @@ class PresentObjects:
     @staticmethod
     def of(state: SlotState, stream_id: int) -> PresentObjects | None:
         """A stream's objects, None where the slot has not heard of the stream; nothing is changed."""
-        spec = state.header.get("streams", {}).get(str(stream_id))
+        spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
         clock = state.header.get("clock", {})
         now = ((clock.get("base_tick") or 0) + clock.get("step", 0) - 1) * (clock.get("tick_us") or 1)
-        report, keep = spec.get("report_every_us"), spec.get("keep_us")
+        report, keep = spec.report_every_us, spec.keep_us
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)

@@ -35,6 +35,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.term_tree import TermTree
+from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
 
@@ -84,7 +85,7 @@ class KeywordIndex:
         """
         self._asked.put(ids, self.terms.of(phrases), every)
 
-    def settle(self, ids: Array, boxes: Array, checked: Array, bounds: list[float] | None) -> None:
+    def settle(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Follow the queries of the kind: forget those that are not among them, and hang up what changed.
 
         Args:
@@ -131,7 +132,7 @@ class KeywordIndex:
         some.settle(ids, boxes, np.zeros(len(ids), np.bool_), None)
         return some
 
-    def note(self, texts: Array, bounds: list[float] | None) -> None:
+    def note(self, texts: Array, bounds: Bounds | None) -> None:
         """Take the texts of new records into the statistics; now and then, see whether queries hang well."""
         self.terms.learn(texts)
         self.terms.count(texts)
@@ -142,7 +143,7 @@ class KeywordIndex:
         looks[:] = 0, min(2 * looks[1], _LAST_LOOK)
         self.hang_better(bounds)
 
-    def hang_better(self, bounds: list[float] | None) -> None:
+    def hang_better(self, bounds: Bounds | None) -> None:
         """Hang all queries up anew if too many hang under terms that are not rare any more."""
         have, best = drift(self.asked, frozen(self.terms.seen))
         if have > _TOO_COMMON * best:

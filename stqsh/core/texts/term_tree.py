@@ -15,6 +15,7 @@ from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable, follows_terms, holds_terms
+from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +87,7 @@ class TermTree:
             return int(self._array("forest/used")[1])
         return int(sift(self.forest, row))
 
-    def hang(self, rows: Array, left: int, bounds: list[float] | None) -> None:
+    def hang(self, rows: Array, left: int, bounds: Bounds | None) -> None:
         """Hang queries up that hang nowhere; all of them anew where the grid or the entries are outgrown.
 
         rows: int64 (n,). left: how many entries there are. bounds: where the stream is, if that is known.
@@ -98,7 +99,7 @@ class TermTree:
         else:
             self._hang(rows)
 
-    def hang_anew(self, bounds: list[float] | None) -> None:
+    def hang_anew(self, bounds: Bounds | None) -> None:
         """Take all queries down, lay the grid for as many as there are, and hang them up again."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stqsh.core.queries.registrations import pack_alike
 from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.spec.chunk import pack_json, unpack
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow, Spec
 
 #: Commands in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
@@ -110,7 +111,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
         yield "commands", pack_json(waiting)
 
 
-def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
+def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
     """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command for command in commands if isinstance(command, dict) and command["op"] == "register"]

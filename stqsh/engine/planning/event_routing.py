@@ -14,6 +14,7 @@ from stqsh.core.kernels.geometry.distance import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.spec.chunk import unpack
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import Spec
@@ -34,19 +35,19 @@ class EventRouting:
         manifest = read_manifest(self._home / "streams" / str(stream_id))
         return None if manifest is None else cell_routing(manifest, self.slots)
 
-    def slots_of_queries(self, stream: Spec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
+    def slots_of_queries(self, stream: StreamSpec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
         """Say which slots a stream's queries concern, by their specs. bool (n, slots)."""
-        routing = self.routing(stream["id"])
+        routing = self.routing(stream.id)
         if routing is None:
             return np.ones((len(queries), self.slots), np.bool_)
-        boxes = [self.box(query["region"], bool(stream["planar"])) for query in queries]
+        boxes = [self.box(query["region"], bool(stream.planar)) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
     def slots_of_alike(
-        self, stream: Spec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
+        self, stream: StreamSpec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
     ) -> NDArray[np.bool_]:
         """The same of `count` queries of one pattern, by the numbers that differ. bool (count, slots)."""
-        routing, region = self.routing(stream["id"]), pattern["region"]
+        routing, region = self.routing(stream.id), pattern["region"]
         if routing is None or region["type"] not in ("rect", "circle") or not numbers:
             [same] = self.slots_of_queries(stream, [pattern])
             return np.broadcast_to(same, (count, self.slots))
@@ -54,7 +55,7 @@ class EventRouting:
             corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
             return routing.slots_touching(np.column_stack(corners))
         radius = numbers.get("radius", np.full(count, region["radius"]))
-        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
+        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream.planar))
         return routing.slots_touching(boxes)
 
     def box(self, region: Spec, planar: bool) -> Box:

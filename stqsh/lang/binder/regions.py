@@ -27,10 +27,13 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.lang.units import EXAMPLES, UNITS, metres
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 
 EVERYWHERE: Spec = {"type": "all"}
 MEASURED = frozenset({"circle", "moving_circle", "nearest"})
 """Types of regions from whose centre DISTANCE is measured."""
+_PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
+"""A stream over which every fixed region makes sense."""
 _POLE = 90.0
 _FEWEST_CORNERS = 3
 _MOST_NEIGHBOURS = 2**31 - 1
@@ -42,7 +45,7 @@ def moves(region: Region) -> bool:
     return isinstance(region, MovingRectangle | MovingCircle)
 
 
-def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> Spec:
+def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Spec:
     """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
     return _BINDERS[type(region)](region, stream, catalogue)
 
@@ -53,10 +56,10 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
         raise NotSupported("circles as named regions")
-    return bound_region(region, {"planar": True}, catalogue)
+    return bound_region(region, _PLANE, catalogue)
 
 
-def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
+def bound_nearest(nearest: Nearest, stream: StreamSpec) -> Spec:
     """`NEAREST k TO place` over a stream. Raises `BindError`."""
     if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
         wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
@@ -69,18 +72,18 @@ def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
     return {"type": "nearest", "k": nearest.k, "focal": _focal(nearest.focal, stream)}
 
 
-def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> Spec:
+def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> Spec:
     xs, ys = sorted((region.x1, region.x2)), sorted((region.y1, region.y2))
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
     return {"type": "rect", "x1": xs[0], "y1": ys[0], "x2": xs[1], "y2": ys[1]}
 
 
-def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
+def _circle(region: Circle, stream: StreamSpec, _: CatalogueView) -> Spec:
     _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
     return {"type": "circle", "x": region.x, "y": region.y, "radius": _length(region.radius)}
 
 
-def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
+def _polygon(region: Polygon, stream: StreamSpec, _: CatalogueView) -> Spec:
     for ring in region.rings:
         if len(set(ring)) < _FEWEST_CORNERS:
             raise BindError("a polygon's ring has at least three different corners", region.span)
@@ -88,25 +91,25 @@ def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
     return {"type": "polygon", "rings": [[list(corner) for corner in ring] for ring in region.rings]}
 
 
-def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
+def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> Spec:
     area = area_named(Name(region.name, span=region.span), catalogue)
-    found = {"type": "area", "area": area["id"], "name": area["name"]}
-    if region.member is None and area["set"]:
+    found = {"type": "area", "area": area.id, "name": area.name}
+    if region.member is None and area.set:
         raise BindError(
-            f"{area['name']} is a set of regions, and a query asks about one of them",
+            f"{area.name} is a set of regions, and a query asks about one of them",
             region.span,
-            expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
+            expected=tuple(_member(area.name, member) for member in area.members[:_SOME]),
         )
     if region.member is None:
         return {**found, "member": None}
-    if not area["set"]:
-        raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
+    if not area.set:
+        raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     member = str(region.member.value)
-    if member not in area["members"]:
+    if member not in area.members:
         raise BindError(
-            f"{area['name']} has no region {member!r}",
+            f"{area.name} has no region {member!r}",
             region.member.span,
-            near=near(member, area["members"]),
+            near=near(member, area.members),
         )
     return {**found, "member": member}
 
@@ -116,7 +119,7 @@ def _member(area: str, member: str) -> str:
     return f"{identifier(area)}[{quoted(member)}]"
 
 
-def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> Spec:
+def _moving_rectangle(region: MovingRectangle, stream: StreamSpec, _: CatalogueView) -> Spec:
     focal = _focal(region.focal, stream)
     return {
         "type": "moving_rect",
@@ -126,7 +129,7 @@ def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -
     }
 
 
-def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec:
+def _moving_circle(region: MovingCircle, stream: StreamSpec, _: CatalogueView) -> Spec:
     return {
         "type": "moving_circle",
         "focal": _focal(region.focal, stream),
@@ -134,7 +137,7 @@ def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec
     }
 
 
-_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
+_BINDERS: dict[type[Region], Callable[[Any, StreamSpec, CatalogueView], Spec]] = {
     Rectangle: _rectangle,
     Circle: _circle,
     Polygon: _polygon,
@@ -144,10 +147,10 @@ _BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
 }
 
 
-def _focal(focal: Literal, stream: Spec) -> str | int:
-    if stream["kind"] == "event":
-        raise BindError(f"events do not move: {stream['name']} has no focal objects", focal.span)
-    return key_value(focal, dict(stream["columns"])[stream["key"]])
+def _focal(focal: Literal, stream: StreamSpec) -> str | int:
+    if stream.is_event:
+        raise BindError(f"events do not move: {stream.name} has no focal objects", focal.span)
+    return key_value(focal, stream.types[stream.key])
 
 
 def _length(value: Expression) -> float:
@@ -162,9 +165,9 @@ def _length(value: Expression) -> float:
     return length
 
 
-def _check_latitudes(xs: list[float], ys: list[float], stream: Spec, span: Span, form: str) -> None:
+def _check_latitudes(xs: list[float], ys: list[float], stream: StreamSpec, span: Span, form: str) -> None:
     beyond = max(ys, key=abs)
-    if stream["planar"] or abs(beyond) <= _POLE:
+    if stream.planar or abs(beyond) <= _POLE:
         return
     swapped = max(map(abs, xs)) <= _POLE
     raise BindError(
