@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from support.specs import stream_spec
 
 from stqsh.client.read.accuracy import (
     Accuracy,
@@ -21,7 +22,7 @@ from stqsh.client.show.load import histogram_text
 from stqsh.core.retention.stream_stats import QueryTallies
 
 MILE = 1609.344
-CITY = {"max_speed": 30 * MILE / 3600, "report_every_us": 30_000_000}
+CITY = stream_spec(max_speed=30 * MILE / 3600, report_every_us=30_000_000)
 
 
 @pytest.mark.parametrize(("factor", "accuracy"), [(1.0, 1.0), (0.5, 0.86), (0.25, 0.80), (0.0, 0.73)])

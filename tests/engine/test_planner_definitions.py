@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
+from support.specs import stream_spec, table_spec
 
 from stqsh.sources.region_files import GEOMETRY
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import StoreWriter, open_store
 from stqsh.sources.table_files import BATCH_ROWS, CONTENT
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.stream import AreaSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
@@ -26,7 +28,7 @@ TABLE = {"name": "t", "columns": [["id", "BIGINT"]], "key": "id"}
 
 def create_table(world: World, rows: int | None) -> int:
     """Log a table and, unless `rows` is None, write its content."""
-    table = world.log("create_table", **TABLE)
+    table = append(world.db, "create_table", "", table_spec(TABLE)).seq
     if rows is not None:
         write_table(world, table, rows)
     return table
@@ -46,7 +48,9 @@ def create_area(world: World, *boxes: tuple[float, float, float, float]) -> int:
     wkb = [shapely.to_wkb(shapely.box(*box)) for box in boxes]
     names = [str(number) for number in range(len(boxes))]
     payload = pack(pa.RecordBatch.from_arrays([pa.array(names), pa.array(wkb)], schema=GEOMETRY))
-    return world.log("create_area", payload, name="a", set=True, members=names)
+    return append(
+        world.db, "create_area", "", AreaSpec(name="a", set=True, members=tuple(names)), payload
+    ).seq
 
 
 @pytest.fixture
@@ -156,7 +160,7 @@ class Posts(World):
         super().__init__(home, slots=SLOTS, max_records=1000)
         roles = {"key": "oid", "x": "x", "y": "y", "time": "ts", "planar": True, "kind": "event"}
         spec = {"name": "posts", "columns": COLUMNS, "tick_us": SECOND, **roles}
-        self.id = append(self.db, "create_stream", "", spec).seq
+        self.id = append(self.db, "create_stream", "", stream_spec(spec)).seq
 
     def write(self) -> None:
         at = np.arange(100.0)

@@ -1,5 +1,4 @@
 import pytest
-from support.specs import stream_spec
 
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
@@ -9,6 +8,7 @@ from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
+from support.specs import stream_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
 
 STREAM = {
