@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
-from support.specs import stream_spec, table_spec
+from support.specs import stream_spec
 
 from stqsh.sources.region_files import GEOMETRY
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import StoreWriter, open_store
 from stqsh.sources.table_files import BATCH_ROWS, CONTENT
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
-from stqsh.spec.stream import AreaSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
@@ -28,7 +27,7 @@ TABLE = {"name": "t", "columns": [["id", "BIGINT"]], "key": "id"}
 
 def create_table(world: World, rows: int | None) -> int:
     """Log a table and, unless `rows` is None, write its content."""
-    table = append(world.db, "create_table", "", table_spec(TABLE)).seq
+    table = world.log("create_table", **TABLE)
     if rows is not None:
         write_table(world, table, rows)
     return table
@@ -48,9 +47,7 @@ def create_area(world: World, *boxes: tuple[float, float, float, float]) -> int:
     wkb = [shapely.to_wkb(shapely.box(*box)) for box in boxes]
     names = [str(number) for number in range(len(boxes))]
     payload = pack(pa.RecordBatch.from_arrays([pa.array(names), pa.array(wkb)], schema=GEOMETRY))
-    return append(
-        world.db, "create_area", "", AreaSpec(name="a", set=True, members=tuple(names)), payload
-    ).seq
+    return world.log("create_area", payload, name="a", set=True, members=names)
 
 
 @pytest.fixture

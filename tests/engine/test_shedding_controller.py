@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from support.specs import stream_spec
 
@@ -135,7 +136,7 @@ def world(tmp_path: Path) -> World:
 
 
 def create(world: World, **spec: Any) -> int:
-    stream = append(world.db, "create_stream", "", {**SIGNIFICANT, **spec}).seq
+    stream = append(world.db, "create_stream", "", msgspec.structs.replace(SIGNIFICANT, **spec)).seq
     world.store(stream, [(tick, "a") for tick in range(5, 15)])
     return stream
 

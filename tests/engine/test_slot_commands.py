@@ -41,7 +41,7 @@ def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
 @pytest.fixture
 def db(tmp_path: Path) -> ControlDb:
     control = ControlDb(tmp_path)
-    append(control, "create_stream", "", {"name": "s"})
+    append(control, "create_stream", "", stream_spec())
     return control
 
 

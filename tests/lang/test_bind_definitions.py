@@ -11,7 +11,7 @@ from stqsh.errors import StqshError
 from stqsh.lang.binder.bind import Catalogue, bind, guess_roles, needs_inference
 from stqsh.lang.errors import BindError
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.stream import AreaSpec
+from stqsh.spec.stream import AreaSpec, FileSourceSpec
 
 from .binding import bound
 
@@ -284,6 +284,6 @@ def test_a_region_with_a_name_stands_still(taxis: Catalogue) -> None:
 
 def test_a_set_of_regions_comes_from_a_file() -> None:
     kind, spec, _ = bound("CREATE REGIONS z FROM FILE 'z.geojson' NAME zone_id", Catalogue())
-    source = {"type": "file", "glob": "z.geojson", "format": None, "options": {}}
+    source = FileSourceSpec("z.geojson")
     assert kind == "create_area"
     assert spec == (AreaSpec(name="z", set=True, source=source), "zone_id")

@@ -112,7 +112,7 @@ def test_only_files_are_made_absolute(tmp_path, monkeypatch):
 
 
 AREA = {"name": "zones", "set": True, "members": ["a", "b"], "source": None}
-TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid", "source": {}}
+TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid"}
 
 
 def test_all_names_share_one_namespace(link, query):

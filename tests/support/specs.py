@@ -31,3 +31,9 @@ def area_spec(given: Mapping[str, Any], **changes: Any) -> AreaSpec:
 
 def files(glob: object, format_: str | None = None, **options: Any) -> FileSourceSpec:
     return FileSourceSpec(str(glob), format_, options)
+
+
+def entry(kind: str, content: Mapping[str, Any]) -> Any:
+    """What a row of the log says, in the form that `append` takes."""
+    made = {"create_stream": stream_spec, "create_table": table_spec, "create_area": area_spec}
+    return made[kind](content) if kind in made else content
