@@ -64,7 +64,9 @@ def _stats(batch: SlotBatch, took_ns: int) -> Spec:
     streams = [int(stream) for stream in batch.state.header["streams"]]
     return batch.totals | {
         "slot": batch.slot,
-        "queries": sum(kind.count(batch.state, stream) for kind in KINDS.values() for stream in streams),
+        "queries": sum(
+            len(kind.queries(batch.state, stream)) for kind in KINDS.values() for stream in streams
+        ),
         "bytes": batch.state.nbytes,
         "total_us": took_ns // 1000,
         "memory": batch.memory,
