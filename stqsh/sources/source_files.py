@@ -94,6 +94,9 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
 
     Raises:
         SourceError: neither says.
+
+    >>> format_of(Path("day.csv.gz"), {}), format_of(Path("day.log"), {"format": "jsonl"})
+    ('csv', 'jsonl')
     """
     if source.format:
         return source.format
