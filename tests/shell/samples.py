@@ -9,7 +9,8 @@ import pyarrow as pa
 from support.specs import stream_spec
 
 from stqsh.client.results import Updates
-from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target
 from stqsh.storage.rows import QueryRow, StreamRow
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]

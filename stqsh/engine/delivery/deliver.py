@@ -22,7 +22,6 @@ from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.spark.schema import TIMING
 from stqsh.engine.state.payload_files import PayloadFolders, opened
-from stqsh.sizes import size_bytes
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, pack, unpack, unpack_json
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
@@ -31,6 +30,7 @@ from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
 from stqsh.storage.update_log.log import write_batch
+from stqsh.units import parse_size
 
 Array = npt.NDArray[Any]
 
@@ -72,7 +72,7 @@ class Delivery:
         self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
         self.run = collected
         self.retention = LogRetention(
-            home, lambda: size_bytes(session_settings(control).text("updates.keep"))
+            home, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._oversight = SheddingController(control, session_settings(control))
         self._records = 0

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, SourceTask, StreamSlice, record_chunks
+from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
@@ -26,7 +27,7 @@ FORMAT = 1
 _STREAM = ("key", "x", "y")
 
 
-class RecordReplayError(RuntimeError):
+class RecordReplayError(EngineError):
     """A slot's log names records that cannot be read again."""
 
 

@@ -33,7 +33,7 @@ class NewRegionSet(NamedTuple):
 def create_region(statement: CreateRegion, catalogue: CatalogueView) -> NewRegion:
     """Bind a single region: a rectangle, a polygon, or an existing region under another name.
 
-    Raises `BindFault` and `NotSupported`.
+    Raises `BindFault` and `NotSupportedError`.
     """
     check_free(statement.name, catalogue)
     region = fixed_region(statement.region, catalogue)
@@ -42,7 +42,7 @@ def create_region(statement: CreateRegion, catalogue: CatalogueView) -> NewRegio
 
 
 def create_regions(statement: CreateRegions, catalogue: CatalogueView) -> NewRegionSet:
-    """Bind a set of regions. Raises `BindFault` and `NotSupported`."""
+    """Bind a set of regions. Raises `BindFault` and `NotSupportedError`."""
     check(SOURCE_RULES, statement)
     check_free(statement.name, catalogue)
     column = statement.name_column
