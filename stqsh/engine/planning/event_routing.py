@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.geometry.distance import circle_box, circle_boxes
+from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.spec.chunk import unpack
