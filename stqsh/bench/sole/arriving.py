@@ -17,7 +17,7 @@ from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder
 
 _FULL = 1_200
-"""So many queries fill the memory in the paper."""
+"""The number of queries that fill the memory in the paper."""
 
 _LAST = 3_000
 _EVERY = 5
