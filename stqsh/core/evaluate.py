@@ -60,7 +60,7 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
 
 
 def _stats(batch: SlotBatch, took_ns: int) -> Spec:
-    """What the batch was and took; µs."""
+    """Return what the batch was and took; µs."""
     streams = [int(stream) for stream in batch.state.header["streams"]]
     return batch.totals | {
         "slot": batch.slot,

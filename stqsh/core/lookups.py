@@ -15,7 +15,7 @@ Spec = dict[str, Any]
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """The last records of the keys that "lookup" chunks name, as they were before the batch: one "found"."""
+    """Return the last records of looked-up keys, as they were before the batch, as one "found" chunk."""
     keys = items("lookup", chunks)
     if not keys:
         return []
@@ -25,7 +25,7 @@ def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[C
 
 
 def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """This slot's part of what snapshot queries ask: an "answer" for each that finds something here."""
+    """Return this slot's share of snapshots: an "answer" chunk for each that finds something here."""
     asked = items("ask", chunks)
     if not asked:
         return []

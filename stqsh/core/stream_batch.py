@@ -55,7 +55,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 
 
 def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
-    """All that came for a stream."""
+    """Return all that came for a stream."""
     timing = batch.timing(spec)
     commands = digest(_commands(chunks))
     _check(commands, timing)
@@ -63,7 +63,7 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
 
 
 def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | NewQueries]:
-    """What chunks tell slots to do, in the log's order."""
+    """Yield what chunks tell slots to do, in the log's order."""
     for chunk in chunks:
         if chunk.kind == "commands":
             yield from unpack_json(chunk.payload)
@@ -100,12 +100,12 @@ def _merges(state: SlotState, spec: StreamSpec, commands: QueryCommands) -> bool
 
 
 def _known(state: SlotState, spec: StreamSpec) -> int:
-    """How many objects there are."""
+    """Return how many objects there are."""
     return len(ObjectTable(state, f"s{spec.id}/objects", spec))
 
 
 def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
-    """A chunk of a piece as one of the batch."""
+    """Return a chunk of a piece as one of the batch."""
     first, last = batch.clock["first_step"], batch.clock["last_step"]
     return replace(chunk, part=chunk.part + piece * _PARTS, first_step=first, last_step=last)
 
@@ -144,7 +144,7 @@ def _left(stream: StreamBatch) -> int:
 
 
 def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> StreamBatch:
-    """A piece as query kinds see it."""
+    """Return a piece as query kinds see it."""
     timing, prefix = piece.timing, f"s{spec.id}"
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)

@@ -37,7 +37,7 @@ class SlotBatch:
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
-        """The batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
+        """Return the batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:
             raise ValueError(f"a batch has one clock chunk, not {len(clocks)}")
@@ -53,7 +53,7 @@ class SlotBatch:
         return int(self.state.header["slot"])
 
     def timing(self, spec: StreamSpec) -> BatchTiming:
-        """The batch's steps, and after how long a stream's records go out of date."""
+        """Return the batch's steps, and after how long a stream's records go out of date."""
         clock, event = self.clock, spec.is_event
         first, last = clock["first_step"], clock["last_step"]
         base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
@@ -68,16 +68,16 @@ class SlotBatch:
             self.totals[name] += amount
 
     def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, part: int = 0) -> Chunk:
-        """A chunk of this slot and batch."""
+        """Return a chunk of this slot and batch."""
         first, last = self.clock["first_step"], self.clock["last_step"]
         return Chunk(self.slot, stream, kind, part, first, last, rows, payload)
 
 
 def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
-    """The payloads of chunks of a kind, where they are record batches."""
+    """Return the payloads of chunks of a kind, where they are record batches."""
     return [unpack(chunk.payload) for chunk in chunks if chunk.kind == kind]
 
 
 def items(kind: str, chunks: Iterable[Chunk]) -> list[Any]:
-    """All items of the payloads of chunks of a kind, where they are lists in JSON."""
+    """Return all items of the payloads of chunks of a kind, where they are lists in JSON."""
     return [item for chunk in chunks if chunk.kind == kind for item in unpack_json(chunk.payload)]

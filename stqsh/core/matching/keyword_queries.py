@@ -1,4 +1,4 @@
-"""Which queries of a kind are keyword queries, and what their index sees of a batch."""
+"""Keyword queries: which queries ask for terms in a fixed region, and how their index is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOLDER = "/keywords"
 
 
 class KeywordPart(NamedTuple):
-    """What a condition asks of the text: all of the terms of a phrase, or any; and the rest of it."""
+    """What a condition asks of the text: all terms of a phrase, or any; and the rest of the condition."""
 
     phrase: str
     every: bool
@@ -37,9 +37,9 @@ class KeywordPart(NamedTuple):
 
 
 def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, KeywordPart]:
-    """What makes queries keyword queries, by their place in the list: regions stand still, and ask for terms.
+    """Return the CONTAINS part of keyword queries, by list position: their regions are fixed.
 
-    All top-level AND'ed CONTAINS of the stream's text column are one; else the first CONTAINS ANY counts.
+    All CONTAINS of the stream's text column that AND joins are one part; else the first CONTAINS ANY is.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
@@ -75,19 +75,19 @@ def _anded(condition: Expr) -> Iterator[Expr]:
 
 
 def text_column(spec: StreamSpec) -> str | None:
-    """The column by which a stream's keyword queries ask."""
+    """Return the column by which a stream's keyword queries ask."""
     return None if spec.text in spec.roles else spec.text
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
-    """The index of a kind's keyword queries, None while there are none; prefix: of the kind's arrays."""
+    """Return the index of the keyword queries beneath a kind's prefix, None while there are none."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
 
 
 def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
-    """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
+    """Add the keyword queries among new ones to the index; return the `keyword_parts` of their patterns."""
     parts = keyword_parts(new.patterns, text_column(batch.spec))
     if parts:
         index = keywords_of(batch, prefix)
@@ -100,7 +100,7 @@ def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, 
 
 
 def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
-    """The index for a kind's first keyword queries; what the stored texts say is known to it."""
+    """Create the index for a kind's first keyword queries, with the terms of the stored texts counted."""
     terms = TermTable(batch.state, batch.spec.id)
     if not terms.total:
         table = batch.objects.table
@@ -112,7 +112,7 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
 
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
-    """Release the index of a kind that has no keyword queries any more, and the terms with the last one."""
+    """Release the index of a kind without keyword queries, and the terms with the last such index."""
     state, stream = batch.state, f"s{batch.spec.id}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
@@ -122,19 +122,19 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
 
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
-    """Take a batch's new records into the statistics of terms, once a batch."""
+    """Count the terms of a batch's new records, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]
     index.count(texts_of(batch, records), batch.spec.bounds)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
-    """What a batch's events come to for the queries of an index: see `KeywordIndex.join`."""
+    """Return the pairs of a batch's events and the queries of an index, see `KeywordIndex.join`."""
     return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
-    """The codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
+    """Return the codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
     name, objects = batch.spec.text or "", batch.objects
     column = pick(objects.table.column(name), objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

@@ -24,7 +24,7 @@ from stqsh.spec.stream import StreamSpec
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Expired events that are not worth the work of making room."""
+"""Expired events that are tolerated before the table is compacted."""
 
 
 class EventKeyColumn:
@@ -57,7 +57,7 @@ class EventKeyColumn:
         return np.arange(before, len(self), dtype=np.int32)
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """The latest event with each key, expired or not; -1 where none is stored. int32 (n,).
+        """Return the latest event with each key, expired or not; -1 where none is stored. int32 (n,).
 
         Looks at all events once.
         """
@@ -69,7 +69,7 @@ class EventKeyColumn:
         return latest[position]
 
     def take(self, objects: Array, kind: pa.DataType) -> pa.Array[Any]:
-        """The keys of objects, (n,), in an Arrow type."""
+        """Return the keys of objects, (n,), in an Arrow type."""
         values = self._values[objects]
         return self._pool.take(values, kind) if self._kind == "STRING" else pa.array(values).cast(kind)
 

@@ -51,6 +51,9 @@ class ObjectTable:
     location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool.
 
     With `columns=False` only places and times are kept by key, as for focal objects of other slots.
+
+    Attributes:
+        key_type: the Arrow type of the key column. pool: the strings of the stream.
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, columns: bool = True) -> None:
@@ -64,6 +67,7 @@ class ObjectTable:
         own = {spec.key, spec.x, spec.y, spec.time}
         self.schema = columns_schema(spec.columns)
         self._kinds: dict[str, str] = spec.types
+        self.key_type = arrow_type(self._kinds[spec.key])
         self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
         specs = _STORED | declared_arrays(spec.columns, self._names)
         self._table = StateTable(state, prefix, specs)
@@ -72,35 +76,30 @@ class ObjectTable:
         return len(self._table)
 
     @property
-    def key_type(self) -> pa.DataType:
-        """The Arrow type of the key column."""
-        return arrow_type(self._kinds[self.spec.key])
-
-    @property
     def stored(self) -> StoredArrays:
         """Places and times as stored; valid until the table grows."""
         return StoredArrays(*(self._table[name] for name in _STORED))
 
     def column(self, name: str) -> Column:
-        """A further column as stored."""
+        """Return a further column as stored."""
         i = self._names[name]
         return Column(self._table[f"c{i}"], self._table[f"v{i}"])
 
     def instants(self, name: str) -> Array | None:
-        """A TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for a column of another type."""
+        """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""
         if self._kinds[name] != "TIMESTAMP":
             return None
         return self.stored.ts if name == self.spec.time else self.column(name).values
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
-        """The object of each key; new keys, and all keys of events, become objects without a record."""
+        """Return the object of each key; new keys, and all keys of events, become new objects."""
         found = self.keys.intern(keys, hashes)
         if len(self.keys) > len(self):
             self._table.resize(len(self.keys))
         return found
 
     def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:
-        """Rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
+        """Return rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
@@ -131,7 +130,7 @@ class ObjectTable:
             target.valid[obj] = rows.columns[name].valid[final]
 
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
-        """A declared column of some versions, in its Arrow type; nulls where a version is -1.
+        """Return a declared column of some versions, in its Arrow type; nulls where a version is -1.
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
@@ -152,7 +151,7 @@ class ObjectTable:
         return decode(column, kind, self.pool.strings())
 
     def show_keys(self, objects: Array) -> pa.Array[Any]:
-        """The keys of objects in the key column's type."""
+        """Return the keys of objects in the key column's type."""
         return self.keys.take(objects, self.key_type)
 
 

@@ -49,13 +49,13 @@ class CandidateRecords:
             self._rows[name] = encode(column, kind, self._pool)
 
     def order(self) -> KeyOrder:
-        """The keys of all versions, as the kernel compares them."""
+        """Return the keys of all versions, as the kernel compares them."""
         key = self._spec.key
         codes = np.concatenate([self._stored[key].values, self._rows[key].values])
         return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
 
     def show(self, versions: Array) -> pa.RecordBatch:
-        """The declared columns of some versions."""
+        """Return the declared columns of some versions."""
         texts = self._pool.strings()
         columns = [
             decode(pick(self._stored[name], self._rows[name], versions), kind, texts)

@@ -41,7 +41,7 @@ class _MergedQueries(StateTable):
 
 @dataclass(frozen=True)
 class MergeInput:
-    """What the slots say of one kind's queries over a stream in a batch, on one slot of Aggregate.
+    """What the slots offer for one kind's queries over a stream in a batch, on one slot of Aggregate.
 
     kind: the kind's name. partials, marks: payloads of the chunks "partial/<kind>" and "marks/<kind>".
     """
@@ -63,7 +63,7 @@ class MergedUpdates(NamedTuple):
 def first_k(batch: MergeInput) -> MergedUpdates:
     """Merge a batch for a kind whose answers are the first k of all candidates, by (rank, key).
 
-    The `merge` of every kind that ranks (see `stqsh.core.kinds`).
+    The default of `stqsh.core.contract.merging_kind.MergingKind.merge`.
     """
     return _Merger(batch).run()
 
@@ -84,7 +84,7 @@ class _Merger:
         self._marks = all_marks(batch.marks)
 
     def run(self) -> MergedUpdates:
-        """Take the batch in; what it changes about the answers."""
+        """Merge the batch, and return the changes of the answers."""
         self._register()
         known = np.arange(len(self._queries["rank"]), dtype=np.int32)
         lists = CandidateLists(self._queries["start"], known, self._queries["rank"], self._queries["told"])
@@ -107,7 +107,7 @@ class _Merger:
         self._state.append(f"{self._prefix}/start", np.full(len(new), end))
 
     def _news(self) -> SlotChanges:
-        """What the slots say, in the kernel's order; a leave comes before a candidate of the same key."""
+        """Return the slots' changes in the kernel's order; a leave precedes a candidate of its key."""
         queries, known = len(self._queries["id"]), len(self._queries["rank"])
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
@@ -125,7 +125,7 @@ class _Merger:
         )
 
     def _terms(self) -> MergeTerms:
-        """When queries pause or go."""
+        """Return when queries pause or retire."""
         ids, marks = self._queries["id"], self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
         bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)
@@ -136,7 +136,7 @@ class _Merger:
         return MergeTerms(self._queries["k"], frozen, bye, why)
 
     def _keep(self, lists: CandidateLists, staying: Array) -> None:
-        """Store the lists after the batch; of queries that have gone they are empty."""
+        """Store the lists after the batch; those of retired queries are empty."""
         if not len(staying):
             self._state.release(f"{self._prefix}/")
             return

@@ -16,6 +16,7 @@ from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
 from stqsh.core.matching.static_index import StaticRegionIndex
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
@@ -121,7 +122,7 @@ class InterestTracker:
         at = self.queries.active
         at = at[locked(self.queries, at)]
         if len(at):
-            present = self.batch.objects.arrivals(self.batch.timing.last).obj
+            present = arrivals_at(self.batch.objects, self.batch.timing.last).obj
             role[self.pairs_of(present, at).obj] |= np.uint8(LOCKED)
 
     def _apply_commands(self) -> Array:

@@ -41,7 +41,7 @@ def take_out(batch: StreamBatch) -> Array | None:
     decision = shed(batch, interest, decide(batch, interest), memory)
     interest.set_roles(decision.focal)
     remove_from_index(interest, np.flatnonzero(decision.why).astype(np.int32))
-    batch.objects.take_out(decision.why)
+    batch.objects.remove(decision.why)
     return decision.kept
 
 

@@ -147,7 +147,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
     accepted = none_accepted(len(objects.rows), len(x))
     source = BatchSource(*objects.sources, batch.timing)
     events, stale = evaluate_steps(source, plan, course, accepted, _moving(interest, arrivals.events))
-    objects.went(accepted._replace(stale=int(stale)), events, course.out)
+    objects.set_course(accepted._replace(stale=int(stale)), events, course.out)
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
     change = np.bincount(query, weights=signs[version], minlength=len(queries))

@@ -14,6 +14,7 @@ from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.spec.chunk import unpack
+from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
@@ -43,20 +44,20 @@ class EventRouting:
         boxes = [self.box(query["region"], bool(stream.planar)) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
-    def slots_of_alike(
-        self, stream: StreamSpec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
-    ) -> NDArray[np.bool_]:
-        """The same of `count` queries of one pattern, by the numbers that differ. bool (count, slots)."""
-        routing, region = self.routing(stream.id), pattern["region"]
-        if routing is None or region["type"] not in ("rect", "circle") or not numbers:
-            [same] = self.slots_of_queries(stream, [pattern])
+    def slots_of_alike(self, stream: StreamSpec, new: QueryRows) -> NDArray[np.bool_]:
+        """The same of queries of one template. bool (n, slots)."""
+        routing, region, count = self.routing(stream.id), new.pattern["region"], len(new.ids)
+        if routing is None or ("region", "member") in new.paths:
+            return np.ones((count, self.slots), np.bool_)
+        if region["type"] not in ("rect", "circle") or not new.numbers:
+            [same] = self.slots_of_queries(stream, [new.pattern])
             return np.broadcast_to(same, (count, self.slots))
+        names = ("x1", "y1", "x2", "y2") if region["type"] == "rect" else ("x", "y", "radius")
+        measures = [new.numbers.get(name, np.full(count, region[name])) for name in names]
         if region["type"] == "rect":
-            corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
-            return routing.slots_touching(np.column_stack(corners))
-        radius = numbers.get("radius", np.full(count, region["radius"]))
-        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream.planar))
-        return routing.slots_touching(boxes)
+            return routing.slots_touching(np.column_stack(measures))
+        x, y, radius = measures
+        return routing.slots_touching(circle_boxes(x, y, radius, stream.planar))
 
     def box(self, region: Spec, planar: bool) -> Box:
         """Give a box in which all places of a stationary region lie; of nearest neighbours, everywhere."""
