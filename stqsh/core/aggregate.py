@@ -16,7 +16,7 @@ from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import is_partial
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.spec.chunk import COUNTS, Chunk, in_order, pack, pack_json, unpack, unpack_json
 
@@ -67,7 +67,7 @@ class _StreamMerge:
         """Return all chunks that the stream's partials bring."""
         out: list[Chunk] = []
         for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
-            spec = self.state.header["streams"][str(self.stream)]
+            spec = stream_specs(self.state)[self.stream]
             batch = MergeInput(
                 self.state, spec, kind, self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
             )

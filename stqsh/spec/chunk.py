@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 import pyarrow as pa
 
@@ -135,7 +136,7 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 
 def pack_json(value: object) -> bytes:
     """A JSON payload."""
-    return orjson.dumps(value)
+    return orjson.dumps(value, default=msgspec.to_builtins)
 
 
 def unpack_json(payload: bytes) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from stqsh.errors import StqshError
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import (
     areas_made_from,
     find_area,
@@ -44,15 +44,15 @@ class Registered:
     owner: str | None = None
 
 
-def create_stream(db: ControlDb, text: str, spec: Mapping[str, Any]) -> StreamRow:
+def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
     """Log a CREATE STREAM and enter the stream. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_stream", text, spec)
         connection.execute(
-            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return StreamRow(row.seq, spec["name"], row.spec)
+    return StreamRow(row.seq, spec.name, row.spec)
 
 
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
@@ -68,15 +68,15 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
     return row
 
 
-def create_table(db: ControlDb, text: str, spec: Mapping[str, Any]) -> TableRow:
+def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
     """Log a CREATE TABLE and enter the table. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_table", text, spec)
         connection.execute(
-            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return TableRow(row.seq, spec["name"], row.spec)
+    return TableRow(row.seq, spec.name, row.spec)
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
@@ -88,18 +88,18 @@ def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
     return row
 
 
-def create_area(db: ControlDb, text: str, spec: Mapping[str, Any], geometry: bytes) -> AreaRow:
+def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> AreaRow:
     """Log a CREATE REGION or REGIONS and enter it; `geometry` is a packed record batch [member, wkb].
 
     Raises `StqshError` where the name is in use.
     """
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_area", text, spec, geometry)
         connection.execute(
-            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return AreaRow(row.seq, spec["name"], row.spec)
+    return AreaRow(row.seq, spec.name, row.spec)
 
 
 def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
@@ -166,7 +166,7 @@ def check_free(db: ControlDb, name: str) -> None:
     users = {
         "a stream": find_stream(db, name),
         "a table": find_table(db, name),
-        "a set of regions" if area and area.spec["set"] else "a region": area,
+        "a set of regions" if area and area.spec.set else "a region": area,
         "a query": query if query and query.live else None,
     }
     for user, found in users.items():

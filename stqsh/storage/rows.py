@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 Spec = dict[str, Any]
 LogKind = Literal[
@@ -56,7 +57,7 @@ class LogRow:
     at_us: int
     kind: LogKind
     text: str
-    spec: Spec
+    spec: Any
     payload: bytes | None = None
 
 
@@ -66,7 +67,7 @@ class StreamRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: StreamSpec
     dropped_seq: int | None = None
 
 
@@ -76,7 +77,7 @@ class TableRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: TableSpec
     dropped_seq: int | None = None
 
 
@@ -86,13 +87,13 @@ class AreaRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: AreaSpec
     dropped_seq: int | None = None
 
     @property
     def word(self) -> str:
         """What it was created as: "region", or "regions" for a set of them."""
-        return "regions" if self.spec["set"] else "region"
+        return self.spec.word
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle.geometry import around, distance, in_rectangle
+from support.specs import stream_spec
 from support.typed import snapshot_spec
 
 from core.slots import SPEC, TICK, Slot
@@ -49,7 +50,7 @@ def ask(states, **changes):
     spec = snapshot_spec(BASE | changes)
     places = [place for place in (focal(state, spec) for state in states) if place is not None]
     parts = [part(state, spec, places[0] if places else None) for state in states]
-    return whole([share for share in parts if share is not None] or [nothing(SPEC, spec)], spec)
+    return whole([share for share in parts if share is not None] or [nothing(stream_spec(SPEC), spec)], spec)
 
 
 def keys(states, **changes):
@@ -151,10 +152,10 @@ def test_events_come_from_their_own_kind_of_table():
 def test_a_slot_without_the_stream_has_no_share_and_nothing_is_an_answer_too():
     assert part(SlotState.fresh(0), snapshot_spec(BASE)) is None
     somewhere = snapshot_spec(BASE | {"region": {"type": "area", "area": 7, "name": "a"}})
-    empty = whole([nothing(SPEC, somewhere)], snapshot_spec(BASE))
+    empty = whole([nothing(stream_spec(SPEC), somewhere)], snapshot_spec(BASE))
     assert (empty.num_rows, empty.column_names) == (0, ["oid"])
     counted = snapshot_spec(BASE | {"aggregate": "count"})
-    assert whole([nothing(SPEC, counted)], counted).to_pylist() == [{"count": 0}]
+    assert whole([nothing(stream_spec(SPEC), counted)], counted).to_pylist() == [{"count": 0}]
 
 
 def test_asking_changes_nothing():

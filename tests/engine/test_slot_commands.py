@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
+from support.specs import stream_spec
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
@@ -48,7 +49,7 @@ def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
 @pytest.fixture
 def db(tmp_path: Path) -> ControlDb:
     control = ControlDb(tmp_path)
-    create_stream(control, "", {"name": "s"})
+    create_stream(control, "", stream_spec())
     return control
 
 
@@ -87,7 +88,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]
     assert isinstance(alike, QueryRows)
-    routes, stream = EventRouting(db.path.parent, 2), {"id": 1, "planar": True}
+    routes, stream = EventRouting(db.path.parent, 2), stream_spec(id=1, planar=True)
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
     monkeypatch.setattr(EventRouting, "routing", lambda self, stream_id: cells)
     concerned = concerned_slots(routes, stream, [alike, drop])

@@ -41,11 +41,11 @@ from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
 from stqsh.storage.control_log import append
-from stqsh.storage.rows import QueryRow, Spec, StreamRow
-from stqsh.storage.shedding_orders import is_significant
+from stqsh.storage.rows import QueryRow, StreamRow
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -200,12 +200,12 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
     """SELECT: a snapshot, answered once."""
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
-        text = f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)"
+        text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: desk.snapshots.wait_for(stream, tell))
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
-    if is_significant(stream):
-        yield Message(f"{stream['name']} keeps objects only that queries need: others are not in this answer")
+    if stream.is_significant:
+        yield Message(f"{stream.name} keeps objects only that queries need: others are not in this answer")
     yield Answer(
         tuple(found.table.column_names),
         found.table,
@@ -215,14 +215,14 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
     )
 
 
-def _location(spec: SnapshotSpec, stream: Spec) -> tuple[str, str] | None:
+def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
     """The names under which a SELECT gives its stream's location; `None` where it does not."""
     shown = {
         column.value.name: column.name
         for column in reversed(spec.select)
         if isinstance(column.value, ColumnExpr)
     }
-    x, y = shown.get(stream["x"]), shown.get(stream["y"])
+    x, y = shown.get(stream.x), shown.get(stream.y)
     return None if x is None or y is None else (x, y)
 
 

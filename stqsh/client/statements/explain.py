@@ -18,9 +18,9 @@ from stqsh.client.statements.context import StatementContext
 from stqsh.lang.binder.queries import Explained
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import is_significant
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
@@ -74,13 +74,13 @@ def explain(desk: StatementContext, spec: Explained | SnapshotSpec) -> Iterator[
         yield explain_select(desk, spec)
 
 
-def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> Spec:
+def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
     stream = view.stream(spec.stream)
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
 
 
-def _kind_explanation(spec: BoundQuery, stream: Spec, measure: Spec) -> KindExplanation:
+def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: Spec) -> KindExplanation:
     """Return what the kind of a query or snapshot says of it."""
     from stqsh.core.contract.query_kind import ExplainInput
     from stqsh.core.kinds import KINDS  # numba: not before it is needed
@@ -88,22 +88,22 @@ def _kind_explanation(spec: BoundQuery, stream: Spec, measure: Spec) -> KindExpl
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
-def _place(spec: BoundQuery, stream: Spec, told: Spec) -> list[Item]:
+def _place(spec: BoundQuery, stream: StreamSpec, told: Spec) -> list[Item]:
     """The stream, and the region with its box, its size and what lies in the box now."""
     box = told["box"]
     return [
-        ("stream", f"{stream['name']} ({stream['kind']})"),
+        ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec.region)),
         ("box", box_text(box) if box is not None else None),
-        ("area of the box", area_text(box, stream["planar"]) if box is not None else None),
+        ("area of the box", area_text(box, stream.planar) if box is not None else None),
         ("objects present", told["objects"]),
         ("objects in the box", f"{told['boxed']} ({_share(told['boxed'], told['objects'])})"),
     ]
 
 
-def _kept(desk: StatementContext, spec: BoundQuery, stream: Spec) -> list[Item]:
+def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:
     """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
-    if not is_significant(stream):
+    if not stream.is_significant:
         return []
     if isinstance(spec, SnapshotSpec):
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
@@ -114,8 +114,8 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: Spec) -> list[Item]:
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(told: Spec, stream: Spec) -> str:
-    event = stream["kind"] == "event"
+def _slots(told: Spec, stream: StreamSpec) -> str:
+    event = stream.is_event
     spread = "those whose cells the region touches" if event else "objects are on all of them"
     return f"{told['slots']} of {told['of_slots']}: {spread}"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.objects.event_objects import is_event
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import WHY, Chunk, unpack, unpack_json
+from stqsh.spec.stream import StreamSpec
 
 Spec = dict[str, Any]
 
@@ -52,12 +52,12 @@ class SlotBatch:
         """The slot's number."""
         return int(self.state.header["slot"])
 
-    def timing(self, spec: Spec) -> BatchTiming:
+    def timing(self, spec: StreamSpec) -> BatchTiming:
         """Return the batch's steps, and after how long a stream's records go out of date."""
-        clock, event = self.clock, is_event(spec)
+        clock, event = self.clock, spec.is_event
         first, last = clock["first_step"], clock["last_step"]
         base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
-        us = spec["keep_us"] if event else spec["report_every_us"]
+        us = spec.keep_us if event else spec.report_every_us
         return BatchTiming(
             first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED
         )

@@ -17,7 +17,7 @@ from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.spec.expression import (
     ColumnExpr,
     CompareExpr,
@@ -56,12 +56,12 @@ class PresentObjects:
     @staticmethod
     def of(state: SlotState, stream_id: int) -> PresentObjects | None:
         """Return a stream's objects, None where the slot does not know the stream; the state is only read."""
-        spec = state.header.get("streams", {}).get(str(stream_id))
+        spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
         clock = state.header.get("clock", {})
         now = ((clock.get("base_tick") or 0) + clock.get("step", 0) - 1) * (clock.get("tick_us") or 1)
-        report, keep = spec.get("report_every_us"), spec.get("keep_us")
+        report, keep = spec.report_every_us, spec.keep_us
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
@@ -203,6 +203,6 @@ class SnapshotSelection:
         """The condition, without the comparison that `with_key` has already made."""
         match self.spec.condition:
             case CompareExpr("=", ColumnExpr(column), LiteralExpr(value, _)):
-                is_lookup = column == self.present.table.spec["key"] and value == self.spec.lookup
+                is_lookup = column == self.present.table.spec.key and value == self.spec.lookup
                 return None if is_lookup and value is not None else self.spec.condition
         return self.spec.condition

@@ -20,7 +20,7 @@ def own_objects(batch: StreamBatch) -> Array:
     are new in one of the tables are looked up: there may be as many focal objects as queries.
     """
     state, focal, objects = batch.state, batch.focal.table, batch.objects.table
-    prefix = f"s{batch.spec['id']}/own"
+    prefix = f"s{batch.spec.id}/own"
     if f"{prefix}/seen" not in state:
         add_derived(state, prefix, "objects")
         state.create(f"{prefix}/object", np.int32)

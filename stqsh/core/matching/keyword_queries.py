@@ -17,6 +17,7 @@ from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
 from stqsh.spec.query import BoundQuery, SlotQuery
+from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
@@ -47,7 +48,7 @@ def keyword_parts(specs: Sequence[SlotQuery | BoundQuery], column: str | None) -
     return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
 
 
-def keyword_mode(spec: SlotQuery | BoundQuery, stream: Spec) -> str | None:
+def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None:
     """Return how many of its terms a keyword query asks for, "all" or "any"; None for another query."""
     part = keyword_parts([spec], text_column(stream)).get(0)
     return None if part is None else "all" if part.every else "any"
@@ -65,17 +66,16 @@ def _keyword_part(spec: SlotQuery | BoundQuery, column: str | None) -> KeywordPa
     return KeywordPart(" ".join(str(part.phrase) for part in chosen), chosen[0].match == "all", rest)
 
 
-def text_column(spec: Spec) -> str | None:
+def text_column(spec: StreamSpec) -> str | None:
     """Return the column by which a stream's keyword queries ask."""
-    name = spec.get("text")
-    return None if name in {spec["key"], spec["x"], spec["y"], spec["time"]} else name
+    return None if spec.text in spec.roles else spec.text
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     """Return the index of the keyword queries beneath a kind's prefix, None while there are none."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
-    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec["id"]))
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
 
 
 def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
@@ -93,10 +93,10 @@ def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, 
 
 def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
     """Create the index for a kind's first keyword queries, with the terms of the stored texts counted."""
-    terms = TermTable(batch.state, batch.spec["id"])
+    terms = TermTable(batch.state, batch.spec.id)
     if not terms.total:
         table = batch.objects.table
-        column = table.column(batch.spec["text"])
+        column = table.column(batch.spec.text or "")
         texts = np.where(column.valid, column.values, -1).astype(np.int32)
         terms.learn(texts)
         terms.count(texts)
@@ -105,7 +105,7 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
     """Release the index of a kind without keyword queries, and the terms with the last such index."""
-    state, stream = batch.state, f"s{batch.spec['id']}/"
+    state, stream = batch.state, f"s{batch.spec.id}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
     state.release(f"{prefix}{_FOLDER}/")
@@ -117,7 +117,7 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     """Count the terms of a batch's new records, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]
-    index.count(texts_of(batch, records), batch.spec["bounds"])
+    index.count(texts_of(batch, records), batch.spec.bounds)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
@@ -127,6 +127,6 @@ def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
     """Return the codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
-    name, objects = batch.spec["text"], batch.objects
+    name, objects = batch.spec.text or "", batch.objects
     column = pick(objects.table.column(name), objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

@@ -140,7 +140,7 @@ class ObjectCellStore:
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
         side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
-        lattice = lattice_over(xs, ys, side, self._batch.spec["bounds"])
+        lattice = lattice_over(xs, ys, side, self._batch.spec.bounds)
         add_derived(state, self._prefix, "objects")
         lay_cells(state, self._prefix, lattice, (x, y))
 

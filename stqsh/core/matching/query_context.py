@@ -53,7 +53,7 @@ class QueryContext:
     @property
     def planar(self) -> bool:
         """Whether the stream's coordinates are those of a plane."""
-        return bool(self.batch.spec["planar"])
+        return self.batch.spec.planar
 
     @cached_property
     def circles(self) -> QueryCircles:

@@ -47,7 +47,7 @@ class StaticRegionIndex:
 
     def fill(self, context: QueryContext) -> None:
         """Rebuild the index from the active queries, after any of them came, changed or went."""
-        queries, bounds = context.queries, self._batch.spec["bounds"]
+        queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
         boxes[still] = context.boxes(still, self._batch.timing.first - 1)

@@ -35,7 +35,6 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.candidate_changes import CandidateChanges, with_reasons
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
 from stqsh.core.nearest.members import MemberTable
-from stqsh.core.objects.event_objects import is_event
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.state.interner import Interner
@@ -72,7 +71,7 @@ class StaticCircleIndex:
         still = at[(context.queries["focal"][at] < 0) & ~keyworded[at]]
         boxes = context.boxes(still, context.batch.timing.first - 1)
         tag = (2 * still + 1).astype(np.int32)
-        pairs = join(events, *rect_lists(boxes, tag, context.batch.spec["bounds"]))
+        pairs = join(events, *rect_lists(boxes, tag, context.batch.spec.bounds))
         return CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
 
     def _keyworded(self, events: Transitions) -> tuple[Array, CandidatePairs]:
@@ -85,7 +84,7 @@ class StaticCircleIndex:
         boxes = np.full((len(queries), 4), np.nan)
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
-        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec["bounds"])
+        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec.bounds)
         keyworded[index.positions] = True
         return keyworded, keyword_pairs(context.batch, index, events)
 
@@ -239,10 +238,10 @@ def key_order(context: QueryContext) -> KeyOrder:
     """Return the order of the objects' keys."""
     table = context.batch.objects.table
     text = pa.types.is_string(table.key_type)
-    if is_event(table.spec):
-        codes = context.batch.state.array(f"s{table.spec['id']}/objects/key")
+    if table.spec.is_event:
+        codes = context.batch.state.array(f"s{table.spec.id}/objects/key")
         return by_text(codes, table.pool.strings()) if text else by_number(codes)
-    keys = Interner(context.batch.state, f"s{table.spec['id']}/objects/keys")
+    keys = Interner(context.batch.state, f"s{table.spec.id}/objects/keys")
     return by_text(np.arange(len(keys)), keys.strings()) if text else by_number(keys.integers())
 
 

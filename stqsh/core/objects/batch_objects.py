@@ -23,7 +23,6 @@ from stqsh.core.kernels.events.transitions import (
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
-from stqsh.core.state.retention_mode import is_significant
 
 Array = npt.NDArray[Any]
 
@@ -189,7 +188,7 @@ class BatchObjects:
 
         An object without a record (version -1) has been forgotten: it left, and only its key can be shown.
         """
-        if not is_significant(self.table.spec):
+        if not self.table.spec.is_significant:
             return reasons(versions, objects, steps, self.sources, self.timing)
         forgotten = versions < 0
         why, show = reasons(np.where(forgotten, 0, versions), objects, steps, self.sources, self.timing)

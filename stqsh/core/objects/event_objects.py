@@ -19,16 +19,12 @@ from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference, derived, referenced, renumber
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
 """Expired events that are tolerated before the table is compacted."""
-
-
-def is_event(spec: dict[str, Any]) -> bool:
-    """Return whether a stream's records are events, never replaced."""
-    return spec.get("kind") == "event"
 
 
 class EventKeyColumn:
@@ -37,9 +33,9 @@ class EventKeyColumn:
     Array `{prefix}/key`: codes of the stream's pool int32, or whole numbers int64 or int32.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], pool: Interner) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, pool: Interner) -> None:
         self._state, self._name, self._pool = state, f"{prefix}/key", pool
-        self._kind: str = dict(spec["columns"])[spec["key"]]
+        self._kind: str = spec.types[spec.key]
         if self._name not in state:
             state.create(self._name, DTYPES[self._kind])
             if self._kind == "STRING":

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.objects.event_objects import EventKeyColumn, is_event
+from stqsh.core.objects.event_objects import EventKeyColumn
 from stqsh.core.state.columns import Column, concatenate, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import arrow_type, columns_schema
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -55,20 +56,20 @@ class ObjectTable:
         key_type: the Arrow type of the key column. pool: the strings of the stream.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, columns: bool = True) -> None:
         self.spec = spec
-        self.pool = pool_of(state, spec["id"])
+        self.pool = pool_of(state, spec.id)
         self.keys: Interner | EventKeyColumn
-        if columns and is_event(spec):
+        if columns and spec.is_event:
             self.keys = EventKeyColumn(state, prefix, spec, self.pool)
         else:
             self.keys = Interner(state, f"{prefix}/keys")
-        own = {spec["key"], spec["x"], spec["y"], spec["time"]}
-        self.schema = columns_schema(spec["columns"])
-        self._kinds: dict[str, str] = dict(spec["columns"])
-        self.key_type = arrow_type(self._kinds[spec["key"]])
-        self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
-        specs = _STORED | declared_arrays(spec["columns"], self._names)
+        own = {spec.key, spec.x, spec.y, spec.time}
+        self.schema = columns_schema(spec.columns)
+        self._kinds: dict[str, str] = spec.types
+        self.key_type = arrow_type(self._kinds[spec.key])
+        self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
+        specs = _STORED | declared_arrays(spec.columns, self._names)
         self._table = StateTable(state, prefix, specs)
 
     def __len__(self) -> int:
@@ -88,7 +89,7 @@ class ObjectTable:
         """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""
         if self._kinds[name] != "TIMESTAMP":
             return None
-        return self.stored.ts if name == self.spec["time"] else self.column(name).values
+        return self.stored.ts if name == self.spec.time else self.column(name).values
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
         """Return the object of each key; new keys, and all keys of events, become new objects."""
@@ -102,10 +103,10 @@ class ObjectTable:
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
-        keys = batch.column(self.spec["key"])
+        keys = batch.column(self.spec.key)
         obj = self.intern(keys, batch.column("_hash").to_numpy())
-        x, y = (batch.column(self.spec[axis]).to_numpy(zero_copy_only=False) for axis in "xy")
-        ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
+        x, y = (batch.column(axis).to_numpy(zero_copy_only=False) for axis in (self.spec.x, self.spec.y))
+        ts = batch.column(self.spec.time).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
         return BatchRows(arrays, keys, columns)
@@ -133,7 +134,7 @@ class ObjectTable:
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
-        return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
+        return self.show_keys(objects) if name == self.spec.key else self.show_column(name, rows, versions)
 
     def show_column(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
         """`show` of a column that is not the key."""
@@ -141,7 +142,7 @@ class ObjectTable:
         if name in self._names:
             column = pick(self.column(name), rows.columns[name], versions)
             return decode(column, kind, self.pool.strings())
-        axis = {spec["x"]: 0, spec["y"]: 1, spec["time"]: 2}[name]
+        axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
         stored = Column(self.stored[axis], self.stored.known)
         batch = Column((rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_))
         column = pick(stored, batch, versions)

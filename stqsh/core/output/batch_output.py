@@ -111,7 +111,7 @@ class UpdateOrigin(NamedTuple):
 
 def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Chunk]:
     """Return the chunks "rows", "updates", "counts" and "notice" of a stream that have content."""
-    stream, timing, told = movement.table.spec["id"], movement.timing, report.all_told()
+    stream, timing, told = movement.table.spec.id, movement.timing, report.all_told()
     codes = movement.versions + len(movement.table)
     origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
     chunks = update_chunks(origin, told)
@@ -175,9 +175,7 @@ def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
     lone = shown >= movement.versions
     versions = np.where(lone, -1, shown).astype(np.int32)
     columns = [
-        _keys(movement, shown)
-        if name == table.spec["key"]
-        else table.show_column(name, movement.rows, versions)
+        _keys(movement, shown) if name == table.spec.key else table.show_column(name, movement.rows, versions)
         for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -21,6 +21,7 @@ from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -46,7 +47,7 @@ class MergeInput:
     """
 
     state: SlotState
-    spec: dict[str, Any]
+    spec: StreamSpec
     kind: str
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
@@ -77,7 +78,7 @@ class _Merger:
 
     def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
-        self._prefix = f"s{batch.spec['id']}/{batch.kind}"
+        self._prefix = f"s{batch.spec.id}/{batch.kind}"
         self._queries = _MergedQueries(batch.state, self._prefix)
         self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
         self._marks = all_marks(batch.marks)

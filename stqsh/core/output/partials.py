@@ -114,7 +114,7 @@ class Partials:
 
     def _chunk(self, what: str, part: int, batch: pa.RecordBatch) -> Chunk:
         timing, slot = self._batch.timing, int(self._batch.state.header["slot"])
-        kind, stream = f"{what}/{self._kind}", self._batch.spec["id"]
+        kind, stream = f"{what}/{self._kind}", self._batch.spec.id
         return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
 
     def _candidates(self, offers: CandidateOffers, span: slice) -> pa.RecordBatch:

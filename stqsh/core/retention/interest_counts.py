@@ -50,13 +50,13 @@ class InterestTracker:
 
     def __init__(self, batch: StreamBatch, memory: RetentionOrder) -> None:
         self.batch, self._memory, self.first = batch, memory, batch.timing.first
-        self.queries = InterestTable(batch.state, batch.spec["id"])
+        self.queries = InterestTable(batch.state, batch.spec.id)
         self.prefix = self.queries.prefix
         self.reach = cache_distance(batch.spec, batch.timing.tick, memory.factor * memory.cache)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
-        self._by_object = StateTable(batch.state, f"s{batch.spec['id']}/objects", _BY_OBJECT)
+        self._by_object = StateTable(batch.state, f"s{batch.spec.id}/objects", _BY_OBJECT)
         self._by_object.resize(len(batch.objects.table))
 
     @property

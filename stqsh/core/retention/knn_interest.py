@@ -107,14 +107,14 @@ class KnnInterest:
     @cached_property
     def _past(self) -> PreviousCircles:
         batch = self._batch
-        queries = NearestKind().queries(batch.state, batch.spec["id"])
+        queries = NearestKind().queries(batch.state, batch.spec.id)
         roster = MemberTable(batch.state, queries.prefix)
         at = np.flatnonzero(queries["mode"] == ACTIVE)
         start, obj = roster.of(at)
         owner = np.repeat(np.arange(len(at)), np.diff(start))
         x, y = self._centres(queries, at)
         stored = batch.objects.stored
-        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], bool(batch.spec["planar"]))
+        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
         radius = kth_distances(start, far, queries["k"][at])
         mine = far <= radius[owner]
         ids = queries["id"][at]
@@ -179,7 +179,7 @@ class KnnInterest:
 
     def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
         """Find the pairs of circles and arrivals within: numbers of both, int64 (n,) each."""
-        planar = bool(self._batch.spec["planar"])
+        planar = self._batch.spec.planar
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))
         within = filter_circles(pairs, arrivals, circles, planar) != 0

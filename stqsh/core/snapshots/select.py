@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -30,6 +31,7 @@ from stqsh.spec.chunk import pack_json
 from stqsh.spec.expression import Expr, JoinExpr, LiteralExpr, has_node
 from stqsh.spec.query import AskSpec, BoundQuery, OrderColumn, Place, SelectColumn, SnapshotSpec
 from stqsh.spec.region import NearestSpec
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -132,14 +134,14 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
 
-def nothing(stream: Spec, spec: SnapshotSpec) -> pa.RecordBatch:
+def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
     """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
 
     stream: the StreamSpec.
     """
     state = SlotState.fresh(0)
-    state.header["streams"] = {str(stream["id"]): stream}
-    present = PresentObjects.of(state, stream["id"])
+    state.header["streams"] = {str(stream.id): msgspec.to_builtins(stream)}
+    present = PresentObjects.of(state, stream.id)
     assert present is not None, "the stream is there"
     if spec.aggregate == "count":
         return _counted(0)

@@ -18,8 +18,8 @@ import orjson
 from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, SourceTask, StreamSlice, record_chunks
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
-from stqsh.storage.rows import Spec
 
 #: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
 FORMAT = 1
@@ -41,11 +41,11 @@ def again_of(task: SourceTask, chunk: Chunk) -> Any:
     if not pieces:
         return None
     piece = max(pieces, key=lambda piece: piece.part)
-    stream: Spec = task.streams[piece.stream_id]
+    stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
-        "stream": {name: stream[name] for name in _STREAM},
+        "stream": {name: getattr(stream, name) for name in _STREAM},
         "slice": [piece.stream_id, piece.start, piece.stop, piece.part, list(piece.focal)],
     }
 
@@ -109,5 +109,6 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     stream, start, stop, part, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
     piece = StreamSlice(stream, start, stop, part, tuple(focal))
-    task = SourceTask(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    spec = StreamSpec(name="", columns=(), time="", source=FileSourceSpec(""), **again["stream"])
+    task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
     return record_chunks(task, piece, wanted)

@@ -8,6 +8,7 @@ from stqsh.engine.planning.batch_clock import last_step
 from stqsh.engine.planning.offset import Offset, PlayState, RunState
 from stqsh.engine.planning.session_view import SessionView
 from stqsh.engine.planning.stream_inputs import StreamInput, first_tick
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow, Spec
 
 #: More steps than any replay has: as far as the data go.
@@ -63,12 +64,12 @@ def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run:
     return max(offset.step, asked if end is None else min(asked, end))
 
 
-def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) -> Offset:
+def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
     """Start the clock at the earliest record, if it has not been started and there is a record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
         return offset
-    return replace(offset, base_tick=base, tick_us=next(spec["tick_us"] for spec in streams.values()))
+    return replace(offset, base_tick=base, tick_us=next(spec.tick_us for spec in streams.values()))
 
 
 def finished(offset: Offset, run: RunState) -> Offset:

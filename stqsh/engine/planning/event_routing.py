@@ -17,9 +17,9 @@ from stqsh.spec.chunk import unpack
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.rows import Spec
 
 Box = tuple[float, float, float, float]
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
@@ -37,17 +37,17 @@ class EventRouting:
         manifest = read_manifest(self._home / "streams" / str(stream_id))
         return None if manifest is None else cell_routing(manifest, self.slots)
 
-    def slots_of_queries(self, stream: Spec, queries: Sequence[SlotQuery]) -> NDArray[np.bool_]:
+    def slots_of_queries(self, stream: StreamSpec, queries: Sequence[SlotQuery]) -> NDArray[np.bool_]:
         """Say which slots a stream's queries concern, by their specs. bool (n, slots)."""
-        routing = self.routing(stream["id"])
+        routing = self.routing(stream.id)
         if routing is None:
             return np.ones((len(queries), self.slots), np.bool_)
-        boxes = [self.box(query.region, bool(stream["planar"])) for query in queries]
+        boxes = [self.box(query.region, bool(stream.planar)) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
-    def slots_of_alike(self, stream: Spec, new: QueryRows) -> NDArray[np.bool_]:
+    def slots_of_alike(self, stream: StreamSpec, new: QueryRows) -> NDArray[np.bool_]:
         """The same of queries of one template. bool (n, slots)."""
-        routing, region, count = self.routing(stream["id"]), new.pattern.region, len(new.ids)
+        routing, region, count = self.routing(stream.id), new.pattern.region, len(new.ids)
         if routing is None or ("region", "member") in new.paths:
             return np.ones((count, self.slots), np.bool_)
         if not isinstance(region, RectangleSpec | CircleSpec) or not new.numbers:
@@ -58,7 +58,7 @@ class EventRouting:
         if isinstance(region, RectangleSpec):
             return routing.slots_touching(np.column_stack(measures))
         x, y, radius = measures
-        return routing.slots_touching(circle_boxes(x, y, radius, bool(stream["planar"])))
+        return routing.slots_touching(circle_boxes(x, y, radius, stream.planar))
 
     def box(self, region: Region, planar: bool) -> Box:
         """Give a box in which all places of a stationary region lie; of nearest neighbours, everywhere."""

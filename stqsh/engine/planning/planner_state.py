@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow, Spec
 
 Key = str | int
@@ -30,7 +31,7 @@ class PlannerState:
     """
 
     seq: int = 0
-    streams: dict[int, Spec] = field(default_factory=dict)
+    streams: dict[int, StreamSpec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
     memory: Spec | None = None
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class PlannerState:
         """Fold one log row in; rows come in order of `seq`."""
         self.seq = row.seq
         if row.kind == "create_stream":
-            self.streams[row.spec["id"]] = row.spec
+            self.streams[row.seq] = row.spec
         elif row.kind == "drop_stream":
             self.streams.pop(row.spec["id"], None)
             self.focal.pop(row.spec["id"], None)

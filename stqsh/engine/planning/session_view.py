@@ -8,9 +8,9 @@ from pathlib import Path
 from stqsh.engine.planning.offset import Offset
 from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.engine.planning.stream_inputs import StreamInput, StreamInputs, TableInputs
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import Spec
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SessionView:
         self.log.read(offset)
         self.log.hold(self._is_settled)
 
-    def streams(self) -> dict[int, Spec]:
+    def streams(self) -> dict[int, StreamSpec]:
         """Give the streams that exist once all waiting rows are taken in, by id."""
         return self.log.streams()
 
@@ -52,7 +52,7 @@ class SessionView:
 
     def is_steady(self) -> bool:
         """Say whether results depend on where batches are cut."""
-        return any(spec.get("retain") == "significant" for spec in self.streams().values())
+        return any(spec.is_significant for spec in self.streams().values())
 
     def _is_settled(self, table: int) -> bool:
         """Say whether a table is ready, or cannot be read at all, so that nothing waits for it."""

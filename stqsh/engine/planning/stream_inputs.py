@@ -10,7 +10,7 @@ from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.offset import Offset
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
-from stqsh.storage.rows import Spec
+from stqsh.spec.stream import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class StreamInputs:
         """Say whether a stream that has not failed is still being prepared."""
         return any(stream not in failed and self._store(stream) is None for stream in streams)
 
-    def of(self, streams: Mapping[int, Spec], offset: Offset) -> list[StreamInput]:
+    def of(self, streams: Mapping[int, StreamSpec], offset: Offset) -> list[StreamInput]:
         """Give the feeds of all streams that are ready, in order of their ids."""
         stores = ((stream, self._store(stream)) for stream in sorted(streams))
         return [

@@ -16,6 +16,7 @@ from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
 from stqsh.settings import KEYS
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
@@ -58,9 +59,9 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[str, Spe
     if statement.if_exists and kind_of(name.text, catalogue) is None:
         return kind, None
     found = find(name, catalogue)
-    if statement.kind in ("REGION", "REGIONS") and found["set"] != (statement.kind == "REGIONS"):
-        right = "REGIONS" if found["set"] else "REGION"
-        what = "a set of regions" if found["set"] else "a single region"
+    if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
+        what = "a set of regions" if found.set else "a single region"
+        right = found.word.upper()
         raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
     return kind, ids(found)
 
@@ -118,16 +119,16 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _stream_ids(stream: Spec) -> Spec:
-    return {"id": stream["id"], "stream_id": stream["id"], "name": stream["name"]}
+def _stream_ids(stream: StreamSpec) -> Spec:
+    return {"id": stream.id, "stream_id": stream.id, "name": stream.name}
 
 
 def _query_ids(query: QuerySpec) -> Spec:
     return {"id": query.id, "stream_id": query.stream_id, "name": query.name}
 
 
-def _ids(found: Spec) -> Spec:
-    return {"id": found["id"], "name": found["name"]}
+def _ids(found: TableSpec | AreaSpec) -> Spec:
+    return {"id": found.id, "name": found.name}
 
 
 _DROPPED: dict[str, tuple[str, Callable[[Name, CatalogueView], Any], Callable[[Any], Spec]]] = {

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from stqsh.lang.ast.expressions import Name
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 _Found = TypeVar("_Found")
 _PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
@@ -20,7 +21,7 @@ _MAKING = {
 }
 
 
-def stream_named(name: Name, catalogue: CatalogueView) -> Spec:
+def stream_named(name: Name, catalogue: CatalogueView) -> StreamSpec:
     """The StreamSpec of a stream. Raises `BindError` where there is none of that name."""
     return _named("stream", name, catalogue.stream, catalogue)
 
@@ -30,12 +31,12 @@ def query_named(name: Name, catalogue: CatalogueView) -> QuerySpec:
     return _named("query", name, catalogue.query, catalogue)
 
 
-def table_named(name: Name, catalogue: CatalogueView) -> Spec:
+def table_named(name: Name, catalogue: CatalogueView) -> TableSpec:
     """The TableSpec of a table. Raises `BindError` where there is none of that name."""
     return _named("table", name, catalogue.table, catalogue)
 
 
-def area_named(name: Name, catalogue: CatalogueView) -> Spec:
+def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
     """The AreaSpec of a region or a set of them. Raises `BindError` where there is none of that name."""
     return _named("region", name, catalogue.area, catalogue)
 

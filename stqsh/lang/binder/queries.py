@@ -107,7 +107,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         condition=bound.condition,
         join=bound.join,
         areas=bound.areas,
-        lookup=_lookup(bound.condition, query.scope.stream["key"]),
+        lookup=_lookup(bound.condition, query.scope.stream.key),
         limit=select.limit,
     )
     if counts(select):
@@ -146,11 +146,11 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     if source.joined is not None:
         conditions.append(has_row(source.joined))
         table = source.joined.table
-        join = JoinSpec(table["name"], table["id"], table["key"], source.joined.column)
+        join = JoinSpec(table.name, table.id, table.key, source.joined.column)
     bound = conjunction(conditions)
     spec = QuerySpec(
-        stream=source.stream["name"],
-        stream_id=source.stream["id"],
+        stream=source.stream.name,
+        stream_id=source.stream.id,
         text=to_sql(select),
         kind=kind,
         region=place,

@@ -26,7 +26,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.parameters import Hole, hole
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.spec.region import (
@@ -39,8 +39,11 @@ from stqsh.spec.region import (
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.units import EXAMPLES, UNITS, metres
 
+_PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
+"""A stream over which every fixed region makes sense."""
 POLE = 90.0
 _FEWEST_CORNERS = 3
 MOST_NEIGHBOURS = 2**31 - 1
@@ -52,7 +55,7 @@ def moves(region: Region) -> bool:
     return isinstance(region, MovingRectangle | MovingCircle)
 
 
-def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> BoundRegion:
+def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -> BoundRegion:
     """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
     bound: BoundRegion = _BINDERS[type(region)](region, stream, catalogue)
     return bound
@@ -64,10 +67,10 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
         raise NotSupportedError("circles as named regions")
-    return bound_region(region, {"planar": True}, catalogue)
+    return bound_region(region, _PLANE, catalogue)
 
 
-def bound_nearest(nearest: Nearest, stream: Spec) -> NearestSpec:
+def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
     """`NEAREST k TO place` over a stream. Raises `BindError`."""
     k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
@@ -81,7 +84,7 @@ def bound_nearest(nearest: Nearest, stream: Spec) -> NearestSpec:
     return NearestSpec(k, focal=_focal(nearest.focal, stream))
 
 
-def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> RectangleSpec:
+def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> RectangleSpec:
     xs, ys = [region.x1, region.x2], [region.y1, region.y2]
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
     x1, x2 = _in_order([_x(x) for x in xs])
@@ -100,17 +103,17 @@ def _x(x: Coordinate) -> Any:
     return hole(x, "number") if isinstance(x, Parameter) else x
 
 
-def _y(y: Coordinate, stream: Spec) -> Any:
-    return hole(y, "number" if stream["planar"] else "latitude") if isinstance(y, Parameter) else y
+def _y(y: Coordinate, stream: StreamSpec) -> Any:
+    return hole(y, "number" if stream.planar else "latitude") if isinstance(y, Parameter) else y
 
 
-def _circle(region: Circle, stream: Spec, _: CatalogueView) -> CircleSpec:
+def _circle(region: Circle, stream: StreamSpec, _: CatalogueView) -> CircleSpec:
     _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
     x, y = _x(region.x), _y(region.y, stream)
     return CircleSpec(x, y, _length(region.radius))
 
 
-def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> PolygonSpec:
+def _polygon(region: Polygon, stream: StreamSpec, _: CatalogueView) -> PolygonSpec:
     for ring in region.rings:
         if len(set(ring)) < _FEWEST_CORNERS:
             raise BindError("a polygon's ring has at least three different corners", region.span)
@@ -118,29 +121,29 @@ def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> PolygonSpec:
     return PolygonSpec(tuple(tuple((x, y) for x, y in ring) for ring in region.rings))
 
 
-def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> NamedRegionSpec:
+def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> NamedRegionSpec:
     area = area_named(Name(region.name, span=region.span), catalogue)
-    if region.member is None and area["set"]:
+    if region.member is None and area.set:
         raise BindError(
-            f"{area['name']} is a set of regions, and a query asks about one of them",
+            f"{area.name} is a set of regions, and a query asks about one of them",
             region.span,
-            expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
+            expected=tuple(_member(area.name, member) for member in area.members[:_SOME]),
         )
     if region.member is None:
-        return NamedRegionSpec(area["id"], area["name"])
-    if not area["set"]:
-        raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
+        return NamedRegionSpec(area.id, area.name)
+    if not area.set:
+        raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     if isinstance(region.member, Parameter):
-        member_hole = hole(region.member, "member", members=tuple(area["members"]))
-        return NamedRegionSpec(area["id"], area["name"], member_hole)
+        member_hole = hole(region.member, "member", members=tuple(area.members))
+        return NamedRegionSpec(area.id, area.name, member_hole)
     member = str(region.member.value)
-    if member not in area["members"]:
+    if member not in area.members:
         raise BindError(
-            f"{area['name']} has no region {member!r}",
+            f"{area.name} has no region {member!r}",
             region.member.span,
-            near=near(member, area["members"]),
+            near=near(member, area.members),
         )
-    return NamedRegionSpec(area["id"], area["name"], member)
+    return NamedRegionSpec(area.id, area.name, member)
 
 
 def _member(area: str, member: str) -> str:
@@ -148,15 +151,15 @@ def _member(area: str, member: str) -> str:
     return f"{identifier(area)}[{quoted(member)}]"
 
 
-def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> MovingRectangleSpec:
+def _moving_rectangle(region: MovingRectangle, stream: StreamSpec, _: CatalogueView) -> MovingRectangleSpec:
     return MovingRectangleSpec(_focal(region.focal, stream), _length(region.xdist), _length(region.ydist))
 
 
-def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> MovingCircleSpec:
+def _moving_circle(region: MovingCircle, stream: StreamSpec, _: CatalogueView) -> MovingCircleSpec:
     return MovingCircleSpec(_focal(region.focal, stream), _length(region.radius))
 
 
-_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Any]] = {
+_BINDERS: dict[type[Region], Callable[[Any, StreamSpec, CatalogueView], Any]] = {
     Rectangle: _rectangle,
     Circle: _circle,
     Polygon: _polygon,
@@ -166,10 +169,10 @@ _BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Any]] = {
 }
 
 
-def _focal(focal: Literal | Parameter, stream: Spec) -> str | int:
-    if stream["kind"] == "event":
-        raise BindError(f"events do not move: {stream['name']} has no focal objects", focal.span)
-    kind = dict(stream["columns"])[stream["key"]]
+def _focal(focal: Literal | Parameter, stream: StreamSpec) -> str | int:
+    if stream.is_event:
+        raise BindError(f"events do not move: {stream.name} has no focal objects", focal.span)
+    kind: Any = stream.types[stream.key]
     if isinstance(focal, Parameter):
         return hole(focal, kind)  # type: ignore[no-any-return]
     return key_value(focal, kind)
@@ -189,9 +192,11 @@ def _length(value: Expression) -> float:
     return length
 
 
-def _check_latitudes(xs: list[Coordinate], ys: list[Coordinate], stream: Spec, span: Span, form: str) -> None:
+def _check_latitudes(
+    xs: list[Coordinate], ys: list[Coordinate], stream: StreamSpec, span: Span, form: str
+) -> None:
     lons, lats = ([abs(at) for at in some if not isinstance(at, Parameter)] for some in (xs, ys))
-    if stream["planar"] or max(lats, default=0.0) <= POLE:
+    if stream.planar or max(lats, default=0.0) <= POLE:
         return
     beyond = max((y for y in ys if not isinstance(y, Parameter)), key=abs)
     swapped = max(lons, default=POLE + 1) <= POLE

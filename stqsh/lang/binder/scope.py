@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from stqsh.lang.ast.expressions import Column
 from stqsh.lang.ast.source import Span
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.expression import DISTANCE, ColumnExpr, Expr, JoinExpr
+from stqsh.spec.stream import StreamSpec, TableSpec
 
 NO_CENTRE = "DISTANCE is for CIRCLE and NEAREST: there is no place to measure from"
 NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
@@ -28,18 +29,18 @@ class TypedExpression(NamedTuple):
 class JoinedTable:
     """A table whose row is found by its key: the one that equals the stream's `column`."""
 
-    table: Spec
+    table: TableSpec
     column: str
     qualifiers: frozenset[str]
 
     @property
     def columns(self) -> dict[str, str]:
         """The table's columns and their types."""
-        return dict(self.table["columns"])
+        return self.table.types
 
     def value(self, name: str) -> JoinExpr:
         """The expression of a column's value in the row that fits; NULL where none does."""
-        return JoinExpr(self.table["id"], self.column, name)
+        return JoinExpr(self.table.id, self.column, name)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Scope:
     why DISTANCE has no value; None where it has one.
     """
 
-    stream: Spec
+    stream: StreamSpec
     qualifiers: frozenset[str]
     catalogue: CatalogueView
     joined: JoinedTable | None = None
@@ -59,7 +60,7 @@ class Scope:
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.stream["columns"]))
+        object.__setattr__(self, "columns", self.stream.types)
 
     def column(self, node: Column) -> TypedExpression:
         """What a name stands for. Raises `BindError` where that is nothing, or more than one thing.
@@ -77,9 +78,9 @@ class Scope:
         found = self._found(node) if isinstance(node, Column) else None
         if found is None:
             return None
-        keys: list[Expr] = [ColumnExpr(self.stream["key"])]
+        keys: list[Expr] = [ColumnExpr(self.stream.key)]
         if self.joined is not None:
-            keys.append(self.joined.value(self.joined.table["key"]))
+            keys.append(self.joined.value(self.joined.table.key))
         return found.type if found.expr in keys else None
 
     def is_time(self, node: object) -> bool:
@@ -125,7 +126,7 @@ class Scope:
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
         if word == "time":
-            return TypedExpression(ColumnExpr(self.stream["time"]), "TIMESTAMP", node.span)
+            return TypedExpression(ColumnExpr(self.stream.time), "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None
         if self.no_distance is not None:
@@ -138,20 +139,20 @@ class Scope:
         return (
             joined is not None
             and of_stream.expr == ColumnExpr(joined.column)
-            and of_table.expr == joined.value(joined.table["key"])
+            and of_table.expr == joined.value(joined.table.key)
         )
 
     def _ambiguous(self, node: Column) -> BindError:
         assert self.joined is not None
-        names = f"{self.stream['name']}.{node.name} or {self.joined.table['name']}.{node.name}"
+        names = f"{self.stream.name}.{node.name} or {self.joined.table.name}.{node.name}"
         return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
 
     def _unknown(self, node: Column) -> BindError:
         in_table = self.joined is not None and node.qualifier in self.joined.qualifiers
         if self.joined is not None and in_table:
-            who, columns = f"table {self.joined.table['name']}", list(self.joined.columns)
+            who, columns = f"table {self.joined.table.name}", list(self.joined.columns)
         else:
-            who, columns = f"stream {self.stream['name']}", list(self.columns)
+            who, columns = f"stream {self.stream.name}", list(self.columns)
         further = [] if in_table else [*self.outputs, *(self.joined.columns if self.joined else ())]
         return BindError(
             f"{who} has no column {node.name!r}",
@@ -161,6 +162,6 @@ class Scope:
         )
 
 
-def names_of(spec: Spec, alias: str | None) -> frozenset[str]:
+def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
     """What a stream or table may be called before a point: its name, and its alias if it has one."""
-    return frozenset({spec["name"]} | ({alias} if alias else set()))
+    return frozenset({spec.name} | ({alias} if alias else set()))
