@@ -134,7 +134,7 @@ def slots(profile: Profile) -> Finding:
 def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
     """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
     from stqsh.engine.config import EngineSettings
-    from stqsh.engine.spark.start_errors import check_master
+    from stqsh.engine.spark.errors import check_master
 
     try:
         with socket.create_server((host, 0)) as server:

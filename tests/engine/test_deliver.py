@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stqsh.engine.delivery.deliver import Delivery, by_slot, parted, time_split
-from stqsh.spec.chunk import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.engine.delivery.batch_stats import by_slot, time_split
+from stqsh.engine.delivery.deliver import Delivery, parted
+from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -19,20 +20,6 @@ CLOCK = {
     "run_done": 0, "ended": False, "running": True, "playing": False, "rows": {"3": 7}, "backlog": 2,
 }  # fmt: skip
 ROWS = pa.RecordBatch.from_pydict({"oid": ["a", "b"]})
-
-
-class FakeFrame:
-    """A batch as Spark hands it over."""
-
-    def __init__(self, chunks: list[Chunk]) -> None:
-        self.chunks = chunks
-
-    def select(self, *names: str) -> FakeFrame:
-        assert list(names) == CHUNK.names
-        return self
-
-    def toArrow(self) -> pa.Table:
-        return to_table(self.chunks)
 
 
 def chunk(kind: str, payload: bytes, slot: int = 0, stream: int = 3) -> Chunk:
@@ -59,7 +46,7 @@ def home(tmp_path: Path) -> SessionHome:
 def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
     control = ControlDb(home.path)
     stats = chunk("stats", pack_json({"slot": 0, "records": 5, "updates": 2, "stale": 1}))
-    Delivery(home, control)(FakeFrame(batch(stats)), 11)  # type: ignore[arg-type]
+    Delivery(home, control).deliver(to_table(batch(stats)), 11)
     progress = read_progress(control)
     assert (progress.batch, progress.step, progress.seq, progress.base_tick) == (11, 6, 8, 100)
     assert progress.stats["records"] == 5
@@ -73,11 +60,11 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
     chunks = batch(
         chunk("rows", pack(ROWS)), chunk("updates", pack(updates)), chunk("found", pack(ROWS)), asked=5
     )
-    deliver = Delivery(home, control)
-    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    delivery = Delivery(home, control)
+    delivery.deliver(to_table(chunks), 2)
     (file,) = home.updates.iterdir()
     first = file.read_bytes()
-    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    delivery.deliver(to_table(chunks), 2)
     assert file.read_bytes() == first
     assert [row.kind for row in read_log(control)] == ["found"]
 
@@ -110,7 +97,7 @@ def test_a_batch_without_a_clock_is_refused() -> None:
 def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
     slots = [{"at": "evaluate", "slot": n, "open_us": 1, "fold_us": 10 * n, "store_us": 2} for n in (1, 2)]
     timings = [chunk("timing", pack_json(slot)) for slot in [*slots, {"at": "source", "us": 7}]]
-    split = time_split(parted(batch(*timings)), run_us=100, write_us=4)
+    split = time_split(parted(batch(*timings)).timings, run_us=100, write_us=4)
     assert split == {
         "source_us": 7, "transfer_us": 70, "kernel_us": 20, "state_us": 3, "deliver_us": 4, "total_us": 104,
     }  # fmt: skip

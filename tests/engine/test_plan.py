@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from stqsh.core.queries.registrations import unpack_alike
+from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning import tasks
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import chunks
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.storage.bulk_register import QueryGroup, drop_alike, register_alike

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.engine.ingest.record_replay import RecordReplayError, again_of, for_log, remade
+from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import SourceTask, chunks
+from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
 from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks

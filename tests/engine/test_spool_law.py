@@ -12,8 +12,10 @@ from support.local import local_session
 from support.running import Together, run_script
 from support.strategies import EVERY, sampled, script_cases
 
+from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.record_replay import again_of, for_log, remade
-from stqsh.engine.planning.tasks import SourceTask, chunks
+from stqsh.engine.ingest.task_reader import chunks
+from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.payload_refs import reference_in
@@ -68,7 +70,8 @@ def test_the_same_bytes_come_out_when_all_payloads_go_by_name(
         by_name = ByName(session.home.path)
         monkeypatch.setattr(local, "chunks", by_name.from_source)
         monkeypatch.setattr(memory, "addressed", by_name.from_operator)
-        session.link.engine.deliver.spool = by_name.spool
+        engine = session.link.engine
+        engine.delivery = Delivery(engine.home, engine.control, spool=by_name.spool)
         assert run_script(session, text, file) == expected
         assert list(session.home.updates.glob("*.bulk"))
     assert "records" in by_name.named

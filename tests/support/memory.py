@@ -15,8 +15,7 @@ import shapely
 from stqsh.core.kernels.geometry.distance import circle_box
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.engine.operators.folds import AGGREGATE, EVALUATE
-from stqsh.engine.operators.slot_task import addressed
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, addressed
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of

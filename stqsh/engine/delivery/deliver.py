@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
+from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split, total
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.spark.schema import TIMING
 from stqsh.engine.state.payload_files import PayloadFolders, opened
 from stqsh.sizes import size_bytes
-from stqsh.spec.chunk import CHUNK, Chunk, from_table, pack, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, from_table, pack, unpack, unpack_json
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
@@ -50,27 +50,27 @@ class BatchOutcome:
 
 
 class Delivery:
-    """The function that Spark calls with each batch, one at a time, before the batch is committed.
+    """Delivers batches, one at a time, each before Spark commits it.
 
-    `retention`: told what each batch adds to the update log.
+    Args:
+        home: the session's home.
+        control: its control log.
+        spool: folders of the payloads that come by name; None: all payloads are within their chunks.
+        on_first: called after the first batch that this object delivers.
 
-    `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
-    that only come by name. `run`: has Spark do the batch, and gives its chunks.
+    Attributes:
+        retention: is notified of what each batch adds to the update log.
     """
-
-    spool: PayloadFolders | None = None
-    run: Callable[[DataFrame, int], pa.Table]
 
     def __init__(
         self,
         home: SessionHome,
         control: ControlDb,
         *,
+        spool: PayloadFolders | None = None,
         on_first: Callable[[], None] | None = None,
-        clock: Callable[[], int] = wall_clock_us,
     ) -> None:
-        self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
-        self.run = collected
+        self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
         self.retention = LogRetention(
             home, lambda: size_bytes(session_settings(control).text("updates.keep"))
         )
@@ -78,22 +78,26 @@ class Delivery:
         self._records = 0
         self._previous_us = 0
 
-    def __call__(self, batch: DataFrame, number: int) -> None:
-        """Deliver batch `number`."""
+    def deliver(self, chunks: pa.Table, number: int, run_us: int = 0) -> None:
+        """Deliver batch `number`.
+
+        Args:
+            chunks: what the operators made, a table of the schema CHUNK.
+            number: Spark's number of the batch.
+            run_us: how long the operators took, in µs.
+        """
         begun = time.perf_counter_ns()
-        chunks = self.run(batch, number)
-        arrived = time.perf_counter_ns()
-        delivered = parted(opened(small_chunks(chunks), self.spool))
+        delivered = parted(opened(small_chunks(chunks), self._spool))
         logged = write_batch(self._home.updates, number, chunks)
-        written = time.perf_counter_ns()
-        split = time_split(delivered, (arrived - begun) // 1000, (written - arrived) // 1000)
+        write_us = (time.perf_counter_ns() - begun) // 1000
+        split = time_split(delivered.timings, run_us, write_us)
         progress = self._progress(number, delivered, split)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered)
         self.retention.delivered(number, logged)
-        if self.spool is not None:
-            self.spool.clear()
+        if self._spool is not None:
+            self._spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
@@ -118,13 +122,13 @@ class Delivery:
             seq=clock["seq"],
             run_done=clock["run_done"],
             ended=clock["ended"],
-            wall_us=self._clock(),
+            wall_us=wall_clock_us(),
             stats=self._stats(delivered, split),
         )
 
     def _stats(self, delivered: BatchOutcome, split: dict[str, int]) -> Spec:
         """Say what a status line and SHOW want to know: counts, rate, and where the time went."""
-        now = self._clock()
+        now = wall_clock_us()
         records = total(delivered.stats, "records")
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split["total_us"])
         self._previous_us = now
@@ -149,21 +153,6 @@ class Delivery:
             "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
             "time": split,
         }
-
-
-def collected(batch: DataFrame, _number: int) -> pa.Table:
-    """Have Spark do a batch whose operators are part of its query; give its chunks."""
-    return batch.select(*CHUNK.names).toArrow()
-
-
-def lag_s(clock: Spec, now_us: int) -> float | None:
-    """Say how long ago the last step of a batch was due by the wall clock, in s.
-
-    None for a batch without steps, and where nothing plays at a pace.
-    """
-    if clock.get("due_us") is None or not clock.get("playing") or clock["last_step"] < clock["first_step"]:
-        return None
-    return max(0, now_us - int(clock["due_us"])) / 1e6
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
@@ -253,44 +242,3 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Give record batches of one schema as one."""
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
     return batch
-
-
-def by_slot(stats: list[Spec]) -> list[Spec]:
-    """Give the figures of each slot; updates of merged answers, which Aggregate tells apart, are added."""
-    slots: dict[int, Spec] = {}
-    for entry in sorted(stats, key=lambda entry: (int(entry["slot"]), "objects" not in entry)):
-        slot = slots.setdefault(int(entry["slot"]), {**entry, "updates": 0})
-        slot["updates"] += int(entry.get("updates", 0))
-    return [*slots.values()]
-
-
-def total(stats: list[Spec], name: str) -> int:
-    """Sum one figure over the slots."""
-    return sum(int(entry.get(name, 0)) for entry in stats)
-
-
-def time_split(delivered: BatchOutcome, run_us: int, write_us: int) -> dict[str, int]:
-    """Say where a batch's time went, in µs: source, transfer, kernel, state, deliver, total.
-
-    Slots work side by side, so the slowest one counts. `transfer` is what remains of the job: scheduling,
-    shuffles, and moving chunks between Spark and Python.
-    """
-    slowest = {
-        operator: max(
-            (timing for timing in delivered.timings if timing["at"] == operator),
-            key=lambda timing: int(timing.get("fold_us", 0)) + int(timing.get("store_us", 0)),
-            default={},
-        )
-        for operator in ("evaluate", "aggregate")
-    }
-    source = max((int(timing["us"]) for timing in delivered.timings if timing["at"] == "source"), default=0)
-    kernel = sum(int(timing.get("fold_us", 0)) for timing in slowest.values())
-    state = sum(int(timing.get(name, 0)) for timing in slowest.values() for name in ("open_us", "store_us"))
-    return {
-        "source_us": source,
-        "transfer_us": max(0, run_us - source - kernel - state),
-        "kernel_us": kernel,
-        "state_us": state,
-        "deliver_us": write_us,
-        "total_us": run_us + write_us,
-    }

@@ -149,9 +149,9 @@ class StqshReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
         from stqsh.engine.ingest.record_replay import again_of
-        from stqsh.engine.planning.tasks import chunks
+        from stqsh.engine.ingest.task_reader import chunks
         from stqsh.engine.spark.chunk_codec import in_groups, to_batch
-        from stqsh.engine.spark.garbage import settle_after_task
+        from stqsh.engine.spark.worker_daemon import freeze_after_task
         from stqsh.engine.state.payload_files import writing
 
         assert isinstance(partition, TaskPartition)
@@ -163,7 +163,7 @@ class StqshReader(DataSourceStreamReader):
                 yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000
         yield to_batch([_timing(partition.task, took_us)], slots)
-        settle_after_task()
+        freeze_after_task()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: what was taken stays in the log and the replay stores."""

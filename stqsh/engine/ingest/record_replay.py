@@ -15,7 +15,8 @@ from typing import Any
 
 import orjson
 
-from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, SourceTask, StreamSlice, record_chunks
+from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
+from stqsh.engine.planning.tasks import PART_RECORDS, SourceTask, StreamSlice
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.payload_refs import Reference, reference_in
 from stqsh.storage.rows import Spec

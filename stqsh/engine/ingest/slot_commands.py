@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.queries.registrations import pack_alike
-from stqsh.engine.planning.event_routing import EventRouting
+from stqsh.routing.event_routing import EventRouting
 from stqsh.spec.chunk import pack_json, unpack
 from stqsh.storage.rows import LogRow, Spec
 

@@ -42,8 +42,68 @@ _AHEAD_STEPS, _AHEAD_BATCHES = 120, 4
 _ENOUGH_RECORDS = 1_000_000
 
 
+class EndlessStreams:
+    """The streams without an end, and how far each of them is made."""
+
+    def __init__(self, home: SessionHome, control: ControlDb) -> None:
+        self._home, self._control = home, control
+        self._streams: dict[int, tuple[StreamRow, Manifest]] = {}
+        self._before, self._last = Progress(), Progress()
+
+    def __contains__(self, stream_id: int) -> bool:
+        """Return whether a stream is one of them."""
+        return stream_id in self._streams
+
+    def add(self, stream: StreamRow, manifest: Manifest) -> None:
+        """Add a stream whose first part is made."""
+        self._streams[stream.id] = stream, manifest
+
+    def keep(self, stream_ids: set[int]) -> None:
+        """Forget all streams but these."""
+        self._streams = {id_: known for id_, known in self._streams.items() if id_ in stream_ids}
+
+    def extend(self, stream: StreamRow, until_tick: int) -> None:
+        """Make a stream up to a tick; a failure is noted in its status and ends this stream alone."""
+        try:
+            needed = self._needed_row(stream.id)
+            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
+        except Exception as error:
+            log.exception("stream %s cannot be extended", stream.name)
+            self._streams.pop(stream.id, None)
+            set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
+        else:
+            self.add(stream, manifest)
+
+    def extend_all(self) -> bool:
+        """Make the streams as far ahead of the clock as the last batch asks for.
+
+        Returns:
+            Whether all of them are: the disk may be full, or only a part be made so far.
+        """
+        if not self._streams:
+            return True
+        if is_full(self._home.path):
+            return False
+        progress = read_progress(self._control)
+        if progress.batch != self._last.batch:
+            self._before, self._last = self._last, progress
+        wanted = [
+            (stream, until)
+            for stream, manifest in self._streams.values()
+            if (until := wanted_tick(progress, stream.id, manifest)) is not None
+        ]
+        for stream, until in wanted:
+            self.extend(stream, until)
+        return not wanted
+
+    def _needed_row(self, stream_id: int) -> int:
+        """Return the first row that may be read again, by a repeated batch or for a slot's log."""
+        taken = taken_rows(self._before, stream_id)
+        return min(taken, rows_named(self._home.state).get(stream_id, taken))
+
+
 class StreamPreparer:
-    """Prepares the tables and streams of a session; `prepare` is that of `stqsh.sources`, or a test's own."""
+    """Prepares the tables and streams of a session, in a thread; `prepare` makes one stream's store."""
 
     def __init__(
         self,
@@ -53,61 +113,39 @@ class StreamPreparer:
         prepare: Callable[..., Manifest] = prepare,
     ) -> None:
         self._home, self._control, self._spark, self._prepare = home, control, spark, prepare
+        self._endless = EndlessStreams(home, control)
         self._stopped = threading.Event()
         self._seen = -1
-        self._endless: dict[int, tuple[StreamRow, Manifest]] = {}
-        self._before, self._last = Progress(), Progress()
 
     def start(self) -> None:
-        """Begin to look for new streams and tables."""
+        """Start the thread that looks for new streams and tables."""
         threading.Thread(target=self._run, name="preparer", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no further; a preparation under way begins anew with the next engine."""
+        """Stop looking; the next engine starts a preparation under way from its beginning."""
         self._stopped.set()
 
     def prepare_new(self) -> None:
-        """Prepare what is not prepared yet: tables, then streams, in the order of their making."""
+        """Prepare the tables, then the streams, that are not prepared yet, in the order of their creation."""
         statuses = stream_statuses(self._control)
         for table in live_tables(self._control):
             known = statuses.get(table.id)
             if known is None or known.state not in _DONE:
-                self._note(table, partial(self._made_table, table))
+                self._prepare_one(table, partial(self._prepare_table, table))
         for stream in live_streams(self._control):
             known = statuses.get(stream.id)
             if known is None or known.state not in _DONE:
-                self._note(stream, partial(self._made_stream, stream))
+                self._prepare_one(stream, partial(self._prepare_stream, stream))
             elif known.state == "endless" and stream.id not in self._endless:
-                self._extend(stream, 0)
-
-    def extend_endless(self) -> bool:
-        """Make the streams that have no end as far ahead of the clock as the last batch asks for.
-
-        Gives whether they are: there may be no room on the disk, or only a part be made so far.
-        """
-        if not self._endless:
-            return True
-        if is_full(self._home.path):
-            return False
-        progress = read_progress(self._control)
-        if progress.batch != self._last.batch:
-            self._before, self._last = self._last, progress
-        wanted = [
-            (stream, until)
-            for stream, manifest in self._endless.values()
-            if (until := wanted_tick(progress, stream.id, manifest)) is not None
-        ]
-        for stream, until in wanted:
-            self._extend(stream, until)
-        return not wanted
+                self._endless.extend(stream, 0)
 
     def _run(self) -> None:
-        seen, is_settled = -1, False
+        seen, is_complete = -1, False
         while not self._stopped.is_set():
-            # What there is to do comes by control.db, and its version is quicker to ask than what is in it.
+            # All work arrives through control.db, whose version is cheaper to read than its content.
             version = self._control.version()
-            if version != seen or not is_settled:
-                seen, is_settled = version, self._look()
+            if version != seen or not is_complete:
+                seen, is_complete = version, self._look()
             self._stopped.wait(_POLL_S)
 
     def _look(self) -> bool:
@@ -115,65 +153,44 @@ class StreamPreparer:
         if seq != self._seen:
             self._seen = seq
             self.prepare_new()
-            self._forget_dropped()
-        return self.extend_endless()
+            self._endless.keep({stream.id for stream in live_streams(self._control)})
+        return self._endless.extend_all()
 
-    def _note(self, made: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
-        """Prepare one stream or table and note its status; a failure is noted, and never the engine's."""
-        word = "table" if isinstance(made, TableRow) else "stream"
+    def _prepare_one(self, row: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
+        """Prepare one stream or table and write its status; a failure is its own, not the engine's."""
+        word = "table" if isinstance(row, TableRow) else "stream"
         try:
-            report = self._reporter(made.id)
+            report = self._reporter(row.id)
             report(None, "reading")
             status = make(report)
         except StqshError as error:
-            status = StreamStatus(made.id, "failed", message=error.message)
-        except Exception as error:  # whatever goes wrong with one must not end the others
-            log.exception("%s %s cannot be prepared", word, made.name)
-            status = StreamStatus(made.id, "failed", message=f"{type(error).__name__}: {error}")
+            status = StreamStatus(row.id, "failed", message=error.message)
+        except Exception as error:  # a failure of one must not end the others
+            log.exception("%s %s cannot be prepared", word, row.name)
+            status = StreamStatus(row.id, "failed", message=f"{type(error).__name__}: {error}")
         set_stream_status(self._control, status)
 
-    def _made_stream(self, stream: StreamRow, report: Report) -> StreamStatus:
+    def _prepare_stream(self, stream: StreamRow, report: Report) -> StreamStatus:
         directory = self._home.stream(stream.id)
         manifest = self._prepare(stream.spec, directory, report=report, spark=self._spark)
-        status = _finished(stream.id, manifest)
+        status = _status_of(stream.id, manifest)
         if status.state == "endless":
-            self._endless[stream.id] = stream, manifest
+            self._endless.add(stream, manifest)
         return status
 
-    def _made_table(self, table: TableRow, report: Report) -> StreamStatus:
+    def _prepare_table(self, table: TableRow, report: Report) -> StreamStatus:
         found = prepare_table(table.spec, self._home.table(table.id), report=report)
         return StreamStatus(table.id, "ready", rows=found["rows"], dead=found["dead"], progress=1.0)
 
-    def _extend(self, stream: StreamRow, until_tick: int) -> None:
-        """Make an endless stream up to a tick and know its manifest; a failure ends the stream alone."""
-        try:
-            needed = self._needed_row(stream.id)
-            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
-        except Exception as error:
-            log.exception("stream %s cannot be extended", stream.name)
-            self._endless.pop(stream.id, None)
-            set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
-        else:
-            self._endless[stream.id] = stream, manifest
-
-    def _needed_row(self, stream_id: int) -> int:
-        """Give the first row that may be read again, by a repeated batch or for a slot's log."""
-        taken = taken_rows(self._before, stream_id)
-        return min(taken, rows_named(self._home.state).get(stream_id, taken))
-
-    def _forget_dropped(self) -> None:
-        live = {stream.id for stream in live_streams(self._control)}
-        self._endless = {id_: known for id_, known in self._endless.items() if id_ in live}
-
     def _reporter(self, stream_id: int) -> Report:
-        """Give a function that notes how far a preparation is, a few times a second at most."""
-        told = 0.0
+        """Return a function that writes a preparation's progress, a few times per second at most."""
+        reported = 0.0
 
         def report(progress: float | None, message: str) -> None:
-            nonlocal told
+            nonlocal reported
             now = time.monotonic()
-            if now - told >= _REPORT_EVERY_S:
-                told = now
+            if now - reported >= _REPORT_EVERY_S:
+                reported = now
                 status = StreamStatus(stream_id, "reading", message=message, progress=progress or 0.0)
                 set_stream_status(self._control, status)
 
@@ -195,7 +212,7 @@ def taken_rows(progress: Progress, stream_id: int) -> int:
     return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
 
 
-def _finished(stream_id: int, manifest: Manifest) -> StreamStatus:
+def _status_of(stream_id: int, manifest: Manifest) -> StreamStatus:
     complete = bool(manifest["complete"])
     return StreamStatus(
         stream_id,

@@ -101,8 +101,8 @@ class Engine:
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
+        from stqsh.engine.spark.errors import check_master, not_started
         from stqsh.engine.spark.spark_session import start_spark
-        from stqsh.engine.spark.start_errors import check_master, not_started
 
         check_master(settings)
         try:
@@ -116,7 +116,7 @@ class Engine:
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
-        from stqsh.engine.operators.pipeline import start_query
+        from stqsh.engine.operators.pipeline import payload_folders, start_query
 
         claim_arena(self._home)
         if lost := remove_lost_arenas():
@@ -125,10 +125,11 @@ class Engine:
         preparer = StreamPreparer(self._home, control, spark)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        deliver = Delivery(self._home, control, on_first=lambda: self._came_up(FIRST_BATCH))
+        spool = payload_folders(settings)
+        delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, deliver),
+            lambda: start_query(spark, settings, delivery, spool),
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
@@ -137,12 +138,12 @@ class Engine:
         threading.Thread(
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
-        deliver.retention.start()
+        delivery.retention.start()
         try:
             supervisor.run()
         finally:
             preparer.stop()
-            deliver.retention.stop()
+            delivery.retention.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.spark.query_errors import reason
+from stqsh.engine.spark.errors import reason
 
 log = logging.getLogger("stqsh.engine")
 

@@ -1,46 +1,85 @@
-"""The work of an operator on one slot's chunks of a batch; operators.py is what Spark sees of it."""
+"""The work of Evaluate and Aggregate on one slot's chunks of a batch, the same under Spark and in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
+from stqsh.core.aggregate import aggregate
+from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
+from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.ingest.record_replay import for_log, remade
-from stqsh.engine.spark.garbage import settle_after_task
 from stqsh.engine.spark.schema import TIMING
+from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import opened, writing
-from stqsh.engine.state.slot_runner import Fold, Remade, SlotRunner, SlotTiming
+from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
+from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import Chunk, in_order, pack, pack_json, unpack
 
-if TYPE_CHECKING:
-    from stqsh.engine.operators.operator_context import OperatorContext
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What operators need to know of a session on this machine.
+
+    slots: number of slots. arena: the folders for slot state. home: the session's directory, with the replay
+    stores that slot logs refer to. spool: folders for large payloads where driver and workers share a
+    machine; None: payloads go through Spark.
+    """
+
+    slots: int
+    arena: tuple[Path, ...]
+    home: Path
+    spool: PayloadFolders | None = None
 
 
-def fold_slot(fold: Fold, place: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
+class _Evaluate:
+    """The fold of Evaluate: a slot holds part of the objects and queries, and turns records into updates."""
+
+    name = "evaluate"
+
+    def takes(self, chunk: Chunk) -> bool:
+        return True
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        return list(evaluate(state, chunks))
+
+
+class _Aggregate:
+    """The fold of Aggregate: a slot holds a share of the queries, and merges the partials for them."""
+
+    name = "aggregate"
+
+    def takes(self, chunk: Chunk) -> bool:
+        return chunk.kind == "define" or is_partial(chunk.kind)
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        return list(aggregate(state, chunks))
+
+
+EVALUATE: Fold = _Evaluate()
+AGGREGATE: Fold = _Aggregate()
+
+
+def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
     slot, taken, sent = parted(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
-        content = opened(taken, place.spool)
+        content = opened(taken, context.spool)
         logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
-        keeper = SlotRunner(fold, slot, store, Arena(place.arena, name), _remade(place))
+        keeper = SlotRunner(fold, slot, store, Arena(context.arena, name), partial(remade, context.home))
         answers, costs = keeper.advance(content, logged)
-        with writing(place.spool, name) as outgoing:
-            sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
+        with writing(context.spool, name) as outgoing:
+            sent += [outgoing.put(chunk) for chunk in addressed(answers, context.slots)]
         sent.append(_timing(fold, taken[0], costs))
-    settle_after_task()
+    freeze_after_task()
     return sent
-
-
-def _remade(place: OperatorContext) -> Remade:
-    return partial(remade, place.home)
 
 
 def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:

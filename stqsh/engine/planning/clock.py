@@ -1,13 +1,14 @@
-"""The clock: what RUN, PLAY and PAUSE make of an offset."""
+"""The clock: what RUN, PLAY and PAUSE make of an offset, and which step is due.
+
+RUN and PLAY rows of the control log say how far the clock goes (`apply_clock_rows`), `PlaybackPace` which
+step is due by the wall clock, and `clock_content` tells the slots and Deliver where a batch stands."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from stqsh.engine.planning.batch_clock import last_step
 from stqsh.engine.planning.offset import Offset, PlayState, RunState
-from stqsh.engine.planning.session_view import SessionView
-from stqsh.engine.planning.stream_inputs import StreamInput, first_tick
+from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
 from stqsh.storage.rows import LogRow, Spec
 
 #: More steps than any replay has: as far as the data go.
@@ -100,3 +101,87 @@ def steps_asked(offset: Offset, run: Spec) -> int:
     if run["mode"] == "for":
         return offset.step - (-int(run["us"]) // offset.tick_us)
     return offset.step_of(-(-int(run["t_us"]) // offset.tick_us)) - 1
+
+
+@dataclass(frozen=True)
+class _PlayOrigin:
+    """From where a PLAY is counted: its number in the log, the wall clock in µs, the step."""
+
+    seq: int
+    us: int
+    step: int
+
+
+class PlaybackPace:
+    """Counts steps by the wall clock from when this process first saw a PLAY."""
+
+    def __init__(self) -> None:
+        self._origin: _PlayOrigin | None = None
+
+    def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
+        """Give the step that streams have reached; None without a pace.
+
+        Where no stream is under way, time leaps to the first record of those that begin.
+        """
+        if play.pace is None or offset.tick_us is None:
+            return None
+        begins = next_beginning(offset, feeds)
+        if self._origin is None or self._origin.seq != play.seq or begins > offset.step + 1:
+            self._origin = _PlayOrigin(play.seq, now_us, max(offset.step, begins - 1))
+        return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)
+
+    def due_us(self, taken: Offset, play: PlayState) -> int | None:
+        """Give when the last step of a batch was due by the wall clock; None without a pace."""
+        if play.pace is None or self._origin is None or taken.tick_us is None:
+            return None
+        return self._origin.us + int((taken.step - self._origin.step - 1) * taken.tick_us / play.pace)
+
+
+def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
+    """Give the step of the first record that any stream will ever bring; 0 while one is under way."""
+    if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
+        return 0
+    tick = first_tick(feed for feed in feeds if not feed.row)
+    return 0 if tick is None else offset.step_of(tick)
+
+
+def clock_content(first: Offset, last: Offset, feeds: list[StreamInput]) -> Spec:
+    """Say where a batch stands: the content of its `clock` chunk, for the slots and for Deliver."""
+    end = last_step(last, feeds) if last.base_tick is not None else None
+    return {
+        "first_step": first.step + 1,
+        "last_step": last.step,
+        "base_tick": last.base_tick,
+        "tick_us": last.tick_us,
+        "seq": last.seq,
+        "asked": last.asked if last.asked > first.asked else 0,
+        "run_done": last.run_done,
+        "ended": end is not None and last.step >= end and not any(feed.left for feed in feeds),
+        "running": last.run is not None,
+        "playing": bool(last.play and last.play.streams),
+        "rows": {str(stream): row for stream, row in last.rows.items()},
+        "backlog": records_behind(last, feeds),
+        "due_us": last.due_us,
+        "room": last.room,
+    }
+
+
+def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
+    """Count the records of the steps that were due and not taken, as far as they are there."""
+    if not offset.behind or offset.base_tick is None:
+        return 0
+    taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
+    return records_until(taking, offset.tick_of(offset.step + offset.behind))
+
+
+def is_playing(offset: Offset, stream: int) -> bool:
+    """Say whether a stream runs on by itself."""
+    return offset.play is not None and stream in offset.play.streams
+
+
+def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
+    """Give the step at which finite streams end, None if one has no end; the clock has started."""
+    end = last_tick(feeds)
+    if end is None:
+        return None if feeds else offset.step
+    return max(offset.step_of(end), 0)

@@ -17,14 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stqsh.engine.planning.batch_clock import clock_content, last_step
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, at_first, records_after
-from stqsh.engine.planning.clock import FAR, finished, obeyed, started
+from stqsh.engine.planning.clock import FAR, PlaybackPace, clock_content, finished, last_step, obeyed, started
 from stqsh.engine.planning.offset import Offset, PlayState, RunState
-from stqsh.engine.planning.pace import PlaybackPace
-from stqsh.engine.planning.pending_log import question
-from stqsh.engine.planning.session_view import SessionView
-from stqsh.engine.planning.stream_inputs import StreamInput, cut
+from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
+from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, cut
 from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
@@ -68,9 +65,9 @@ class Planner:
         """Cut the batch between two offsets into tasks that workers read independently."""
         first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
         self._view.read(first)
-        lookups = log.lookups(last.asked) if last.asked > first.asked else {}
+        lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         clock = clock_content(first, last, self._view.feeds(last))
-        clock["asks"] = [question(row) for row in log.asks(first.answered, last.answered)]
+        clock["asks"] = [question(row) for row in snapshot_rows(log.pending, first.answered, last.answered)]
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
@@ -79,14 +76,15 @@ class Planner:
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are obeyed; None: there is nothing to do."""
         log = self._view.log
-        needed = log.lookup_needed(offset.rows)
+        lookups = log.lookups()
+        needed = lookups.needed(offset.rows)
         if needed > offset.asked:
             return replace(offset, asked=needed)
-        if needed and not log.has_found(needed):
+        if needed and not lookups.has_found(needed):
             return None
-        if ask := log.last_ask(offset):
+        if ask := last_snapshot(log.pending, offset):
             return replace(offset, answered=ask, defined=max(offset.defined, log.undefined(offset)))
-        if log.awaits_place(offset):
+        if awaits_place(log.pending, offset):
             return None
         if offset.run:
             taken = self._next_of_run(offset, offset.run)

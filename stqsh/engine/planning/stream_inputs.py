@@ -1,4 +1,4 @@
-"""Streams and tables as the planner sees them: what is there to be read, and how far it has been taken."""
+"""What there is to read: a session's log, its streams and its tables, as the planner sees them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.offset import Offset
+from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import Spec
 
 
@@ -116,3 +119,53 @@ def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
     rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
     size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
     return sum(rows) <= room.records and size <= room.bytes
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session home as it is around one offset; `read` goes on to another one."""
+
+    home: Path
+    control: ControlDb
+    log: PendingLog
+    _feeds: StreamInputs
+    _tables: TableInputs
+
+    @staticmethod
+    def of(home: Path) -> SessionView:
+        """Look at a session home."""
+        control = ControlDb(home)
+        return SessionView(home, control, PendingLog(control), StreamInputs(home), TableInputs(home))
+
+    def read(self, offset: Offset) -> None:
+        """Read the log around an offset, as far as it can be taken in now."""
+        self.log.read(offset)
+        self.log.hold(self._is_settled)
+
+    def streams(self) -> dict[int, Spec]:
+        """Give the streams that exist once all waiting rows are taken in, by id."""
+        return self.log.streams()
+
+    def feeds(self, offset: Offset) -> list[StreamInput]:
+        """Give the feeds of all streams that are ready, in order of their ids."""
+        return self._feeds.of(self.streams(), offset)
+
+    def is_waiting(self) -> bool:
+        """Say whether a stream or a table that has not failed is still being read."""
+        return bool(self.log.held) or self._feeds.waiting(self.streams(), self._failed())
+
+    def owes_a_step(self, feeds: list[StreamInput]) -> bool:
+        """Say whether, at the end of the data, commands or records from before the clock wait for a step."""
+        return self.log.has_commands() or any(feed.left for feed in feeds)
+
+    def is_steady(self) -> bool:
+        """Say whether results depend on where batches are cut."""
+        return any(spec.get("retain") == "significant" for spec in self.streams().values())
+
+    def _is_settled(self, table: int) -> bool:
+        """Say whether a table is ready, or cannot be read at all, so that nothing waits for it."""
+        return self._tables.ready(table) or table in self._failed()
+
+    def _failed(self) -> set[int]:
+        """Give the ids of the streams and tables that cannot be read."""
+        return {id_ for id_, status in stream_statuses(self.control).items() if status.state == "failed"}

@@ -86,7 +86,7 @@ class Arena:
         Raises:
             MemoryError: no folder has room.
         """
-        mapping = self._new_file(max(1, capacity * dtype.itemsize))
+        mapping = _new_file(self.folders, self.name, max(1, capacity * dtype.itemsize))
         self._maps[name] = mapping
         return as_array(mapping.array, dtype, capacity)
 
@@ -126,29 +126,18 @@ class Arena:
         new = self._path("new")
         new.write_bytes(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
         new.replace(self._path("head"))
-        self._remove_dead()
+        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
 
     def clear(self) -> None:
         """Forget everything, as before a rebuild."""
         self.begin()
         self._maps = {}
-        self._remove_dead()
+        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
 
     # Files.
 
     def _path(self, ending: str) -> Path:
         return self.folders[0] / f"{self.name}.{ending}"
-
-    def _new_file(self, size: int) -> _Mapping:
-        for folder in self.folders:
-            path = folder / f"{self.name}.{uuid.uuid4().hex}.array"
-            try:
-                _make_file(path, size)
-            except OSError:
-                path.unlink(missing_ok=True)
-                continue
-            return _mapped(path)
-        raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, self.folders))}")
 
     def _holds(self, name: str, array: Array) -> bool:
         """Say whether an array is the content of the file that stands under its name, from its beginning."""
@@ -160,13 +149,26 @@ class Arena:
             and array.__array_interface__["data"][0] == mapping.array.__array_interface__["data"][0]
         )
 
-    def _remove_dead(self) -> None:
-        """Delete array files of this slot that are no longer mapped here."""
-        live = {mapping.path for mapping in self._maps.values()}
-        for folder in self.folders:
-            for path in folder.glob(f"{self.name}.*.array"):
-                if path not in live:
-                    path.unlink(missing_ok=True)
+
+def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
+    """Make and map a file of zeros in the first folder with room."""
+    for folder in folders:
+        path = folder / f"{name}.{uuid.uuid4().hex}.array"
+        try:
+            _make_file(path, size)
+        except OSError:
+            path.unlink(missing_ok=True)
+            continue
+        return _mapped(path)
+    raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
+
+
+def _remove_dead(folders: tuple[Path, ...], name: str, live: set[Path]) -> None:
+    """Delete the array files of a slot that are not in `live`."""
+    for folder in folders:
+        for path in folder.glob(f"{name}.*.array"):
+            if path not in live:
+                path.unlink(missing_ok=True)
 
 
 def _make_file(path: Path, size: int) -> None:
