@@ -13,9 +13,9 @@ from support import memory, oracle
 from support.budget import share
 from support.cases import Case, by_step
 from support.crowds import significant_crowd
-from support.keeping import Kept, homes, kept, should_keep
 from support.oracle import significant
 from support.oracle.significant import Significant, Warmth
+from support.retention_cases import Kept, homes, kept, should_keep
 from support.strategies import BATCHES, cut, cuts
 from support.strategies.significant import MOVING, honest_cases, retaining_all, wild_cases
 from support.worked_significant import EXAMPLES, FIFTEEN, TEN, drive_past, seven, significant_case

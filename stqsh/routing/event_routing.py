@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.geometry.distance import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
-from stqsh.storage.rows import Spec
+
+Spec = Mapping[str, Any]
 
 Box = tuple[float, float, float, float]
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)

@@ -14,7 +14,7 @@ from stqsh.engine.ingest.data_source import HOLD_FILE, LOOK_S, PATIENCE_S, Stqsh
 from stqsh.engine.planning.offset import stands_still
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.engine.test_plan import SECOND, World
+from tests.engine.test_planner import SECOND, World
 
 BOOT = "now"
 ROWS = [(tick, "a") for tick in range(5, 25)]

@@ -27,8 +27,8 @@ from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
-from tests.session.conftest import STREAM
-from tests.session.logs import BASE_TICK, TICK_US, clock
+from tests.support.session_fixtures import STREAM
+from tests.support.update_logs import BASE_TICK, TICK_US, clock
 
 ROWS = pa.schema([("oid", pa.string()), ("lon", pa.float64()), ("lat", pa.float64())])
 BATCHES_A_SECOND = 4

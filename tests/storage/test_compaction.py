@@ -22,7 +22,7 @@ from stqsh.storage.update_log.log import (
     read_base,
     write_batch,
 )
-from tests.session.logs import batch_table, part
+from tests.support.update_logs import batch_table, part
 
 KEYS, QUERIES, STEPS = "abcde", (3, 7, 8), range(1, 13)
 OTHER = pa.schema([("oid", pa.int64()), ("x", pa.float64()), ("note", pa.string())])

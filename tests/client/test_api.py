@@ -20,7 +20,7 @@ from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.session.conftest import Deliver
+from tests.support.session_fixtures import Deliver
 
 TAXIS = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)

@@ -20,7 +20,7 @@ from stqsh.storage.shedding_orders import (
     memory_settings,
     standing_order,
 )
-from tests.session.conftest import STREAM
+from tests.support.session_fixtures import STREAM
 
 SIGNIFICANT = {**STREAM, "retain": "significant"}
 

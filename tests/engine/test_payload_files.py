@@ -22,8 +22,8 @@ from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, from_table, pack, to_table
 from stqsh.storage.payload_refs import reference_in
 from stqsh.storage.update_log.log import UpdateLog, write_batch
-from tests.engine.test_plan import World
-from tests.session.logs import batch_table, part
+from tests.engine.test_planner import World
+from tests.support.update_logs import batch_table, part
 
 LEAST = 100
 KINDS = st.sampled_from(["records", "partial/nearest", "rows", "updates"])

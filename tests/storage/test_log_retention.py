@@ -8,7 +8,7 @@ from stqsh.engine.delivery import log_retention
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.storage.update_log.leases import Lease
 from stqsh.storage.update_log.log import CompactedBase, UpdateLog, log_sizes, read_base, write_batch
-from tests.session.logs import batch_table, part
+from tests.support.update_logs import batch_table, part
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.engine.test_plan import COLUMNS, SECOND, World, clock, of_kind, records
+from tests.engine.test_planner import COLUMNS, SECOND, World, clock, of_kind, records
 
 TABLE = {"name": "t", "columns": [["id", "BIGINT"]], "key": "id"}
 

@@ -17,7 +17,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.shedding_orders import SheddingOrder, append_order
 from tests.engine.test_deliver import batch, chunk
-from tests.engine.test_plan import COLUMNS, SECOND, World, of_kind
+from tests.engine.test_planner import COLUMNS, SECOND, World, of_kind
 
 SIGNIFICANT = {
     "name": "s", "kind": "moving", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts",

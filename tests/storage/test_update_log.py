@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.update_log.log import UpdateLog, UpdateTable, write_batch
 from stqsh.storage.update_log.order import ordered
-from tests.session.logs import SCHEMA, batch_table, part
+from tests.support.update_logs import SCHEMA, batch_table, part
 
 
 @pytest.fixture
