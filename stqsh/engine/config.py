@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stqsh.profile import Profile
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 """Of all that slots keep, whatever kind of query has put it there: another number where what was kept before
 cannot be gone on with.
 """

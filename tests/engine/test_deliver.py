@@ -10,7 +10,7 @@ import pytest
 
 from stqsh.engine.delivery.batch_stats import by_slot, time_split
 from stqsh.engine.delivery.deliver import Delivery, parted
-from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -23,7 +23,7 @@ ROWS = pa.RecordBatch.from_pydict({"oid": ["a", "b"]})
 
 
 def chunk(kind: str, payload: bytes, slot: int = 0, stream: int = 3) -> Chunk:
-    return Chunk(slot, stream, kind, 0, 4, 6, 0, payload)
+    return Chunk(slot, stream, kind, ChunkOrder(), 4, 6, 0, payload)
 
 
 def batch(*more: Chunk, **clock: Any) -> list[Chunk]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from stqsh.engine.state.file_store import FileStore, rows_named
 from stqsh.engine.state.slot_store import SlotMeta
-from stqsh.spec.chunk import Chunk
+from stqsh.spec.chunk import Chunk, ChunkOrder
 from stqsh.storage.payload_refs import Reference
 
 
 def named(stream: int, start: int) -> Chunk:
     """A chunk of a log that names rows from `start` on."""
     payload = Reference("", 0, 0, {"slice": [stream, start, start + 10, 1, []]}).packed()
-    return Chunk(0, stream, "records", 1, 1, 1, 10, payload)
+    return Chunk(0, stream, "records", ChunkOrder(number=1), 1, 1, 10, payload)
 
 
 def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> None:
@@ -29,7 +29,7 @@ def batch(folder: Path, number: int, *chunks: Chunk, snapshot: bool = False) -> 
 def test_rows_are_named_until_no_state_has_a_log_with_them(tmp_path: Path) -> None:
     assert rows_named(tmp_path) == {}
     slot = tmp_path / "evaluate-0"
-    batch(slot, 0, named(3, 50), named(3, 40), Chunk(0, 3, "commands", 0, 1, 1, 1, b"{}"))
+    batch(slot, 0, named(3, 50), named(3, 40), Chunk(0, 3, "commands", ChunkOrder(), 1, 1, 1, b"{}"))
     batch(slot, 1, named(3, 60), named(4, 7))
     assert rows_named(tmp_path) == {3: 40, 4: 7}
     batch(slot, 2, snapshot=True)

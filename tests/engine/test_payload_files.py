@@ -19,7 +19,7 @@ from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
 from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
-from stqsh.spec.chunk import Chunk, from_table, pack, to_table
+from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.storage.payload_refs import reference_in
 from stqsh.storage.update_log.log import UpdateLog, write_batch
 from tests.engine.test_planner import World
@@ -38,7 +38,7 @@ def spool(tmp_path: Path) -> PayloadFolders:
 
 
 def chunk(kind: str, payload: bytes, number: int = 0) -> Chunk:
-    return Chunk(0, 1, kind, number, 1, 2, 3, payload)
+    return Chunk(0, 1, kind, ChunkOrder(number=number), 1, 2, 3, payload)
 
 
 def sent(spool: PayloadFolders | None, chunks: list[Chunk]) -> list[Chunk]:

@@ -79,7 +79,7 @@ class World:
 
 def of_kind(batch: list[Chunk], kind: str, slot: int = 0) -> list[Chunk]:
     return sorted(
-        (c for c in batch if c.kind == kind and c.slot == slot), key=lambda chunk: (chunk.stream, chunk.part)
+        (c for c in batch if c.kind == kind and c.slot == slot), key=lambda chunk: (chunk.stream, chunk.order)
     )
 
 

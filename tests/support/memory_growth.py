@@ -26,7 +26,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
-from stqsh.spec.chunk import Chunk, pack, pack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json
 
 SECOND = 1_000_000
 A_BATCH = 20_000
@@ -57,7 +57,7 @@ class Slot:
         contents += [(kind, 1, pack_json(content)) for kind, content in more.items()]
         contents += [] if records is None else [("records", 1, pack(records))]
         chunks = [
-            Chunk(0, stream, kind, part, self.step, self.step, 0, payload)
+            Chunk(0, stream, kind, ChunkOrder(number=part), self.step, self.step, 0, payload)
             for part, (kind, stream, payload) in enumerate(contents)
         ]
         with self.arena.held():

@@ -20,10 +20,9 @@ import pyarrow.compute as pc
 from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split, total
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
-from stqsh.engine.spark.schema import TIMING
 from stqsh.engine.state.payload_files import PayloadFolders, opened
 from stqsh.sizes import size_bytes
-from stqsh.spec.chunk import Chunk, from_table, pack, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
@@ -182,7 +181,7 @@ def parted(chunks: list[Chunk]) -> BatchOutcome:
         answers=answers,
         asks=asks,
         stats=[unpack_json(chunk.payload) for chunk in kinds.get("stats", [])],
-        timings=[unpack_json(chunk.payload) for chunk in kinds.get(TIMING, [])],
+        timings=[unpack_json(chunk.payload) for chunk in kinds.get(ChunkKind.TIMING, [])],
     )
 
 
@@ -226,7 +225,7 @@ def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[byte
     """
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:
-        shares.setdefault(chunk.part, []).append(chunk.payload)
+        shares.setdefault(chunk.order.number, []).append(chunk.payload)
     answers, again = {}, []
     for ask in asks:
         told = shares.get(ask["ask"], [])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.engine.planning.offset import stands_still
-from stqsh.engine.spark.schema import SPARK_SCHEMA, TIMING
+from stqsh.engine.spark.schema import SPARK_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -175,7 +175,7 @@ def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timing(task: SourceTask, took_us: int) -> Chunk:
-    from stqsh.spec.chunk import Chunk, pack_json
+    from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
 
-    content = pack_json({"at": "source", "us": took_us})
-    return Chunk(task.only or 0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)
+    slot, content = task.only or 0, pack_json({"at": "source", "us": took_us})
+    return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)

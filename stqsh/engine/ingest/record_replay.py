@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
-from stqsh.engine.planning.tasks import PART_RECORDS, SourceTask, StreamSlice
-from stqsh.spec.chunk import Chunk
+from stqsh.engine.planning.tasks import SourceTask, StreamSlice
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.storage.payload_refs import Reference, reference_in
 from stqsh.storage.rows import Spec
 
 #: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
-FORMAT = 1
+FORMAT = 2
 #: What the task code has to know of a stream.
 _STREAM = ("key", "x", "y")
 
@@ -33,20 +33,17 @@ class RecordReplayError(RuntimeError):
 
 def again_of(task: SourceTask, chunk: Chunk) -> Any:
     """Give what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
-    pieces = [
-        piece
-        for piece in task.slices
-        if piece.stream_id == chunk.stream and PART_RECORDS <= piece.part <= chunk.part
-    ]
-    if not pieces:
+    if chunk.order.phase != Phase.RECORDS:
         return None
-    piece = max(pieces, key=lambda piece: piece.part)
+    [piece] = [
+        piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
+    ]
     stream: Spec = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
         "stream": {name: stream[name] for name in _STREAM},
-        "slice": [piece.stream_id, piece.start, piece.stop, piece.part, list(piece.focal)],
+        "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
     }
 
 
@@ -87,15 +84,16 @@ def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
     return [chunk if again is None else _found(chunk, made[orjson.dumps(again)]) for chunk, again in names]
 
 
-def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, int, int], Chunk]:
-    return {(chunk.kind, chunk.part, chunk.slot): chunk for chunk in made}
+def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, ChunkOrder, int], Chunk]:
+    return {(chunk.kind, chunk.order, chunk.slot): chunk for chunk in made}
 
 
-def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
-    found = made.get((chunk.kind, chunk.part, chunk.slot))
+def _found(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
+    found = made.get((chunk.kind, chunk.order, chunk.slot))
     if found is None or found.rows != chunk.rows:
         raise RecordReplayError(
-            f"part {chunk.part} of stream {chunk.stream} has {found and found.rows} rows, not {chunk.rows}: "
+            f"chunk {chunk.order.number} of slice {chunk.order.piece} of stream {chunk.stream} "
+            f"has {found and found.rows} rows, not {chunk.rows}: "
             "the session's folder streams/ has been changed; put it back as it was"
         )
     return found
@@ -106,8 +104,8 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         raise RecordReplayError(
             "the session's state was written by another version of stqsh: open it with that one"
         )
-    stream, start, stop, part, focal = again["slice"]
+    stream, start, stop, index, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
-    piece = StreamSlice(stream, start, stop, part, tuple(focal))
+    piece = StreamSlice(stream, start, stop, index, tuple(focal))
     task = SourceTask(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
     return record_chunks(task, piece, wanted)

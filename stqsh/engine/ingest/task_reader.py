@@ -11,23 +11,14 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
-from stqsh.engine.planning.tasks import (
-    PART_ASK,
-    PART_COMMANDS,
-    PART_DEFINE,
-    PART_LOOKUP,
-    PART_SEEDS,
-    BatchHead,
-    SourceTask,
-    StreamSlice,
-)
+from stqsh.engine.planning.tasks import BatchHead, SourceTask, StreamSlice
 from stqsh.routing.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
-from stqsh.spec.chunk import Chunk, pack, pack_json, unpack
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack, pack_json, unpack
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.rows import LogRow
@@ -53,20 +44,20 @@ def _chunks(task: SourceTask) -> Iterator[Chunk]:
 
 
 def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
-    yield from _to_all(task, 0, "clock", 0, pack_json(head.clock))
+    yield from _to_all(task, 0, "clock", Phase.DEFINE, pack_json(head.clock))
     for stream_id, keys in sorted(head.lookups.items()):
-        yield from _to_all(task, stream_id, "lookup", PART_LOOKUP, pack_json(list(keys)))
+        yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
     for ask in head.clock.get("asks", ()):
-        yield from _to_all(task, ask["spec"]["stream_id"], "ask", PART_ASK, pack_json([ask]))
+        yield from _to_all(task, ask["spec"]["stream_id"], "ask", Phase.SNAPSHOT, pack_json([ask]))
     control = ControlDb(Path(task.home))
     for row in _rows(control, head.defined):
         yield from _definition_chunks(task, row)
     rows = _rows(control, head.commands)
     for row in rows:
         if row.kind == "create_stream":
-            yield from _to_all(task, row.spec["id"], "define", PART_DEFINE, pack_json(row.spec))
+            yield from _to_all(task, row.spec["id"], "define", Phase.DEFINE, pack_json(row.spec))
         elif row.kind in _DROPS:
-            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], PART_COMMANDS, pack_json({}))
+            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], Phase.COMMANDS, pack_json({}))
     for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
         yield from _command_chunks(task, stream_id, commands)
     yield from _seed_chunks(task, rows)
@@ -80,15 +71,16 @@ def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
     """Hand a table or an area to every slot; one that could not be read is empty."""
     if row.kind == "create_area":
-        yield from _to_all(task, row.spec["id"], "area_define", PART_DEFINE, row.payload or b"")
+        yield from _to_all(task, row.spec["id"], "area_define", Phase.DEFINE, row.payload or b"")
     if row.kind != "create_table":
         return
     table = row.spec["id"]
-    yield from _to_all(task, table, "table_define", PART_DEFINE, pack_json(row.spec))
+    yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.spec))
     directory = Path(task.home) / "tables" / str(table)
     if (directory / CONTENT).exists():
-        for number, rows in enumerate(read_table(directory), start=PART_DEFINE + 1):
-            yield from _to_all(task, table, "table", number, pack(rows), rows.num_rows)
+        for number, rows in enumerate(read_table(directory), start=1):
+            order = ChunkOrder(Phase.DEFINE, number=number)
+            yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
 
 
 def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
@@ -109,15 +101,15 @@ def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -
     """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
     stream = task.streams.get(stream_id)
     if task.slots == 1 or stream is None or stream.get("kind") != "event":
-        for part, (kind, payload) in enumerate(packed_commands(commands), start=PART_COMMANDS):
-            yield from _to_all(task, stream_id, kind, part, payload)
+        for number, (kind, payload) in enumerate(packed_commands(commands)):
+            yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
         return
     concerned = concerned_slots(event_routing(task), stream, commands)
     span = (task.first_step, task.last_step)
     for slot in range(task.slots):
         mine = for_slot(commands, concerned, slot)
-        for part, (kind, payload) in enumerate(packed_commands(mine), start=PART_COMMANDS):
-            yield Chunk(slot, stream_id, kind, part, *span, 0, payload)
+        for number, (kind, payload) in enumerate(packed_commands(mine)):
+            yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
 
 
 def event_routing(task: SourceTask) -> EventRouting:
@@ -146,15 +138,18 @@ def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
             continue
         steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
         seeds = _with_routing(records, steps, hash_keys(records[stream["key"]]))
-        part = PART_SEEDS + number
-        yield from _to_all(task, row.spec["stream_id"], "focal", part, pack(seeds), seeds.num_rows)
+        order = ChunkOrder(Phase.SEEDS, number=number)
+        yield from _to_all(task, row.spec["stream_id"], "focal", order, pack(seeds), seeds.num_rows)
 
 
 def _to_all(
-    task: SourceTask, stream_id: int, kind: str, part: int, payload: bytes, rows: int = 0
+    task: SourceTask, stream_id: int, kind: str, order: ChunkOrder | Phase, payload: bytes, rows: int = 0
 ) -> Iterator[Chunk]:
+    """Yield a chunk for each slot; a phase stands for its only chunk."""
+    if isinstance(order, Phase):
+        order = ChunkOrder(order)
     for slot in range(task.slots):
-        yield Chunk(slot, stream_id, kind, part, task.first_step, task.last_step, rows, payload)
+        yield Chunk(slot, stream_id, kind, order, task.first_step, task.last_step, rows, payload)
 
 
 def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
@@ -175,21 +170,21 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
         slots = routing.slots_of(stored.column(stream["x"]).to_numpy(), stored.column(stream["y"]).to_numpy())
     for slot in wanted:
         mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
-        for part, payload, rows in _packed(mine, piece.part):
+        for order, payload, rows in _packed(mine, piece.index):
             span = (task.first_step, task.last_step)
-            yield Chunk(slot, piece.stream_id, "records", part, *span, rows, payload)
+            yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
     if piece.focal:
         keys = pa.array(piece.focal, stored.schema.field(stream["key"]).type)
         focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
-        for part, payload, rows in _packed(focal, piece.part):
-            yield from _to_all(task, piece.stream_id, "focal", part, payload, rows)
+        for order, payload, rows in _packed(focal, piece.index):
+            yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
 
 
-def _packed(records: pa.RecordBatch, first_part: int) -> Iterator[tuple[int, bytes, int]]:
-    """Cut records into payloads of CHUNK_RECORDS: part, payload and number of rows of each."""
+def _packed(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
+    """Cut the records of a slice into payloads of CHUNK_RECORDS: order, payload and row count of each."""
     for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
         some = records.slice(start, CHUNK_RECORDS)
-        yield first_part + number, pack(some), some.num_rows
+        yield ChunkOrder(Phase.RECORDS, piece, number), pack(some), some.num_rows
 
 
 def _with_routing(

@@ -14,13 +14,12 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.ingest.record_replay import for_log, remade
-from stqsh.engine.spark.schema import TIMING
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
-from stqsh.spec.chunk import Chunk, in_order, pack, pack_json, unpack
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: li
 
 def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
     """Give the slot, what the fold takes, in order, and what passes by."""
-    taken = [chunk for chunk in chunks if chunk.kind != TIMING and fold.takes(chunk)]
-    passing = [chunk for chunk in chunks if chunk.kind == TIMING or not fold.takes(chunk)]
+    taken = [chunk for chunk in chunks if chunk.kind != ChunkKind.TIMING and fold.takes(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind == ChunkKind.TIMING or not fold.takes(chunk)]
     return chunks[0].slot, in_order(taken), passing
 
 
@@ -102,14 +101,13 @@ def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
     """Split a chunk whose payload's first column has the queries' ids."""
     batch = unpack(chunk.payload)
     owners = batch.column(0).to_numpy() % slots
-    # Each sender's chunks keep a place of their own in the receiver's order.
-    part = chunk.slot + slots * chunk.part
+    order = chunk.order._replace(sender=chunk.slot)
     for slot in range(slots):
         mine = batch if (owners == slot).all() else batch.filter(pa.array(owners == slot))
         if mine.num_rows:
-            yield replace(chunk, slot=slot, part=part, rows=mine.num_rows, payload=pack(mine))
+            yield replace(chunk, slot=slot, order=order, rows=mine.num_rows, payload=pack(mine))
 
 
 def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
     content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
-    return Chunk(first.slot, 0, TIMING, 0, first.first_step, first.last_step, 0, content)
+    return Chunk(first.slot, 0, ChunkKind.TIMING, ChunkOrder(), first.first_step, first.last_step, 0, content)

@@ -17,12 +17,6 @@ BY_SLOT_RECORDS = 400_000
 #: Slices of one stream in a batch at the most: as many tasks read at once.
 SLICES = 2
 
-# Chunks of one stream and batch are put in order by their part; those of a kind count on from its first.
-PART_DEFINE, PART_LOOKUP, PART_ASK = 0, 1, 2
-PART_COMMANDS, PART_SEEDS, PART_RECORDS = 1 << 20, 1 << 21, 1 << 22
-#: From the parts of one slice's records to those of the next.
-_PARTS_OF_SLICE = 1 << 16
-
 
 @dataclass(frozen=True)
 class BatchHead:
@@ -41,12 +35,15 @@ class BatchHead:
 
 @dataclass(frozen=True)
 class StreamSlice:
-    """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot."""
+    """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot.
+
+    index: the number of the slice among those of its stream.
+    """
 
     stream_id: int
     start: int
     stop: int
-    part: int
+    index: int
     focal: tuple[Key, ...]
 
 
@@ -94,7 +91,7 @@ def cut_into_tasks(
                         stream_id,
                         bounds[piece],
                         bounds[piece + 1],
-                        PART_RECORDS + piece * _PARTS_OF_SLICE,
+                        piece,
                         keys,
                     )
                 )

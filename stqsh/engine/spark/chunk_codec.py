@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from stqsh.engine.spark.slot_keys import slot_keys
-from stqsh.spec.chunk import CHUNK, Chunk, to_table
+from stqsh.spec.chunk import CHUNK, Chunk, chunk_columns, chunks_of_columns, to_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 ARROW_SCHEMA = pa.schema([*(field.with_nullable(True) for field in CHUNK), pa.field("slot_key", pa.int32())])
 #: Chunks are handed to Spark in groups of about this many payload bytes.
 GROUP_BYTES = 64 << 20
-_NAMES = CHUNK.names
 
 
 def to_batch(chunks: list[Chunk], slots: int) -> pa.RecordBatch:
@@ -32,15 +31,13 @@ def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
     import pandas as pd
 
     keys = slot_keys(slots)
-    columns = {name: [getattr(chunk, name) for chunk in chunks] for name in _NAMES}
-    return pd.DataFrame({**columns, "slot_key": [keys[chunk.slot] for chunk in chunks]})
+    return pd.DataFrame({**chunk_columns(chunks), "slot_key": [keys[chunk.slot] for chunk in chunks]})
 
 
 def from_frames(frames: Iterable[pd.DataFrame]) -> Iterator[Chunk]:
     """Read chunks out of the data frames that an operator gets."""
     for frame in frames:
-        columns = [frame[name].tolist() for name in _NAMES]
-        yield from (Chunk(*values) for values in zip(*columns, strict=True))
+        yield from chunks_of_columns(frame[name].tolist() for name in CHUNK.names)
 
 
 def in_groups(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
