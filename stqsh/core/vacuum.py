@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.objects.event_objects import forget_expired, forget_notes, is_event
+from stqsh.core.objects.event_objects import forget_expired, is_event
 from stqsh.core.state.retention_mode import forget_memory
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
@@ -29,9 +29,6 @@ def forget(state: SlotState, stream: int) -> None:
     """Let go of all that a slot knows of a stream that is dropped."""
     state.release(f"s{stream}/")
     del state.header["streams"][str(stream)]
-    for arrays in ("codes", "by_code"):
-        state.header.get(arrays, {}).pop(str(stream), None)
-    forget_notes(state, stream)
     forget_memory(state, stream)
     templates = state.header.get("templates", {})
     state.header["templates"] = {

@@ -189,4 +189,5 @@ def test_a_dropped_event_stream_is_forgotten():
     slot.batch(1, 1, [(1, "a", 0, 0, 1)], [register(7, UNIT)])
     assert slot.updates(2, 2, commands=[{"op": "drop_stream"}]) == [(2, 7, "-", "a", "dropped")]
     assert not [name for name in slot.state.header["lengths"] if name.startswith("s1/")]
-    assert slot.state.header["object_arrays"] == []
+    assert slot.state.header["references"] == {}
+    assert slot.state.header["derived"] == {}

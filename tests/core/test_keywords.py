@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index import term_quadtrees
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.core.state.string_dictionary import holds_codes, pool_of, vacuum
+from stqsh.core.state.string_dictionary import pool_of, vacuum
+from stqsh.core.state.table import add_reference
 from stqsh.core.texts import keyword_index as module
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable, tidy
@@ -179,7 +180,7 @@ def test_terms_that_nobody_names_are_forgotten(monkeypatch):
     world.add(crowd(50))
     world.settle()
     state.create("s1/objects/c1", np.int32)
-    holds_codes(state, 1, "s1/objects/c1")
+    add_reference(state, "s1/objects/c1", "strings")
     for batch in range(4):
         said = pa.array([f"{WORDS[i % 8]} {batch}-{i}" for i in range(4000)])
         codes = pool_of(state, 1).intern(said)

@@ -125,7 +125,7 @@ def test_rows_stay_while_others_come_and_go(moves):
             places = [float(10 * number + i) for i in range(move)]
             rows = areas.intern_polygons([[star(20, place)] for place in places])
             alive += zip(rows.tolist(), places, strict=True)
-        areas = PolygonTable(restore(snapshot(areas._state)))
+        areas = PolygonTable(restore(snapshot(areas.state)))
         rows = np.array([row for row, _ in alive] + [areas.row_of(3)])
         x = np.array([place for _, place in alive] + [7.0])
         y = np.array([0.0] * len(alive) + [7.0])
@@ -147,7 +147,7 @@ def test_room_is_made_for_new_areas(monkeypatch):
     assert len(areas) == 1
     assert len(areas._arrays.edge) < 2000
     areas.release_polygons(np.array([kept]))
-    assert areas._state.nbytes == 0
+    assert areas.state.nbytes == 0
 
 
 def test_nothing_lies_in_what_is_not_there():

@@ -106,9 +106,9 @@ def test_a_filter_shows_what_fits_by_text_or_op(shell: Terminal) -> None:
     shell.type("TAIL busy;")
     shell.wait(r"\d updates .*q leaves")
     shell.keys("/- 99\r")
-    shell.wait_so_far(r"-- only - 99")
-    shell.wait(r"only - 99: [\d ]+ of [\d ]+ updates")
-    below = shell.so_far().partition("-- only - 99")[2].splitlines()
+    so_far = shell.wait_so_far(r"(?ms)^-- only - 99.*^ *\d+  [\dTZ:.-]+ +- left ")
+    shell.wait(r"only - 99: [1-9][\d ]* of [\d ]+ updates")
+    below = so_far.partition("-- only - 99")[2].splitlines()
     rows = [line for line in below if ROW.match(line)]
     assert rows and all(" - left " in line and "99" in line for line in rows)
     shell.keys("/\x15\r")

@@ -11,6 +11,7 @@ libraries, kernels, and what a batch needs for as long as it lasts.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import sys
@@ -91,6 +92,7 @@ class Slot:
         """Print a line."""
         gc.collect()
         pa.default_memory_pool().release_unused()
+        ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps for later is not the slot's
         pss, arena = resident(self.folder)
         told = {name: self.stats[name] for name in ("objects", "shadow", "bytes")}
         print(json.dumps({"stage": stage, **told, "pss": pss, "arena": arena}), flush=True)

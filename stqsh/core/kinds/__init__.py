@@ -19,7 +19,7 @@ that kind in: their specs are those of the SELECT, with "kind" the name.
    It also has `merge` (`protocol.Merging`), which Aggregate calls with what all slots offered. If answers are
    the first k by some rank, `merge` is `stqsh.core.output.merge.first_k`.
 5. State is in named arrays beneath `s{stream id}/{kind}/`, in `batch.state`: they survive restarts and go
-   with the stream. Arrays of objects' indices are told to `holds_objects`, of texts' codes to `holds_codes`.
+   with the stream. A `StateTable` declares which of its columns refer to objects, strings or terms.
    Everything else is a function of state and batch; `count` says how many queries there are.
 
 The law (language.md section 1) is the contract: after each step the folded updates are the answer, however a

@@ -110,7 +110,7 @@ class NearestBatch:
 
     def _farewell(self, positions: Array, step: int, why: int) -> None:
         paused = positions[self.queries["mode"][positions] == PAUSED]
-        ids, objects = self.sent.pop(self.queries["id"][paused])
+        ids, objects = self.sent.pop_queries(self.queries["id"][paused])
         if len(ids):
             at = np.searchsorted(self.queries["id"], ids)
             self._offer(farewell(self._context(), at, objects, step, why))
@@ -131,7 +131,7 @@ class NearestBatch:
         """Which queries go on (one that ends at once stays paused), and what they had offered."""
         at = self.queries.resume(self.batch.commands.resumed, self.first)
         self.queries["radius"][at] = 0
-        ids, objects = self.sent.pop(self.queries["id"][at])
+        ids, objects = self.sent.pop_queries(self.queries["id"][at])
         return at, (np.searchsorted(self.queries["id"], ids), objects)
 
     def _register(self) -> Array:
@@ -143,7 +143,7 @@ class NearestBatch:
         columns["radius"] = np.zeros(len(new))
         set_focals(columns, new, self.batch.focal.table)
         at = self.queries.append(columns)
-        self.roster.append(len(at))
+        self.roster.append_empty(len(at))
         self.conditions.add(at, new)
         take_keywords(self.batch, self.prefix, new)
         self._mark(at, self.first, REGISTER)

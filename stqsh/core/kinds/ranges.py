@@ -132,7 +132,7 @@ class RangeBatch:
     def _resume(self) -> tuple[Array, Had]:
         """The positions of queries that go on, and what they had sent; one that ends at once stays paused."""
         at = self.queries.resume(self.batch.commands.resumed, self.first)
-        ids, objects = self.sent.pop(self.queries["id"][at])
+        ids, objects = self.sent.pop_queries(self.queries["id"][at])
         return at, (np.searchsorted(self.queries["id"], ids), objects)
 
     def _register(self) -> Array:
@@ -193,7 +193,7 @@ class RangeBatch:
         paused = self.queries["mode"][positions] == PAUSED
         members = self._members(context, positions[~paused], step - 1)
         teller.end(step, members.query, why, members.version)
-        ids, objects = self.sent.pop(self.queries["id"][positions[paused]])
+        ids, objects = self.sent.pop_queries(self.queries["id"][positions[paused]])
         versions = self.batch.objects.shown(objects, step - 1)
         teller.end(step, np.searchsorted(self.queries["id"], ids), why, versions)
 

@@ -6,49 +6,36 @@ A stage between what changes in answers and what is told of it, for queries `WIT
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
-from stqsh.core.objects.event_objects import holds_objects
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 
-_FIELDS: dict[str, Any] = {"query": np.int64, "obj": np.int32, "step": np.int64, "op": np.int8}
 
+class DwellTable(StateTable):
+    """Changes of answers that wait until they have lasted: `DwellChanges`, with the ids of queries."""
 
-class DwellTable:
-    """Changes that wait to be told. Arrays beneath `{prefix}/dwell/`: `DwellChanges`, with ids of queries."""
+    specs: ClassVar[Specs] = {
+        "query": ArraySpec(np.int64),
+        "obj": ArraySpec(np.int32, "objects"),
+        "step": ArraySpec(np.int64),
+        "op": ArraySpec(np.int8),
+    }
 
     def __init__(self, state: SlotState, prefix: str) -> None:
-        self._state, self._prefix = state, f"{prefix}/dwell"
-        if f"{self._prefix}/query" not in state:
-            for name, kind in _FIELDS.items():
-                state.create(f"{self._prefix}/{name}", kind)
-            holds_objects(state, f"{self._prefix}/obj")
+        super().__init__(state, f"{prefix}/dwell")
 
-    def __len__(self) -> int:
-        return len(self["query"])
-
-    def __getitem__(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
-
-    def _store(self, columns: dict[str, Array]) -> None:
-        for name, kind in _FIELDS.items():
-            self._state.replace(f"{self._prefix}/{name}", columns[name].astype(kind))
-
-    def pop(self, ids: Iterable[int]) -> dict[str, Array]:
-        """Forget what waits of these queries, and give it back: by the names of the arrays."""
-        mine = np.isin(self["query"], np.array([*ids], np.int64))
-        popped = {name: self[name][mine] for name in _FIELDS}
-        if mine.any():
-            self._store({name: self[name][~mine] for name in _FIELDS})
-        return popped
+    def pop_queries(self, ids: Iterable[int]) -> dict[str, Array]:
+        """Remove the waiting changes of these queries and return them, by the names of the columns."""
+        return self.pop(np.isin(self["query"], np.array([*ids], np.int64)))
 
     def told(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
@@ -57,7 +44,7 @@ class DwellTable:
 
         members: those that the queries at `positions` have.
         """
-        waits = self.pop(context.queries["id"][positions])
+        waits = self.pop_queries(context.queries["id"][positions])
         if not len(waits["query"]):
             return members
         objects = context.batch.objects
@@ -85,7 +72,7 @@ class DwellTable:
         order = np.lexsort((step, obj, query))
         toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
         lasted, due, left = ripen(toggles, queries["dwell"], queries["until"], timing)
-        self._store(
+        self.store(
             {
                 "query": queries["id"][toggles.query[left]],
                 "obj": toggles.obj[left],

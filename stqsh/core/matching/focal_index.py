@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.objects.event_objects import follows_objects
+from stqsh.core.state.table import add_derived
 
 Array = npt.NDArray[Any]
 
@@ -22,7 +22,7 @@ def own_objects(batch: StreamBatch) -> Array:
     state, focal, objects = batch.state, batch.focal.table, batch.objects.table
     prefix = f"s{batch.spec['id']}/own"
     if f"{prefix}/seen" not in state:
-        follows_objects(state, prefix)
+        add_derived(state, prefix, "objects")
         state.create(f"{prefix}/object", np.int32)
         state.create(f"{prefix}/seen", np.int64, 1)
     known, seen = len(state.array(f"{prefix}/object")), state.array(f"{prefix}/seen")

@@ -20,10 +20,10 @@ from stqsh.core.kernels.join.moving_join import follow_movers
 from stqsh.core.kernels.join.moving_params import MovingJoinParams, MovingQueries, by_focal
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import by_step
-from stqsh.core.objects.event_objects import follows_objects, noted
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import add_derived, derived
 
 Array = npt.NDArray[Any]
 
@@ -141,7 +141,7 @@ class ObjectCellStore:
         side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
         lattice = lattice_over(xs, ys, side, self._batch.spec["bounds"])
-        follows_objects(state, self._prefix)
+        add_derived(state, self._prefix, "objects")
         lay_cells(state, self._prefix, lattice, (x, y))
 
 
@@ -160,7 +160,7 @@ def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[A
 
 def laid(state: SlotState, stream: int) -> dict[str, GridFrame]:
     """The grids of all `ObjectCellStore`s of a stream, by the names of their folders."""
-    folders = [name for name in noted(state, "object_folders", stream) if f"{name}/lattice" in state]
+    folders = [name for name in derived(state, "objects", stream) if f"{name}/lattice" in state]
     return {name: _lattice(state, name) for name in folders}
 
 

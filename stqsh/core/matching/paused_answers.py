@@ -1,40 +1,28 @@
-"""What paused queries have last sent: frozen answers, as pairs of query id and object."""
+"""The frozen answers of paused queries: what was sent last, as pairs of query id and object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.objects.event_objects import holds_objects
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 
 
-class PausedAnswers:
-    """Arrays beneath `prefix`: sent_query int64 (ids), sent_obj int32."""
+class PausedAnswers(StateTable):
+    """Members of paused queries' answers, one row each."""
 
-    def __init__(self, state: SlotState, prefix: str) -> None:
-        self._state = state
-        self._names = f"{prefix}/sent_query", f"{prefix}/sent_obj"
-        if self._names[0] not in state:
-            state.create(self._names[0], np.int64)
-            state.create(self._names[1], np.int32)
-            holds_objects(state, self._names[1])
+    specs: ClassVar[Specs] = {"sent_query": ArraySpec(np.int64), "sent_obj": ArraySpec(np.int32, "objects")}
 
     def add(self, queries: Array, objects: Array) -> None:
-        """Remember members of queries: ids int64 (n,), objects int32 (n,)."""
-        self._state.append(self._names[0], queries)
-        self._state.append(self._names[1], objects)
+        """Add members of queries: ids int64 (n,), objects int32 (n,)."""
+        self.append({"sent_query": queries, "sent_obj": objects})
 
-    def pop(self, queries: Iterable[int]) -> tuple[Array, Array]:
-        """Forget these queries' members, and give them back: ids and objects, (n,) each."""
-        ids, objects = (self._state.array(name) for name in self._names)
-        mine = np.isin(ids, list(queries))
-        popped = ids[mine], objects[mine]
-        self._state.replace(self._names[0], ids[~mine])
-        self._state.replace(self._names[1], objects[~mine])
-        return popped
+    def pop_queries(self, queries: Iterable[int]) -> tuple[Array, Array]:
+        """Remove these queries' members and return them: ids and objects, (n,) each."""
+        popped = self.pop(np.isin(self["sent_query"], list(queries)))
+        return popped["sent_query"], popped["sent_obj"]

@@ -19,7 +19,7 @@ from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.columns import DTYPES, Column, decode
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.string_dictionary import holds_codes
+from stqsh.core.state.table import add_reference
 
 Array = npt.NDArray[Any]
 
@@ -66,7 +66,7 @@ class QueryConditions:
         for j, kind in enumerate(template.kinds):
             self._state.create(f"{self._prefix}/t{t}/{j}", DTYPES[kind])
             if kind == "STRING":
-                holds_codes(self._state, self._objects.table.spec["id"], f"{self._prefix}/t{t}/{j}")
+                add_reference(self._state, f"{self._prefix}/t{t}/{j}", "strings")
         return t
 
     def _append(self, t: int, positions: Array, entry: Array, entries: list[list[Any]]) -> None:

@@ -1,9 +1,9 @@
-"""Event streams: every record is an object of its own, kept for KEEP and then forgotten.
+"""Event streams: every record is an object of its own, kept for KEEP and then removed.
 
-Objects are indices as everywhere, so whatever holds for moving objects holds for events. Only two things are
-different: keys tell nothing of identity, for a key may come again when its event has expired; and indices
-change when expired events make room. Whoever keeps indices of objects from batch to batch says so, by
-`holds_objects` or `follows_objects`, and need do nothing else.
+Objects are indices as everywhere, so whatever holds for moving objects holds for events. Two things differ:
+keys do not identify objects, as a key may come again once its event has expired; and indices change when
+expired events are removed. A table that keeps indices of objects from batch to batch declares that they refer
+to objects, see `stqsh.core.state.table`, and need do nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.string_dictionary import holds_codes
+from stqsh.core.state.table import add_reference, derived, referenced, renumber
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +43,7 @@ class EventKeyColumn:
         if self._name not in state:
             state.create(self._name, DTYPES[self._kind])
             if self._kind == "STRING":
-                holds_codes(state, spec["id"], self._name)
+                add_reference(state, self._name, "strings")
 
     def __len__(self) -> int:
         return len(self._values)
@@ -78,41 +78,6 @@ class EventKeyColumn:
         return self._pool.take(values, kind) if self._kind == "STRING" else pa.array(values).cast(kind)
 
 
-def holds_objects(state: SlotState, name: str) -> None:
-    """Note that an array consists of indices of its stream's objects, -1 for none.
-
-    The stream is that of the name, `s{id}/…`. An event that such an array names is kept though it has
-    expired, and the array's elements follow when indices change.
-    """
-    _note(state, "object_arrays", name)
-
-
-def follows_objects(state: SlotState, prefix: str) -> None:
-    """Note that the arrays beneath `s{id}/…/` follow from the stream's objects.
-
-    They are released when indices change; their owner finds them missing and makes them anew.
-    """
-    _note(state, "object_folders", prefix)
-
-
-def _note(state: SlotState, list_: str, name: str) -> None:
-    names = state.header.setdefault(list_, [])
-    if name not in names:
-        names.append(name)
-
-
-def noted(state: SlotState, list_: str, stream: int) -> list[str]:
-    """What the header's list "object_arrays" or "object_folders" says of a stream."""
-    return [name for name in state.header.get(list_, []) if name.startswith(f"s{stream}/")]
-
-
-def forget_notes(state: SlotState, stream: int) -> None:
-    """Forget what was noted for a stream that is dropped."""
-    for list_ in ("object_arrays", "object_folders"):
-        gone = noted(state, list_, stream)
-        state.header[list_] = [name for name in state.header.get(list_, []) if name not in gone]
-
-
 def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     """Forget expired events once they are more than half of those stored; how many have not expired.
 
@@ -124,23 +89,10 @@ def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     stay = ts >= timing.at(timing.last) - timing.report
     there = int(np.count_nonzero(stay))
     if _is_worth_it(len(stay), there):
-        stay |= held_by_arrays(state, stream, len(stay))
+        stay |= referenced(state, "objects", stream, len(stay))
         if _is_worth_it(len(stay), int(np.count_nonzero(stay))):
             make_room(state, stream, stay)
     return there
-
-
-def held_by_arrays(state: SlotState, stream: int, count: int) -> Array:
-    """Which of so many objects are named by arrays that hold objects; bool (count,)."""
-    held = np.zeros(count, np.bool_)
-    for name in _holders(state, stream):
-        objects = state.array(name)
-        held[objects[objects >= 0]] = True
-    return held
-
-
-def _holders(state: SlotState, stream: int) -> list[str]:
-    return [name for name in noted(state, "object_arrays", stream) if name in state]
 
 
 def _is_worth_it(count: int, left: int) -> bool:
@@ -148,16 +100,13 @@ def _is_worth_it(count: int, left: int) -> bool:
 
 
 def make_room(state: SlotState, stream: int, stay: Array) -> None:
-    """Forget all objects but those that stay, bool (n,), and let arrays with their indices follow."""
-    index = np.where(stay, np.cumsum(stay) - 1, -1).astype(np.int32)
-    for name in _holders(state, stream):
-        objects = state.array(name)
-        objects[:] = np.where(objects >= 0, index[objects], -1)
+    """Remove all objects but those that stay, bool (n,); arrays that refer to objects follow."""
+    renumber(state, "objects", stream, stay)
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:
         Interner(state, keys).keep(np.flatnonzero(stay))
     for name in [name for name in state.header["lengths"] if name.startswith(own)]:
         if not name.startswith(f"{keys}/"):
             state.shrink(name, state.array(name)[stay])
-    for folder in noted(state, "object_folders", stream):
+    for folder in derived(state, "objects", stream):
         state.release(f"{folder}/")

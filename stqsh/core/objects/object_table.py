@@ -13,13 +13,22 @@ import pyarrow as pa
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.event_objects import EventKeyColumn, is_event
-from stqsh.core.state.columns import DTYPES, Column, concatenate, decode, encode, pick
+from stqsh.core.state.columns import Column, concatenate, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.string_dictionary import holds_codes, pool_of
+from stqsh.core.state.string_dictionary import pool_of
+from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import arrow_type, columns_schema
 
 Array = npt.NDArray[Any]
+
+
+_STORED = {
+    "x": ArraySpec(np.float64),
+    "y": ArraySpec(np.float64),
+    "ts": ArraySpec(np.int64),
+    "known": ArraySpec(np.bool_),
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class ObjectTable:
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
-        self._state, self._prefix, self.spec = state, prefix, spec
+        self.spec = spec
         self.pool = pool_of(state, spec["id"])
         self.keys: Interner | EventKeyColumn
         if columns and is_event(spec):
@@ -55,38 +64,26 @@ class ObjectTable:
         self.schema = columns_schema(spec["columns"])
         self._kinds: dict[str, str] = dict(spec["columns"])
         self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
-        if f"{prefix}/x" not in state:
-            self._create()
-
-    def _create(self) -> None:
-        for name, dtype in (("x", np.float64), ("y", np.float64), ("ts", np.int64), ("known", np.bool_)):
-            self._state.create(f"{self._prefix}/{name}", dtype)
-        for name, i in self._names.items():
-            self._state.create(f"{self._prefix}/c{i}", DTYPES[self._kinds[name]])
-            self._state.create(f"{self._prefix}/v{i}", np.bool_)
-            if self._kinds[name] == "STRING":
-                holds_codes(self._state, self.spec["id"], f"{self._prefix}/c{i}")
+        specs = _STORED | declared_arrays(spec["columns"], self._names)
+        self._table = StateTable(state, prefix, specs)
 
     def __len__(self) -> int:
-        return len(self._array("known"))
+        return len(self._table)
 
     @property
     def key_type(self) -> pa.DataType:
         """The Arrow type of the key column."""
         return arrow_type(self._kinds[self.spec["key"]])
 
-    def _array(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
-
     @property
     def stored(self) -> StoredArrays:
         """Places and times as stored; valid until the table grows."""
-        return StoredArrays(self._array("x"), self._array("y"), self._array("ts"), self._array("known"))
+        return StoredArrays(*(self._table[name] for name in _STORED))
 
     def column(self, name: str) -> Column:
         """A further column as stored."""
         i = self._names[name]
-        return Column(self._array(f"c{i}"), self._array(f"v{i}"))
+        return Column(self._table[f"c{i}"], self._table[f"v{i}"])
 
     def instants(self, name: str) -> Array | None:
         """A TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for a column of another type."""
@@ -98,8 +95,7 @@ class ObjectTable:
         """The object of each key; new keys, and all keys of events, become objects without a record."""
         found = self.keys.intern(keys, hashes)
         if len(self.keys) > len(self):
-            for name in ("x", "y", "ts", "known", *(f"{c}{i}" for i in self._names.values() for c in "cv")):
-                self._state.resize(f"{self._prefix}/{name}", len(self.keys))
+            self._table.resize(len(self.keys))
         return found
 
     def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
-from stqsh.core.state.columns import DTYPES, Column, decode, encode, pick
+from stqsh.core.state.columns import DTYPES, Column, declared_arrays, decode, encode, pick
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.string_dictionary import holds_codes, pool_of
+from stqsh.core.state.string_dictionary import pool_of
+from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import columns_schema
 
 Array = npt.NDArray[Any]
@@ -24,24 +25,18 @@ class CandidateRecords:
     """
 
     def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any]) -> None:
-        self._state, self._prefix, self._spec = state, prefix, spec
+        self._spec, self._pool = spec, pool_of(state, spec["id"])
         self._kinds: dict[str, str] = dict(spec["columns"])
-        self._pool = pool_of(state, spec["id"])
-        self._stored = {name: self._load(i, kind) for i, (name, kind) in enumerate(self._kinds.items())}
+        self._table = StateTable(state, prefix, declared_arrays(spec["columns"], self._kinds))
+        self._stored = {name: self._load(i) for i, name in enumerate(self._kinds)}
         self._rows = {
             name: Column(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
             for name, kind in self._kinds.items()
         }
 
-    def _load(self, i: int, kind: str) -> Column:
-        """A column as stored; a copy, for the state is rewritten before updates have shown what was."""
-        names = f"{self._prefix}/c{i}", f"{self._prefix}/v{i}"
-        if names[0] not in self._state:
-            self._state.create(names[0], DTYPES[kind])
-            self._state.create(names[1], np.bool_)
-            if kind == "STRING":
-                holds_codes(self._state, self._spec["id"], names[0])
-        return Column(*(self._state.array(name).copy() for name in names))
+    def _load(self, i: int) -> Column:
+        """Return a copy of a column as stored: the state is rewritten before updates show what was there."""
+        return Column(self._table[f"c{i}"].copy(), self._table[f"v{i}"].copy())
 
     def __len__(self) -> int:
         key = self._spec["key"]
@@ -71,5 +66,4 @@ class CandidateRecords:
         """Store the records of the candidates after the batch; what `show` gives stays as it was."""
         for i, name in enumerate(self._kinds):
             column = pick(self._stored[name], self._rows[name], versions)
-            self._state.replace(f"{self._prefix}/c{i}", column.values)
-            self._state.replace(f"{self._prefix}/v{i}", column.valid)
+            self._table.store({f"c{i}": column.values, f"v{i}": column.valid})

@@ -7,7 +7,7 @@ merger keeps the results of continuous kNN queries); here for every step of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,22 @@ from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 
-_FIELDS: dict[str, Any] = {"id": np.int64, "k": np.int32, "shows": np.bool_}
+
+class _MergedQueries(StateTable):
+    """Queries by id, and where the candidates of each one begin."""
+
+    specs: ClassVar[Specs] = {
+        "id": ArraySpec(np.int64),
+        "k": ArraySpec(np.int32),
+        "shows": ArraySpec(np.bool_),
+        "rank": ArraySpec(np.float64, length=0),
+        "told": ArraySpec(np.bool_, length=0),
+        "start": ArraySpec(np.int64, length=1),
+    }
 
 
 @dataclass(frozen=True)
@@ -66,25 +78,19 @@ class _Merger:
     def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
         self._prefix = f"s{batch.spec['id']}/{batch.kind}"
-        if f"{self._prefix}/id" not in batch.state:
-            for name, dtype in (*_FIELDS.items(), ("rank", np.float64), ("told", np.bool_)):
-                self._state.create(f"{self._prefix}/{name}", dtype)
-            self._state.create(f"{self._prefix}/start", np.int64, 1)
+        self._queries = _MergedQueries(batch.state, self._prefix)
         self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
         self._marks = all_marks(batch.marks)
-
-    def _array(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
 
     def run(self) -> MergedUpdates:
         """Take the batch in; what it changes about the answers."""
         self._register()
-        known = np.arange(len(self._array("rank")), dtype=np.int32)
-        lists = CandidateLists(self._array("start"), known, self._array("rank"), self._array("told"))
+        known = np.arange(len(self._queries["rank"]), dtype=np.int32)
+        lists = CandidateLists(self._queries["start"], known, self._queries["rank"], self._queries["told"])
         news, terms = self._news(), self._terms()
         changes, after = merge(lists, news, terms, self._records.order())
-        shown = np.where(self._array("shows")[changes.query], changes.rank, np.nan)
-        ids = self._array("id")[changes.query]
+        shown = np.where(self._queries["shows"][changes.query], changes.rank, np.nan)
+        ids = self._queries["id"][changes.query]
         show = changes.version.astype(np.int64)
         told = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
         self._keep(after, np.flatnonzero(terms.bye < 0))
@@ -93,15 +99,15 @@ class _Merger:
     def _register(self) -> None:
         """Add new queries; ids grow from one to the next."""
         new = np.flatnonzero(self._marks.mark == REGISTER)
-        new = new[~np.isin(self._marks.query[new], self._array("id"))]
-        for name, values in zip(_FIELDS, (self._marks.query, self._marks.k, self._marks.shows), strict=True):
-            self._state.append(f"{self._prefix}/{name}", values[new])
-        end = self._array("start")[-1]
+        new = new[~np.isin(self._marks.query[new], self._queries["id"])]
+        marks = self._marks
+        self._queries.append({"id": marks.query[new], "k": marks.k[new], "shows": marks.shows[new]})
+        end = self._queries["start"][-1]
         self._state.append(f"{self._prefix}/start", np.full(len(new), end))
 
     def _news(self) -> SlotChanges:
         """What the slots say, in the kernel's order; a leave comes before a candidate of the same key."""
-        queries, known = len(self._array("id")), len(self._array("rank"))
+        queries, known = len(self._queries["id"]), len(self._queries["rank"])
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
             return SlotChanges(np.zeros(queries + 1, np.int64), *none)
@@ -109,7 +115,7 @@ class _Merger:
         query, step, op, why, rank = (
             batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
         )
-        at = np.searchsorted(self._array("id"), query)
+        at = np.searchsorted(self._queries["id"], query)
         order = np.lexsort((op, step, at))
         self._records.take(batch.columns[len(PARTIAL) :])
         start = np.searchsorted(at[order], np.arange(queries + 1))
@@ -119,31 +125,21 @@ class _Merger:
 
     def _terms(self) -> MergeTerms:
         """When queries pause or go."""
-        ids, marks = self._array("id"), self._marks
+        ids, marks = self._queries["id"], self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
         bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)
         for mark, reason in ((END, ENDED), (DROP, DROPPED)):
             mine = np.flatnonzero(marks.mark == mark)
             at = np.searchsorted(ids, marks.query[mine])
             bye[at], why[at] = marks.step[mine], reason
-        return MergeTerms(self._array("k"), frozen, bye, why)
+        return MergeTerms(self._queries["k"], frozen, bye, why)
 
     def _keep(self, lists: CandidateLists, staying: Array) -> None:
         """Store the lists after the batch; of queries that have gone they are empty."""
         if not len(staying):
-            self._forget()
+            self._state.release(f"{self._prefix}/")
             return
-        for name in _FIELDS:
-            self._state.replace(f"{self._prefix}/{name}", self._array(name)[staying])
-        self._state.replace(f"{self._prefix}/start", lists.start[np.append(0, staying + 1)])
-        self._state.replace(f"{self._prefix}/rank", lists.rank)
-        self._state.replace(f"{self._prefix}/told", lists.told)
+        self._queries.keep(np.isin(np.arange(len(self._queries)), staying))
+        start = lists.start[np.append(0, staying + 1)]
+        self._queries.store({"start": start, "rank": lists.rank, "told": lists.told})
         self._records.keep(lists.version)
-
-    def _forget(self) -> None:
-        """No query is left."""
-        self._state.release(f"{self._prefix}/")
-        codes, stream = self._state.header.get("codes", {}), str(self._batch.spec["id"])
-        left = [name for name in codes.pop(stream, []) if not name.startswith(f"{self._prefix}/")]
-        if left:
-            codes[stream] = left

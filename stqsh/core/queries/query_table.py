@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.conditions.evaluation import parts
 from stqsh.core.queries.registrations import NewQueries, gathered
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 if TYPE_CHECKING:
     from stqsh.core.objects.object_table import ObjectTable
@@ -25,67 +25,54 @@ ACTIVE, PAUSED = 1, 2
 RECT, CIRCLE, AREA = 0, 1, 2
 """What a region is beyond its box: nothing, the places within a radius, those in a row of the areas."""
 
-_FIELDS: dict[str, Any] = {
-    "id": np.int64,  # ascending
-    "mode": np.uint8,  # ACTIVE or PAUSED
-    "until": np.int64,  # the step at which FOR ends it, NEVER
-    "shape": np.uint8,  # RECT, CIRCLE or AREA
-    "a": np.float64,  # x1; of a stationary circle x; of a moving rectangle its width
-    "b": np.float64,  # y1; of a stationary circle y; of a moving rectangle its height
-    "c": np.float64,  # x2; of a moving rectangle by how much more it reaches, NaN: not at all
-    "d": np.float64,  # y2
-    "radius": np.float64,  # of a circle; infinite where all places belong
-    "area": np.int32,  # row among the slot's areas, -1 for none
-    "k": np.int32,  # how many neighbours are wanted, 0 for other kinds
-    "focal": np.int32,  # focal object, -1 for a region that stands still
-    "template": np.int32,  # shape of its condition, -1 for none
-    "params": np.int32,  # row of its constants among those of the template
-    "far": np.uint8,  # whether its updates tell DISTANCE
-    "dwell": np.int64,  # µs for which a member must stay in or out before it is told
-    "least": np.float64,  # its least accuracy, 0 .. 1: how much of it load shedding leaves
-    "tested": np.int64,  # pairs of events and this query that were looked at so far
-    "matched": np.int64,  # those of them after which the object was a member
-    "told": np.int64,  # updates sent so far
-}
-
 REGION = ("a", "b", "c", "d", "radius")
 """The columns that say where a region is; while some are scaled, see `stqsh.core.matching.region_scaling`."""
 
 
-class QueryTable:
-    """Queries in the order of their ids. Arrays beneath `prefix`: `_FIELDS`; while some query's region is
-    scaled, whole/share float64, the share of its area that is left, and whole/{name} for each of `REGION`,
-    the columns as they were registered.
+class QueryTable(StateTable):
+    """Queries in the order of their ids.
+
+    While some query's region is scaled there are also whole/share float64, the share of its area that is
+    left, and whole/{name} for each of `REGION`, the columns as they were registered.
     """
 
-    def __init__(self, state: SlotState, prefix: str) -> None:
-        self.state, self.prefix = state, prefix
-        if f"{prefix}/id" not in state:
-            for name, dtype in _FIELDS.items():
-                state.create(f"{prefix}/{name}", dtype)
+    specs: ClassVar[Specs] = {
+        "id": ArraySpec(np.int64),  # ascending
+        "mode": ArraySpec(np.uint8),  # ACTIVE or PAUSED
+        "until": ArraySpec(np.int64),  # the step at which FOR ends it, NEVER
+        "shape": ArraySpec(np.uint8),  # RECT, CIRCLE or AREA
+        "a": ArraySpec(np.float64),  # x1; of a stationary circle x; of a moving rectangle its width
+        "b": ArraySpec(np.float64),  # y1; of a stationary circle y; of a moving rectangle its height
+        "c": ArraySpec(np.float64),  # x2; of a moving rectangle by how much more it reaches, NaN: not at all
+        "d": ArraySpec(np.float64),  # y2
+        "radius": ArraySpec(np.float64),  # of a circle; infinite where all places belong
+        "area": ArraySpec(np.int32),  # row among the slot's areas, -1 for none
+        "k": ArraySpec(np.int32),  # how many neighbours are wanted, 0 for other kinds
+        "focal": ArraySpec(np.int32),  # focal object, -1 for a region that stands still
+        "template": ArraySpec(np.int32),  # shape of its condition, -1 for none
+        "params": ArraySpec(np.int32),  # row of its constants among those of the template
+        "far": ArraySpec(np.uint8),  # whether its updates tell DISTANCE
+        "dwell": ArraySpec(np.int64),  # µs for which a member must stay in or out before it is told
+        "least": ArraySpec(np.float64),  # its least accuracy, 0 .. 1: how much of it load shedding leaves
+        "tested": ArraySpec(np.int64),  # pairs of events and this query that were looked at so far
+        "matched": ArraySpec(np.int64),  # those of them after which the object was a member
+        "told": ArraySpec(np.int64),  # updates sent so far
+    }
 
-    def __len__(self) -> int:
-        return len(self["id"])
-
-    def __getitem__(self, name: str) -> Array:
-        return self.state.array(f"{self.prefix}/{name}")
-
-    def append(self, columns: dict[str, Any]) -> Array:
-        """Add queries, given as columns; their positions. Their regions are not scaled."""
-        before, scaled = len(self), self.shares is not None
-        for name in _FIELDS:
-            self.state.append(f"{self.prefix}/{name}", columns[name])
+    def append(self, columns: Mapping[str, Any]) -> Array:
+        """Add queries, given as columns, and return their positions. Their regions are not scaled."""
+        scaled, at = self.shares is not None, super().append(columns)
         if scaled:
             for name in REGION:
                 self.state.append(f"{self.prefix}/whole/{name}", columns[name])
-            self.state.append(f"{self.prefix}/whole/share", np.ones(len(self) - before))
-        return np.arange(before, len(self))
+            self.state.append(f"{self.prefix}/whole/share", np.ones(len(at)))
+        return at
 
-    def remove(self, positions: Array) -> None:
-        """Forget the queries at these positions; the positions of others change."""
-        scaled = () if self.shares is None else ("share", *REGION)
-        for name in (*_FIELDS, *(f"whole/{name}" for name in scaled)):
-            self.state.replace(f"{self.prefix}/{name}", np.delete(self[name], positions))
+    def keep(self, stay: Array) -> None:
+        """Remove all queries but those that stay, bool (n,); the positions of others change."""
+        for name in () if self.shares is None else ("share", *REGION):
+            self.state.replace(f"{self.prefix}/whole/{name}", self[f"whole/{name}"][stay])
+        super().keep(stay)
 
     @property
     def shares(self) -> Array | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from stqsh.core.kernels.geometry.polygons import PolygonArrays, inside, inside_s
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 Rings = Sequence[Sequence[Sequence[float]]]
@@ -22,10 +23,8 @@ _FREE, _INLINE, _NAMED = 0, 1, 2
 _SPARE = 4096
 """Entries of areas that have gone which are not worth the work of making room."""
 
-_ROWS: dict[str, Any] = {"bands": np.int32, "per_y": np.float64, "at": np.int64, "use": np.uint8}
 
-
-class PolygonTable:
+class PolygonTable(StateTable):
     """The areas of a slot, in rows whose numbers stay the same.
 
     Arrays beneath `areas/`: those of `PolygonArrays` (box and edge flat), and use uint8: whether a row is
@@ -33,24 +32,25 @@ class PolygonTable:
     named area and the number of its members, whose names are in the interner `areas/{id}/names`.
     """
 
+    specs: ClassVar[Specs] = {
+        "use": ArraySpec(np.uint8),
+        "bands": ArraySpec(np.int32),
+        "per_y": ArraySpec(np.float64),
+        "at": ArraySpec(np.int64),
+        "box": ArraySpec(np.float64, width=4),
+        "edge": ArraySpec(np.float64, length=0),
+        "start": ArraySpec(np.int64, length=0),
+    }
+
     def __init__(self, state: SlotState) -> None:
-        self._state = state
+        super().__init__(state, "areas")
         self._named: dict[str, list[int]] = state.header.setdefault("areas", {})
-        if "areas/use" not in state:
-            for name, kind in (_ROWS | {"box": np.float64, "edge": np.float64, "start": np.int64}).items():
-                state.create(f"areas/{name}", kind)
-
-    def __len__(self) -> int:
-        return len(self._array("use"))
-
-    def _array(self, name: str) -> Array:
-        return self._state.array(f"areas/{name}")
 
     @property
     def _arrays(self) -> PolygonArrays:
-        bands, per_y, at = (self._array(name) for name in ("bands", "per_y", "at"))
-        box, edge = self._array("box").reshape(-1, 4), self._array("edge").reshape(-1, 4)
-        return PolygonArrays(box, bands, per_y, at, self._array("start"), edge)
+        bands, per_y, at = (self[name] for name in ("bands", "per_y", "at"))
+        box, edge = self["box"].reshape(-1, 4), self["edge"].reshape(-1, 4)
+        return PolygonArrays(box, bands, per_y, at, self["start"], edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
         """Take a named area in; one that is there already stays as it is.
@@ -70,11 +70,11 @@ class PolygonTable:
         """Forget a named area; one that is not there is forgotten already."""
         if str(area) in self._named:
             first, count = self._named.pop(str(area))
-            self._state.release(f"areas/{area}/")
+            self.state.release(f"areas/{area}/")
             self._let_go(np.arange(first, first + count))
 
     def _names(self, area: int) -> Interner:
-        return Interner(self._state, f"areas/{area}/names")
+        return Interner(self.state, f"areas/{area}/names")
 
     def row_of(self, area: int, member: str | None = None) -> int:
         """The row of a named area, or of a member of a set; -1, in which nothing lies, for no such member.
@@ -88,7 +88,7 @@ class PolygonTable:
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
         """Take in polygons, each the rings of its border and its holes, closed; their rows, int32 (n,)."""
-        free = np.flatnonzero(self._array("use") == _FREE)[: len(polygons)]
+        free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
         self._put(rows, lay_bands(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
@@ -96,7 +96,7 @@ class PolygonTable:
     def release_polygons(self, rows: Array) -> None:
         """Forget the polygons among these rows; rows of named areas stay, -1 is none."""
         rows = rows[rows >= 0]
-        self._let_go(rows[self._array("use")[rows] == _INLINE])
+        self._let_go(rows[self["use"][rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
         """The boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
@@ -125,27 +125,23 @@ class PolygonTable:
         """Store areas in free or new rows."""
         if not len(rows):
             return
-        state, size = self._state, max(len(self), int(rows[-1]) + 1)
-        entries, lists = len(self._array("edge")) // 4, len(self._array("start"))
+        state, size = self.state, max(len(self), int(rows[-1]) + 1)
+        entries, lists = len(self["edge"]) // 4, len(self["start"])
         state.append("areas/edge", laid.edge.reshape(-1))
         state.append("areas/start", laid.start + entries)
-        for name in _ROWS:
-            state.resize(f"areas/{name}", size)
-        state.resize("areas/box", 4 * size)
+        self.resize(size)
         own = self._arrays
         own.box[rows], own.bands[rows], own.per_y[rows] = laid.box, laid.bands, laid.per_y
         own.at[rows] = laid.at + lists
-        self._array("use")[rows] = use
+        self["use"][rows] = use
 
     def _let_go(self, rows: Array) -> None:
         """Free rows; room is made once more than half of all entries are those of areas that have gone."""
-        self._array("use")[rows] = _FREE
+        self["use"][rows] = _FREE
         self._arrays.box[rows] = np.nan
-        left = np.flatnonzero(self._array("use") != _FREE)
+        left = np.flatnonzero(self["use"] != _FREE)
         size = int(left[-1]) + 1 if len(left) else 0
-        for name in _ROWS:
-            self._state.resize(f"areas/{name}", size)
-        self._state.resize("areas/box", 4 * size)
+        self.resize(size)
         own = self._arrays
         first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
@@ -159,8 +155,7 @@ class PolygonTable:
         start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
         edge = own.edge[_ranges(first, last - first)]
         own.at[left] = np.cumsum(lists) - lists
-        self._state.replace("areas/start", start)
-        self._state.replace("areas/edge", edge.reshape(-1))
+        self.store({"start": start, "edge": edge.reshape(-1)})
 
 
 def _ranges(first: Array, count: Array) -> Array:

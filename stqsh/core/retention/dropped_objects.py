@@ -15,7 +15,7 @@ probability of 1 : 18 million.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +25,10 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
-
-_FIELDS: dict[str, Any] = {
-    "hash": np.uint64,
-    "x": np.float64,
-    "y": np.float64,
-    "end": np.uint32,
-    "refs": np.uint8,
-}
 
 MOST = 64
 """Where S ends: objects with so many references or more are counted together."""
@@ -53,25 +46,19 @@ def shadow_refs(state: SlotState, stream: int) -> Array:
     return state.array(name) if name in state else np.empty(0, np.uint8)
 
 
-class DroppedObjects:
-    """Dropped objects, each once, ascending by hash. Arrays beneath `s{id}/shadow/`: hash uint64, `hash_keys`
-    of the key; x, y float64; end uint32, the step from which on the object is silent, modulo 2**32; refs
-    uint8, in how many queries' extended regions it is, `MOST` for more.
-    """
+class DroppedObjects(StateTable):
+    """Dropped objects, each once, ascending by hash."""
+
+    specs: ClassVar[Specs] = {
+        "hash": ArraySpec(np.uint64),  # `hash_keys` of the key
+        "x": ArraySpec(np.float64),
+        "y": ArraySpec(np.float64),
+        "end": ArraySpec(np.uint32),  # the step from which on the object is silent, modulo 2**32
+        "refs": ArraySpec(np.uint8),  # in how many queries' extended regions it is, `MOST` for more
+    }
 
     def __init__(self, state: SlotState, spec: Spec) -> None:
-        self._state, self._prefix = state, f"s{spec['id']}/shadow"
-        names = {f"{self._prefix}/{name}": kind for name, kind in _FIELDS.items()}
-        rows = len(state.array(f"{self._prefix}/hash")) if f"{self._prefix}/hash" in state else 0
-        for name, kind in names.items():  # a snapshot of an earlier stqsh has no refs: they are counted anew
-            if name not in state:
-                state.create(name, kind, rows)
-
-    def __len__(self) -> int:
-        return len(self["hash"])
-
-    def __getitem__(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
+        super().__init__(state, f"s{spec['id']}/shadow")
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
         """The rows of keys, -1 for those that are not there. int32 (n,)."""
@@ -90,18 +77,16 @@ class DroppedObjects:
         at = np.searchsorted(self["hash"], hashes[order])
         x, y, ends, refs = what
         columns: tuple[Array, ...] = (hashes, x, y, ends.astype(np.uint32), np.minimum(refs, MOST))
-        for name, values in zip(_FIELDS, columns, strict=True):
-            self._state.replace(f"{self._prefix}/{name}", np.insert(self[name], at, values[order]))
+        self.store(
+            {
+                name: np.insert(self[name], at, values[order])
+                for name, values in zip(self.specs, columns, strict=True)
+            }
+        )
 
     def count(self, refs: Array) -> None:
         """Note the references of all rows, int64 (n,)."""
         self["refs"][:] = np.minimum(refs, MOST)
-
-    def keep(self, stay: Array) -> None:
-        """Forget all rows but those that stay, bool (n,)."""
-        if not stay.all():
-            for name in _FIELDS:
-                self._state.shrink(f"{self._prefix}/{name}", self[name][stay])
 
     def connected(self, timing: BatchTiming) -> Array:
         """Which have been heard of within REPORT EVERY of the last step; bool (n,).

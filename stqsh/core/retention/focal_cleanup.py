@@ -12,29 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
 
 
-def forget_focals(batch: StreamBatch) -> None:
-    """Take a batch's commands in, when the table of focal objects holds the state after them.
+_FOLLOWS = {"follower": ArraySpec(np.int64), "followed": ArraySpec(np.int32)}
+"""The ids of queries that have not been dropped, and their focal objects."""
 
-    Arrays beneath `s{id}/interest/`: follower int64, the ids of queries that have not been dropped, and
-    followed int32, their focal objects; (n,) each.
-    """
+
+def forget_focals(batch: StreamBatch) -> None:
+    """Follow a batch's commands, when the table of focal objects holds the state after them."""
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:
         return
-    names = [f"s{batch.spec['id']}/interest/{name}" for name in ("follower", "followed")]
-    for name, kind in zip(names, (np.int64, np.int32), strict=True):
-        if name not in state:
-            state.create(name, kind)
+    follows = StateTable(state, f"s{batch.spec['id']}/interest", _FOLLOWS)
     rows, keys = commands.registered.moving(table.key_type)
-    state.append(names[0], commands.registered.ids[rows])
-    state.append(names[1], table.keys.find(keys))
-    stays = ~np.isin(state.array(names[0]), list(commands.dropped))
-    for name in names:
-        state.replace(name, state.array(name)[stays])
+    follows.append({"follower": commands.registered.ids[rows], "followed": table.keys.find(keys)})
+    follows.keep(~np.isin(follows["follower"], list(commands.dropped)))
     lost = np.ones(len(table), np.bool_)
-    lost[state.array(names[1])] = False
+    lost[follows["followed"]] = False
     table.stored.known[lost] = False

@@ -22,8 +22,12 @@ from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, Interes
 from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.retention.stream_stats import locked
 from stqsh.core.state.retention_mode import RetentionOrder
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
+
+
+_BY_OBJECT = {"refs": ArraySpec(np.int32), "near": ArraySpec(np.int32), "role": ArraySpec(np.uint8)}
 
 
 class InterestTracker:
@@ -47,21 +51,13 @@ class InterestTracker:
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
-        self._by_object = f"s{batch.spec['id']}/objects"
-        self._fit()
-
-    def _fit(self) -> None:
-        """One element an object."""
-        state, count = self.batch.state, len(self.batch.objects.table)
-        for name, kind in (("refs", np.int32), ("near", np.int32), ("role", np.uint8)):
-            if f"{self._by_object}/{name}" not in state:
-                state.create(f"{self._by_object}/{name}", kind)
-            state.resize(f"{self._by_object}/{name}", count)
+        self._by_object = StateTable(batch.state, f"s{batch.spec['id']}/objects", _BY_OBJECT)
+        self._by_object.resize(len(batch.objects.table))
 
     @property
     def refs(self) -> Array:
         """The reference counts, int32 (objects,); a view to be changed."""
-        return self.batch.state.array(f"{self._by_object}/refs")
+        return self._by_object["refs"]
 
     @cached_property
     def context(self) -> QueryContext:
@@ -108,7 +104,7 @@ class InterestTracker:
 
     def mark(self, focal: Array) -> None:
         """Note the roles of objects after the last step. focal: bool (objects,)."""
-        role = self.batch.state.array(f"{self._by_object}/role")
+        role = self._by_object["role"]
         role[:] = np.where(focal, FOCAL, 0)
         at = self.queries.active
         at = at[locked(self.queries, at)]
@@ -148,7 +144,7 @@ class InterestTracker:
         self._changed()
         begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
         if commands.memory is not None:
-            self.refs[:] = self.batch.state.array(f"{self._by_object}/near")
+            self.refs[:] = self._by_object["near"]
             begun = queries.active
             queries["held"][queries["mode"] == ACTIVE] = 0
         return begun
@@ -178,7 +174,7 @@ class InterestTracker:
 
     def _judge_near(self) -> None:
         """Count anew who is near to the kNN queries, whose circles are others after each step."""
-        near = self.batch.state.array(f"{self._by_object}/near")
+        near = self._by_object["near"]
         circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
         if not len(circling) and not near.any():
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from stqsh.core.matching.region_scaling import scale
 from stqsh.core.queries.query_polygons import leave_areas, place_in_areas
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable, columns_of, set_focals
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import ArraySpec, Specs
 
 Array = npt.NDArray[Any]
 
@@ -20,8 +21,6 @@ CIRCLING = 3
 
 FOCAL, LOCKED = 1, 2
 """Flags of objects: focal object of an active query; of interest to a query that is locked."""
-
-_COUNTS = ("held", "shed")
 
 
 class InterestTable(QueryTable):
@@ -32,29 +31,19 @@ class InterestTable(QueryTable):
     (queries,): held, the kept objects in the extended region, and shed, the dropped ones; 0 unless active.
     """
 
+    specs: ClassVar[Specs] = {**QueryTable.specs, "held": ArraySpec(np.int64), "shed": ArraySpec(np.int64)}
+
     def __init__(self, state: SlotState, stream: int) -> None:
         super().__init__(state, f"s{stream}/interest")
-        if f"{self.prefix}/held" not in state:
-            for name in _COUNTS:
-                state.create(f"{self.prefix}/{name}", np.int64)
 
     @property
     def active(self) -> Array:
         """The positions of the queries that are not paused."""
         return np.flatnonzero((self["mode"] == ACTIVE) | (self["mode"] == CIRCLING))
 
-    def append(self, columns: dict[str, Any]) -> Array:
-        """See `QueryTable.append`; nobody is in their regions yet."""
-        at = super().append(columns)
-        for name in _COUNTS:
-            self.state.resize(f"{self.prefix}/{name}", len(self))
-        return at
-
     def remove(self, positions: Array) -> None:
-        """Forget the queries at these positions, and their polygons; the positions of others change."""
+        """Remove the queries at these positions, and their polygons; the positions of others change."""
         leave_areas(self.state, self["area"][positions])
-        for name in _COUNTS:
-            self.state.replace(f"{self.prefix}/{name}", np.delete(self[name], positions))
         super().remove(positions)
 
     def register(self, batch: StreamBatch) -> Array:

@@ -12,8 +12,9 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.retention.reference_counts import present_after
 from stqsh.core.matching.moving_index import laid, lay_cells
-from stqsh.core.objects.event_objects import held_by_arrays, make_room
+from stqsh.core.objects.event_objects import make_room
 from stqsh.core.retention.interest_counts import InterestTracker
+from stqsh.core.state.table import referenced
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +62,7 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     table.stored.known[~kept] = False
     live = int(np.count_nonzero(kept))
     if len(table) - live > live // 8 + _SPARE:
-        stay = kept | held_by_arrays(state, stream, len(table))
+        stay = kept | referenced(state, "objects", stream, len(table))
         if len(table) - np.count_nonzero(stay) > live // 8 + _SPARE:
             grids = laid(state, stream)
             make_room(state, stream, stay)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
+from stqsh.core.state.table import ArraySpec, Relation
 from stqsh.spec.chunk import arrow_type
 
 Array = npt.NDArray[Any]
@@ -34,6 +35,27 @@ class Column(NamedTuple):
 
     values: Array
     valid: Array
+
+
+def declared_arrays(
+    columns: Iterable[Sequence[str]], kept: Container[str], refers_to: Relation | None = "strings"
+) -> dict[str, ArraySpec]:
+    """Return the arrays of those declared columns that are kept.
+
+    Args:
+        columns: Name and type of all declared columns, in order.
+        kept: The names of those that are wanted.
+        refers_to: What the codes of texts refer to.
+
+    Returns:
+        For column i: c{i}, its values, and v{i}, whether they are not null.
+    """
+    specs: dict[str, ArraySpec] = {}
+    for i, (name, kind) in enumerate(columns):
+        if name in kept:
+            specs[f"c{i}"] = ArraySpec(DTYPES[kind], refers_to if kind == "STRING" else None)
+            specs[f"v{i}"] = ArraySpec(np.bool_)
+    return specs
 
 
 def encode(column: pa.Array[Any], kind: str, pool: Interner) -> Column:

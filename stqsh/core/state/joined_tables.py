@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.state.columns import DTYPES, Column, decode, encode, pick
+from stqsh.core.state.columns import Column, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import arrow_type
 
 Array = npt.NDArray[Any]
@@ -42,10 +43,12 @@ class JoinedTables:
         if str(spec["id"]) in self._specs:
             return
         self._specs[str(spec["id"])] = {name: spec[name] for name in ("id", "name", "columns", "key")}
-        for i, (name, kind) in enumerate(spec["columns"]):
-            if name != spec["key"]:
-                self._state.create(f"t{spec['id']}/c{i}", DTYPES[kind])
-                self._state.create(f"t{spec['id']}/v{i}", np.bool_)
+        self._table(spec)
+
+    def _table(self, spec: Spec) -> StateTable:
+        """Return all columns but the key."""
+        names = [name for name, _ in spec["columns"] if name != spec["key"]]
+        return StateTable(self._state, f"t{spec['id']}", declared_arrays(spec["columns"], names, None))
 
     def add(self, table: int, batch: pa.RecordBatch) -> None:
         """Append rows of the declared columns. The first row of a key counts, keys are not null.
@@ -59,12 +62,12 @@ class JoinedTables:
         rows, first = np.unique(keys.intern(batch.column(spec["key"])), return_index=True)
         positions = first[rows >= before]
         texts = Interner(self._state, f"t{table}/strings")
+        columns: dict[str, Array] = {}
         for i, (name, kind) in enumerate(spec["columns"]):
-            if name == spec["key"]:
-                continue
-            column = encode(batch.column(name), kind, texts)
-            self._state.append(f"t{table}/c{i}", column.values[positions])
-            self._state.append(f"t{table}/v{i}", column.valid[positions])
+            if name != spec["key"]:
+                column = encode(batch.column(name), kind, texts)
+                columns |= {f"c{i}": column.values[positions], f"v{i}": column.valid[positions]}
+        self._table(spec).append(columns)
 
     def drop(self, table: int) -> None:
         """Forget a table; one that is not there is forgotten already."""

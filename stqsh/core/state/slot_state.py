@@ -56,7 +56,7 @@ class SlotState:
 
     header: "slot" (index), "lengths" ({array name: elements in use}), and what modules put in beside.
     buffers: the arrays with their spare capacity. reached: how many elements of each were in use at the most
-    since `settle`, so that an allocator can give back what lies fallow. Names are paths such as
+    since `trim_unused`, so that an allocator can give back what lies fallow. Names are paths such as
     `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
     """
 
@@ -129,8 +129,11 @@ class SlotState:
         for name in [name for name in self._lengths if name.startswith(prefix)]:
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
+        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
+            declared = self.header.get(entry, {})
+            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
 
-    def settle(self, trim: Callable[[str, Array, int], Array]) -> None:
+    def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
         """Give back the memory behind arrays that have become shorter; the small change stays.
 
         trim: gives a named buffer cut to so many elements, its content as it was.

@@ -1,4 +1,4 @@
-"""A stream's pool of texts: the codes of all STRING values, and how texts that nobody has any more go."""
+"""A stream's string dictionary: the codes of all STRING values, and the removal of unused strings."""
 
 from __future__ import annotations
 
@@ -7,64 +7,51 @@ import pyarrow as pa
 
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import Relation, derived, referenced, references, renumber
 
 _SPARE = 4096
+"""Unused strings that are tolerated before the dictionary is rebuilt."""
 
 
 def pool_of(state: SlotState, stream: int) -> Interner:
-    """The pool of a stream's texts on this slot."""
+    """Return the dictionary of a stream's strings on this slot."""
     return Interner(state, f"s{stream}/strings")
 
 
-def holds_codes(state: SlotState, stream: int, name: str) -> None:
-    """Note that an array consists of codes of the stream's pool."""
-    state.header.setdefault("codes", {}).setdefault(str(stream), []).append(name)
-
-
-def follows_codes(state: SlotState, stream: int, name: str) -> None:
-    """Note that an array has one element for each text of the stream's pool, in order; it may be shorter."""
-    names = state.header.setdefault("by_code", {}).setdefault(str(stream), [])
-    if name not in names:
-        names.append(name)
-
-
 def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
-    """Drop the texts that no array names, once they are more than half of the pool, or `now`; codes change.
+    """Remove the strings that no array refers to, and tell whether codes have changed.
 
-    Amortised over the batches that brought the texts in, this costs less than reading them did.
+    Runs once they are more than half of the dictionary, or `now`. Amortised over the batches that brought the
+    strings, this costs less than reading them did.
     """
-    names = state.header.get("codes", {}).get(str(stream), [])
     pool = pool_of(state, stream)
-    if not now and len(pool) <= 2 * sum(len(state.array(name)) for name in names) + _SPARE:
+    named = sum(len(state.array(name)) for name in references(state, "strings", stream))
+    if not now and len(pool) <= 2 * named + _SPARE:
         return False
-    keyed = [name for name in state.header.get("by_code", {}).get(str(stream), []) if name in state]
-    drop_unused(state, f"s{stream}/strings", names, keyed)
-    return True
+    return remove_unused(state, "strings", stream, f"s{stream}/strings")
 
 
-def drop_unused(state: SlotState, prefix: str, coded: list[str], keyed: list[str], spare: int = -1) -> bool:
-    """Drop those texts of an interner that no array names, unless they are fewer than half and `spare` more.
+def remove_unused(state: SlotState, relation: Relation, stream: int, prefix: str, spare: int = -1) -> bool:
+    """Remove the strings of an interner that no array refers to, and tell whether that was done.
 
-    coded: arrays of indices of texts (negative: none), which are changed to the new ones. keyed: arrays with
-    one element a text, or fewer, of which those of the texts that stay are kept. Order stays as it was.
+    Args:
+        state: The slot's state.
+        relation: What the strings are: "strings" or "terms".
+        stream: The stream that they belong to.
+        prefix: Where the interner's arrays are.
+        spare: Nothing is done unless the unused ones are more than half of all, and more than this. -1:
+            remove them in any case.
     """
     interner = Interner(state, prefix)
-    used = np.zeros(len(interner), np.bool_)
-    for name in coded:
-        codes = state.array(name)
-        used[codes[codes >= 0]] = True
+    used = referenced(state, relation, stream, len(interner))
     kept = np.flatnonzero(used)
     if spare >= 0 and len(used) <= 2 * len(kept) + spare:
         return False
     texts = interner.take(kept, pa.string())
     state.release(f"{prefix}/")
     Interner(state, prefix).intern(texts)
-    code = np.full(len(used) + 1, -1, np.int32)  # the last one is what -1 becomes
-    code[kept] = np.arange(len(kept))
-    for name in coded:
-        codes = state.array(name)
-        codes[:] = code[codes]
-    for name in keyed:
+    renumber(state, relation, stream, used)
+    for name in derived(state, relation, stream):
         values = state.array(name)
         state.replace(name, values[kept[kept < len(values)]])
     return True

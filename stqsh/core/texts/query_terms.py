@@ -2,88 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import CodedTexts
-from stqsh.core.state.slot_state import SlotState
-from stqsh.core.texts.term_table import holds_terms
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 
 Array = npt.NDArray[Any]
 
-_ASKED: dict[str, Any] = {
-    "id": np.int64,  # ascending
-    "every": np.bool_,
-    "checked": np.bool_,
-    "hung": np.int32,
-    "position": np.int32,  # among the queries of the kind
-}
 
+class QueryTerms(StateTable):
+    """Terms of keyword queries: start, terms and box (flat) as in `keyword_join.AskedTerms`."""
 
-class QueryTerms:
-    """Terms of keyword queries.
-
-    Arrays beneath `prefix`: `_ASKED`, and start, terms and box (flat) as in `keyword_join.AskedTerms`.
-    """
-
-    def __init__(self, state: SlotState, prefix: str) -> None:
-        self._state, self._prefix = state, prefix
-        if f"{prefix}/id" in state:
-            return
-        for name, dtype in {**_ASKED, "start": np.int32, "terms": np.int32, "box": np.float64}.items():
-            state.create(f"{prefix}/{name}", dtype)
-        state.resize(f"{prefix}/start", 1)
-        for name in ("terms", "hung"):
-            holds_terms(state, f"{prefix}/{name}")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def _array(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
+    specs: ClassVar[Specs] = {
+        "id": ArraySpec(np.int64),  # ascending
+        "every": ArraySpec(np.bool_),
+        "checked": ArraySpec(np.bool_),
+        "hung": ArraySpec(np.int32, "terms"),
+        "position": ArraySpec(np.int32),  # among the queries of the kind
+        "box": ArraySpec(np.float64, width=4),
+        "start": ArraySpec(np.int32, length=1),
+        "terms": ArraySpec(np.int32, "terms", length=0),
+    }
 
     @property
     def ids(self) -> Array:
         """The queries, ascending. int64 (n,)."""
-        return self._array("id")
+        return self["id"]
 
     @property
     def positions(self) -> Array:
         """Where these queries are among those of the kind. int32 (n,)."""
-        return self._array("position")
+        return self["position"]
 
     @property
     def rows(self) -> AskedTerms:
         """What each asks for."""
         start, terms, every, box, checked, hung = (
-            self._array(name) for name in ("start", "terms", "every", "box", "checked", "hung")
+            self[name] for name in ("start", "terms", "every", "box", "checked", "hung")
         )
         return AskedTerms(start, terms, every, box.reshape(-1, 4), checked, hung)
 
     def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> None:
-        """Take in new queries, whose ids are beyond all others; each has its terms and hangs nowhere yet."""
-        state, prefix, known = self._state, self._prefix, len(self._array("terms"))
+        """Add new queries, whose ids are beyond all others; each has its terms and is not inserted yet."""
+        state, prefix, known = self.state, self.prefix, len(self["terms"])
         state.append(f"{prefix}/start", coded.start[1:] + known)
         state.append(f"{prefix}/terms", coded.codes)
-        for name, values in (("id", ids), ("every", every), ("box", np.full(4 * len(ids), np.nan))):
-            state.append(f"{prefix}/{name}", values)
-        for name in ("checked", "hung", "position"):
-            state.resize(f"{prefix}/{name}", len(self))
-        self._array("hung")[-len(ids) :] = -1
+        hung = np.full(len(ids), -1)
+        self.append({"id": ids, "every": every, "box": np.full(4 * len(ids), np.nan), "hung": hung})
 
-    def keep(self, there: Array) -> None:
-        """Forget the rows that are not there any more. there: bool (n,)."""
-        if there.all():
+    def keep(self, stay: Array) -> None:
+        """Remove all rows but those that stay, bool (n,)."""
+        if stay.all():
             return
-        state, prefix, counts = self._state, self._prefix, np.diff(self._array("start"))
-        state.replace(f"{prefix}/terms", self._array("terms")[np.repeat(there, counts)])
-        state.replace(f"{prefix}/start", offsets(counts[there]))
-        state.replace(f"{prefix}/box", self._array("box")[np.repeat(there, 4)])
-        for name in _ASKED:
-            state.replace(f"{prefix}/{name}", self._array(name)[there])
+        counts = np.diff(self["start"])
+        self.store({"terms": self["terms"][np.repeat(stay, counts)], "start": offsets(counts[stay])})
+        super().keep(stay)
 
     def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
         """The terms of some queries, and whether each wants them all. ids: ascending, all kept here."""

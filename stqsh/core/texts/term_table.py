@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms, packed, renamed
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.string_dictionary import drop_unused, follows_codes, pool_of
+from stqsh.core.state.string_dictionary import pool_of, remove_unused
+from stqsh.core.state.table import ArraySpec, Specs, StateTable
 from stqsh.core.texts.tokenizer import coded_terms
 
 Array = npt.NDArray[Any]
@@ -24,7 +25,7 @@ _MEMORY = 1 << 20
 """So many records are counted in full; then all counts are halved, so that what is usual now weighs more."""
 
 
-class TermTable:
+class TermTable(StateTable):
     """The vocabulary of a stream's texts, and the terms of each text that was asked for.
 
     Arrays beneath `s{stream}/terms`: words/… (an interner); begin, end int32, one element a text of the
@@ -37,55 +38,57 @@ class TermTable:
     expires, or for each new query, would cost ten times what its probe costs.
     """
 
+    specs: ClassVar[Specs] = {
+        "begin": ArraySpec(np.int32, derived_from="strings"),
+        "end": ArraySpec(np.int32, derived_from="strings"),
+        "codes": ArraySpec(np.int32, "terms", length=1),
+        "seen": ArraySpec(np.int64, derived_from="terms", length=0),
+        "total": ArraySpec(np.int64, length=1),
+    }
+
     def __init__(self, state: SlotState, stream: int) -> None:
-        self._state, self._stream, self._prefix = state, stream, f"s{stream}/terms"
-        self.words = Interner(state, f"{self._prefix}/words")
-        if f"{self._prefix}/begin" not in state:
-            for name in ("begin", "end"):
-                state.create(f"{self._prefix}/{name}", np.int32)
-                follows_codes(state, stream, f"{self._prefix}/{name}")
-            state.create(f"{self._prefix}/codes", np.int32, 1)[:] = -1
-            state.create(f"{self._prefix}/seen", np.int64)
-            state.create(f"{self._prefix}/total", np.int64, 1)
+        new = not has_terms(state, stream)
+        super().__init__(state, f"s{stream}/terms")
+        self._stream, self.words = stream, Interner(state, f"{self.prefix}/words")
+        if new:
+            self["codes"][:] = -1
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def _array(self, name: str) -> Array:
-        return self._state.array(f"{self._prefix}/{name}")
-
     @property
     def spans(self) -> TermSpans:
         """The terms of texts, by the texts' codes; after `learn`."""
-        return TermSpans(self._array("begin"), self._array("end"), self._array("codes"))
+        return TermSpans(self["begin"], self["end"], self["codes"])
 
     @property
     def seen(self) -> Array:
         """In how many records each term came. int64 (terms,)."""
-        return self._state.resize(f"{self._prefix}/seen", len(self))
+        return self.state.resize(f"{self.prefix}/seen", len(self))
 
     @property
     def total(self) -> int:
         """How many records were counted."""
-        return int(self._array("total")[0])
+        return int(self["total"][0])
 
     def learn(self, texts: Array) -> None:
         """Split those texts that were not split yet; texts: codes of the stream's pool, -1 for NULL."""
-        pool = pool_of(self._state, self._stream)
-        begin, end = (self._state.resize(f"{self._prefix}/{name}", len(pool)) for name in ("begin", "end"))
+        pool = pool_of(self.state, self._stream)
+        self.resize(len(pool))
+        begin, end = self["begin"], self["end"]
         new = np.zeros(len(pool) + 1, np.bool_)
         new[texts] = True
         at = np.flatnonzero(new[:-1] & (begin == 0))
         if not len(at):
             return
         coded = self._coded(pool.take(at, pa.string()))
-        before = len(self._array("codes"))
-        self._state.append(f"{self._prefix}/codes", coded.codes)
+        before = len(self["codes"])
+        self.state.append(f"{self.prefix}/codes", coded.codes)
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
     def count(self, texts: Array) -> None:
         """Take records into the statistics; texts: their codes, known to `learn`, -1 for NULL."""
-        seen, total = self.seen, self._array("total")
+        seen, total = self.seen, self["total"]
         count_terms(self.spans, frozen(texts), seen)
         total[0] += len(texts)
         if total[0] > _MEMORY:
@@ -94,7 +97,7 @@ class TermTable:
 
     def pack(self) -> None:
         """Close the gaps of texts that have left the pool."""
-        self._state.replace(f"{self._prefix}/codes", packed(self.spans))
+        self.store({"codes": packed(self.spans)})
 
     def of(self, phrases: list[str]) -> CodedTexts:
         """The terms of phrases; new ones become part of the vocabulary."""
@@ -105,37 +108,20 @@ class TermTable:
         return renamed(coded, self.words.intern(terms))
 
 
-def holds_terms(state: SlotState, name: str) -> None:
-    """Note that an array of a stream, `s{id}/…`, consists of codes of its terms, -1 for none."""
-    _note(state, "term_arrays", name)
-
-
-def follows_terms(state: SlotState, name: str) -> None:
-    """Note that an array of a stream, `s{id}/…`, has one element for each of its terms; it may be shorter."""
-    _note(state, "by_term", name)
-
-
-def _note(state: SlotState, list_: str, name: str) -> None:
-    kept = [other for other in state.header.get(list_, []) if other in state and other != name]
-    state.header[list_] = [*kept, name]
+def has_terms(state: SlotState, stream: int) -> bool:
+    """Tell whether a stream has a vocabulary on this slot."""
+    return f"s{stream}/terms/begin" in state
 
 
 def tidy(state: SlotState, stream: int) -> None:
-    """Drop the terms of texts that have left the pool, and terms that nothing names; after a `vacuum`.
+    """Remove the terms of texts that have left the dictionary, and unused terms; after a `vacuum`.
 
-    The vocabulary is let be until half of it has no use.
+    The vocabulary stays as it is until half of it is unused.
     """
-    prefix = f"s{stream}/terms"
-    if f"{prefix}/begin" not in state:
+    if not has_terms(state, stream):
         return
     terms = TermTable(state, stream)
     begin, end, codes = terms.spans
     if len(codes) > 2 * int((end - begin).sum()) + _SPARE:
         terms.pack()
-    names = {
-        list_: [name for name in state.header[list_] if name.startswith(f"s{stream}/") and name in state]
-        for list_ in ("term_arrays", "by_term")
-        if list_ in state.header
-    }
-    coded = [f"{prefix}/codes", *names.get("term_arrays", [])]
-    drop_unused(state, f"{prefix}/words", coded, [f"{prefix}/seen", *names.get("by_term", [])], _SPARE)
+    remove_unused(state, "terms", stream, f"{terms.prefix}/words", _SPARE)

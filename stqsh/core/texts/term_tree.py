@@ -13,8 +13,9 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.keyword_join import hang_rows, sift
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.table import add_derived, add_reference
 from stqsh.core.texts.query_terms import QueryTerms
-from stqsh.core.texts.term_table import TermTable, follows_terms, holds_terms
+from stqsh.core.texts.term_table import TermTable
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +37,8 @@ class TermTree:
         if f"{prefix}/lattice" in state:
             return
         self._clear(GridFrame(0.0, 0.0, 1.0, 1.0, 1), 0)
-        holds_terms(state, f"{prefix}/forest/rest")
-        follows_terms(state, f"{prefix}/forest/root")
+        add_reference(state, f"{prefix}/forest/rest", "terms")
+        add_derived(state, f"{prefix}/forest/root", "terms")
 
     def _clear(self, lattice: GridFrame, count: int) -> None:
         """Take all queries down, and lay the grid anew."""

@@ -82,7 +82,7 @@ class SlotRunner:
             sent = self._fold.apply(state, chunks)
             folded = time.perf_counter_ns()
             meta = self._keep(meta, logged or chunks, state, (folded - opened) // 1000)
-            state.settle(self._arena.trim)
+            state.trim_unused(self._arena.trim)
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm[self._key] = _Warm(meta.stamp, state, self._arena)
             stored = time.perf_counter_ns()

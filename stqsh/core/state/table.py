@@ -1,0 +1,173 @@
+"""Tables of a slot: named columns in the slot's state, and what the numbers in them refer to.
+
+A table declares its arrays once, as `ArraySpec`s. Numbers may refer to a stream's objects, to the strings of
+its dictionary or to its terms; where these are renumbered, see `renumber`, all such arrays follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+
+Relation: TypeAlias = Literal["objects", "strings", "terms"]
+"""What numbers can refer to: the objects of a stream, its strings, or its terms."""
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One array of a table.
+
+    Attributes:
+        dtype: The type of its elements.
+        refers_to: What its elements are numbers of; -1 refers to nothing.
+        derived_from: The relation that has one element here for each member; the array may be shorter.
+        width: Elements per row.
+        length: The initial length of an array that is not a column; None for columns, one row each.
+    """
+
+    dtype: npt.DTypeLike
+    refers_to: Relation | None = None
+    derived_from: Relation | None = None
+    width: int = 1
+    length: int | None = None
+
+
+Specs: TypeAlias = Mapping[str, ArraySpec]
+
+_NO_ARRAY = ArraySpec(np.uint8)
+
+
+class StateTable:
+    """Arrays `{prefix}/{name}` of a slot, created where they are missing.
+
+    All columns have the same number of rows. Subclasses declare `specs`, the first of which is a column.
+    """
+
+    specs: ClassVar[Specs] = {}
+
+    def __init__(self, state: SlotState, prefix: str, specs: Specs | None = None) -> None:
+        self.state, self.prefix = state, prefix
+        self._specs = self.specs if specs is None else specs
+        rows = self._rows()
+        for name, spec in self._specs.items():
+            if f"{prefix}/{name}" not in state:
+                self._create(f"{prefix}/{name}", spec, rows)
+
+    def _create(self, name: str, spec: ArraySpec, rows: int) -> None:
+        length = rows * spec.width if spec.length is None else spec.length
+        self.state.create(name, spec.dtype, length)
+        if spec.refers_to:
+            add_reference(self.state, name, spec.refers_to)
+        if spec.derived_from:
+            add_derived(self.state, name, spec.derived_from)
+
+    def _rows(self) -> int:
+        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
+        return len(self[name]) // spec.width if f"{self.prefix}/{name}" in self.state else 0
+
+    def __len__(self) -> int:
+        return self._rows()
+
+    def __getitem__(self, name: str) -> Array:
+        return self.state.array(f"{self.prefix}/{name}")
+
+    def _columns(self) -> list[tuple[str, ArraySpec]]:
+        return [(name, spec) for name, spec in self._specs.items() if spec.length is None]
+
+    def append(self, columns: Mapping[str, Any]) -> Array:
+        """Append rows and return their positions; columns that are not given are filled with zeros."""
+        before = self._rows()
+        for name, values in columns.items():
+            self.state.append(f"{self.prefix}/{name}", values)
+        rows = self._rows()
+        for name, spec in self._columns():
+            if name not in columns:
+                self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
+        return np.arange(before, rows)
+
+    def resize(self, rows: int) -> None:
+        """Change the number of rows; new ones are zero."""
+        for name, spec in self._columns():
+            self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
+
+    def store(self, columns: Mapping[str, Array]) -> None:
+        """Replace the content of arrays."""
+        for name, values in columns.items():
+            self.state.replace(f"{self.prefix}/{name}", values.astype(self._specs[name].dtype, copy=False))
+
+    def keep(self, stay: Array) -> None:
+        """Remove all rows but those that stay, bool (rows,); the positions of later rows change."""
+        if stay.all():
+            return
+        for name, spec in self._columns():
+            chosen = stay if spec.width == 1 else np.repeat(stay, spec.width)
+            self.state.shrink(f"{self.prefix}/{name}", self[name][chosen])
+
+    def remove(self, positions: Array) -> None:
+        """Remove the rows at these positions; the positions of later rows change."""
+        stay = np.ones(len(self), np.bool_)
+        stay[positions] = False
+        self.keep(stay)
+
+    def pop(self, chosen: Array) -> dict[str, Array]:
+        """Remove the chosen rows, bool (rows,), and return their columns, all of width 1."""
+        popped = {name: self[name][chosen] for name, _ in self._columns()}
+        self.keep(~chosen)
+        return popped
+
+
+def add_reference(state: SlotState, name: str, relation: Relation) -> None:
+    """Declare that the elements of an array `s{stream}/…` are numbers of a relation, -1 for none."""
+    state.header.setdefault("references", {})[name] = relation
+
+
+def add_derived(state: SlotState, name: str, relation: Relation) -> None:
+    """Declare that an array, or a folder of arrays, of `s{stream}/…` follows from a relation.
+
+    An array has one element for each string or term, or is shorter. A folder follows from the stream's
+    objects: it is released when they are renumbered, and its owner makes it again.
+    """
+    state.header.setdefault("derived", {})[name] = relation
+
+
+def references(state: SlotState, relation: Relation, stream: int) -> list[str]:
+    """Return the names of a stream's arrays whose elements are numbers of a relation."""
+    return _declared(state, "references", relation, stream)
+
+
+def derived(state: SlotState, relation: Relation, stream: int) -> list[str]:
+    """Return the names of a stream's arrays or folders that follow from a relation."""
+    return _declared(state, "derived", relation, stream)
+
+
+def _declared(state: SlotState, entry: str, relation: Relation, stream: int) -> list[str]:
+    declared = state.header.get(entry, {}).items()
+    return [name for name, found in declared if found == relation and name.startswith(f"s{stream}/")]
+
+
+def referenced(state: SlotState, relation: Relation, stream: int, count: int) -> Array:
+    """Tell which of the `count` members of a relation some array refers to; bool (count,)."""
+    used = np.zeros(count, np.bool_)
+    for name in references(state, relation, stream):
+        numbers = state.array(name)
+        used[numbers[numbers >= 0]] = True
+    return used
+
+
+def renumber(state: SlotState, relation: Relation, stream: int, stay: Array) -> None:
+    """Let references follow when only the members that stay, bool (count,), keep a place in a relation.
+
+    Members keep their order; references to others become -1.
+    """
+    number = np.append(np.where(stay, np.cumsum(stay) - 1, -1), -1).astype(np.int32)
+    for name in references(state, relation, stream):
+        numbers = state.array(name)
+        numbers[:] = number[numbers]

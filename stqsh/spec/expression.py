@@ -1,0 +1,257 @@
+"""Bound expressions and conditions: a tagged union of small structs.
+
+As JSON an expression is a nested array that begins with its tag, such as `["cmp", ">", ["col", "speed"],
+["lit", 3.5, "DOUBLE"]]`. The core evaluates whole columns, so it looks at each node once for a batch or for
+a snapshot: structs cost it nothing there, and they decode faster than nested lists do in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from stqsh.spec.region import Region
+
+Value: TypeAlias = bool | int | float | str | None
+Match: TypeAlias = Literal["all", "any"]
+
+
+class ExprBase(msgspec.Struct, frozen=True, array_like=True, tag_field="node"):
+    """What all nodes have in common: the first element of their JSON array is their tag."""
+
+
+class ColumnExpr(ExprBase, frozen=True, tag="col"):
+    """The value of a column of the stream."""
+
+    name: str
+
+
+class JoinExpr(ExprBase, frozen=True, tag="join"):
+    """The column `wanted` of the row of a table whose key equals the stream's `column`; NULL without one."""
+
+    table: int
+    column: str
+    wanted: str
+
+
+class LiteralExpr(ExprBase, frozen=True, tag="lit"):
+    """A constant and its column type; instants are µs since the epoch."""
+
+    value: Value
+    type: str
+
+
+class DurationExpr(ExprBase, frozen=True, tag="dur"):
+    """A duration in µs."""
+
+    us: int
+
+
+class NowExpr(ExprBase, frozen=True, tag="now"):
+    """The instant at which a row is looked at."""
+
+
+class DistanceExpr(ExprBase, frozen=True, tag="distance"):
+    """The distance of the object from the centre of the query's region."""
+
+
+class NegativeExpr(ExprBase, frozen=True, tag="neg"):
+    """A number with the other sign."""
+
+    operand: Expr
+
+
+class ArithmeticExpr(ExprBase, frozen=True, tag="arith"):
+    """`left operator right` with one of + - * /; also an instant plus or minus a duration."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+class CompareExpr(ExprBase, frozen=True, tag="cmp"):
+    """`left operator right` with one of = <> < <= > >=."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+class BetweenExpr(ExprBase, frozen=True, tag="between"):
+    """`operand BETWEEN low AND high`."""
+
+    operand: Expr
+    low: Expr
+    high: Expr
+
+
+class InExpr(ExprBase, frozen=True, tag="in"):
+    """`operand IN (items)`."""
+
+    operand: Expr
+    items: tuple[Expr, ...]
+
+
+class LikeExpr(ExprBase, frozen=True, tag="like"):
+    """`operand LIKE pattern`."""
+
+    operand: Expr
+    pattern: str
+
+
+class ContainsExpr(ExprBase, frozen=True, tag="contains"):
+    """Whether a text has all of the words of a phrase, or any of them.
+
+    The phrase is a column where each row asks for its own; only condition templates have such.
+    """
+
+    operand: Expr
+    phrase: str | ColumnExpr
+    match: Match
+
+
+class IsNullExpr(ExprBase, frozen=True, tag="isnull"):
+    """`operand IS NULL`."""
+
+    operand: Expr
+
+
+class FunctionExpr(ExprBase, frozen=True, tag="fn"):
+    """A function of an instant: DATE, HOUR or MINUTE."""
+
+    name: str
+    operand: Expr
+
+
+class InsideExpr(ExprBase, frozen=True, tag="inside"):
+    """Whether the location lies in a stationary region."""
+
+    region: Region
+
+
+class AndExpr(ExprBase, frozen=True, tag="and"):
+    """Conditions that all have to hold."""
+
+    parts: tuple[Expr, ...]
+
+
+class OrExpr(ExprBase, frozen=True, tag="or"):
+    """Conditions of which one has to hold."""
+
+    parts: tuple[Expr, ...]
+
+
+class NotExpr(ExprBase, frozen=True, tag="not"):
+    """A condition that must not hold."""
+
+    operand: Expr
+
+
+class AmongExpr(ExprBase, frozen=True, tag="among"):
+    """IN with constants of its own for each row, a JSON array in `constants`; only templates have it."""
+
+    operand: Expr
+    constants: ColumnExpr
+
+
+class InsideEachExpr(ExprBase, frozen=True, tag="inside_each"):
+    """Whether the location lies in a region of its own for each row; only templates have it.
+
+    `operands` are x1, y1, x2, y2 of a "rect", x, y, radius of a "circle", the member of an "area".
+    """
+
+    type: Literal["rect", "circle", "area"]
+    operands: tuple[ColumnExpr, ...]
+    area: int = 0
+
+
+Expr: TypeAlias = (
+    ColumnExpr
+    | JoinExpr
+    | LiteralExpr
+    | DurationExpr
+    | NowExpr
+    | DistanceExpr
+    | NegativeExpr
+    | ArithmeticExpr
+    | CompareExpr
+    | BetweenExpr
+    | InExpr
+    | LikeExpr
+    | ContainsExpr
+    | IsNullExpr
+    | FunctionExpr
+    | InsideExpr
+    | AndExpr
+    | OrExpr
+    | NotExpr
+    | AmongExpr
+    | InsideEachExpr
+)
+
+NOW = NowExpr()
+DISTANCE = DistanceExpr()
+_Node = TypeVar("_Node", bound=ExprBase)
+
+
+def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
+    """Return the conditions that AND joins at the top of one, at any depth; none for None."""
+    if expr is None:
+        return ()
+    if not isinstance(expr, AndExpr):
+        return (expr,)
+    return tuple(found for part in expr.parts for found in conjuncts(part))
+
+
+def conjunction(conditions: list[Expr]) -> Expr | None:
+    """Return conditions joined by AND, None for none."""
+    if not conditions:
+        return None
+    return conditions[0] if len(conditions) == 1 else AndExpr(tuple(conditions))
+
+
+def find_nodes(expr: Expr | None, node: type[_Node]) -> Iterator[_Node]:
+    """Find all nodes of one type in an expression, outermost first."""
+    if expr is None:
+        return
+    if isinstance(expr, node):
+        yield expr
+    for child in _children(expr):
+        yield from find_nodes(child, node)
+
+
+def has_node(expr: Expr | None, node: type[ExprBase]) -> bool:
+    """Return whether a node of a type occurs in an expression."""
+    return next(find_nodes(expr, node), None) is not None
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Replace nodes from the top down, in the order of their fields.
+
+    Args:
+        expr: the expression.
+        change: returns what stands for a node and all beneath it, or None to look at what is beneath.
+    """
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    fields = {name: getattr(expr, name) for name in expr.__struct_fields__}
+    new = {name: _rewrite_field(value, change) for name, value in fields.items()}
+    return msgspec.structs.replace(expr, **new) if new != fields else expr
+
+
+def _rewrite_field(value: Any, change: Callable[[Expr], Expr | None]) -> Any:
+    if isinstance(value, ExprBase):
+        return rewrite(value, change)  # type: ignore[arg-type]  # each node is of the union
+    return tuple(_rewrite_field(part, change) for part in value) if isinstance(value, tuple) else value
+
+
+def _children(expr: Expr) -> Iterator[Expr]:
+    """Give the expressions directly within one."""
+    for name in expr.__struct_fields__:
+        value = getattr(expr, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, ExprBase):
+                yield part  # type: ignore[misc]  # each node is of the union

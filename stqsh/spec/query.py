@@ -1,0 +1,135 @@
+"""What REGISTER QUERY, SUBSCRIBE and SELECT ask for, as the control log and the slots keep it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from stqsh.spec.expression import Expr
+from stqsh.spec.region import Key, Region
+
+Place: TypeAlias = tuple[float, float]
+
+
+class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column of an answer: its name and its expression."""
+
+    name: str
+    value: Expr
+
+
+class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
+    """An expression of ORDER BY."""
+
+    value: Expr
+    is_descending: bool
+
+
+class JoinSpec(msgspec.Struct, frozen=True):
+    """The table whose row is found where its `key` equals the stream's `column`."""
+
+    table: str
+    table_id: int
+    key: str
+    column: str
+
+
+class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The options that WITH gives a query.
+
+    Attributes:
+        dwell_us: how long an object must stay in or out of the region before it is reported, µs.
+        min_accuracy: the share of the answer that load shedding leaves at least, 0 to 1.
+    """
+
+    dwell_us: int | None = None
+    min_accuracy: float | None = None
+
+
+class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A continuous query, as far as slots look at it.
+
+    Attributes:
+        id: the number of the log's row that registered it, 0 before it is logged.
+        kind: the name of the query kind, such as "range" or "nearest".
+        for_us: after how much event time the query ends, µs; None: never.
+    """
+
+    id: int = 0
+    kind: str
+    region: Region
+    condition: Expr | None = None
+    select: tuple[SelectColumn, ...] = ()
+    for_us: int | None = None
+    options: QueryOptions = QueryOptions()
+
+
+class QuerySpec(SlotQuery, frozen=True, kw_only=True):
+    """A continuous query.
+
+    Attributes:
+        text: the SELECT as the printer writes it.
+        areas: the ids of the named regions in `region` and `condition`, in ascending order.
+    """
+
+    stream: str
+    stream_id: int
+    text: str
+    join: JoinSpec | None = None
+    areas: tuple[int, ...] = ()
+    name: str = ""
+
+
+class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A SELECT that is answered once.
+
+    Attributes:
+        lookup: the constant that the key equals, where a condition says so.
+        aggregate: "count" where the answer is the number of objects, in a column called `output`.
+        order: ORDER BY. limit: how many rows the answer has at most.
+    """
+
+    stream: str
+    stream_id: int
+    text: str
+    kind: str
+    region: Region
+    condition: Expr | None = None
+    join: JoinSpec | None = None
+    areas: tuple[int, ...] = ()
+    lookup: Key | None = None
+    select: tuple[SelectColumn, ...] = ()
+    aggregate: Literal["count"] | None = None
+    output: str = "count"
+    order: tuple[OrderColumn, ...] = ()
+    limit: int | None = None
+
+
+BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
+
+_Asked = TypeVar("_Asked", SlotQuery, QuerySpec, SnapshotSpec)
+
+
+def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:
+    """Read the JSON of a query, also as versions before 0.2 wrote it.
+
+    Those wrote the parts of AND and OR as further elements of the array, not as an array of their own.
+
+    Raises:
+        ValueError: the text is no such JSON.
+    """
+    try:
+        return msgspec.json.decode(text, type=wanted)
+    except msgspec.ValidationError:
+        return msgspec.convert(_with_parts(msgspec.json.decode(text)), wanted)
+
+
+def _with_parts(value: Any) -> Any:
+    """Put the parts of AND and OR in an array of their own."""
+    if isinstance(value, dict):
+        return {name: _with_parts(content) for name, content in value.items()}
+    if not isinstance(value, list):
+        return value
+    content = [_with_parts(part) for part in value]
+    return [content[0], content[1:]] if content[:1] in (["and"], ["or"]) else content

@@ -1,0 +1,158 @@
+"""The region of a query, as the control log and the slots' commands keep it.
+
+Coordinates are longitude and latitude in degrees and lengths metres; on a planar stream both are units of
+the plane. As JSON a region is an object whose "type" is its struct's tag.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+Key: TypeAlias = str | int
+"""The key of an object, as the stream's key column has it."""
+Ring: TypeAlias = tuple[tuple[float, float], ...]
+"""The corners (x, y) of a closed line."""
+
+
+class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
+    """What all regions have in common."""
+
+    @property
+    def focal_key(self) -> Key | None:
+        """Return the key of the object around which the region moves, None for a stationary region."""
+        return None
+
+    @property
+    def has_centre(self) -> bool:
+        """Return whether DISTANCE can be measured from the region's centre."""
+        return False
+
+    @property
+    def is_nearest(self) -> bool:
+        """Return whether the region ends at the k-th nearest object."""
+        return False
+
+
+class EverywhereSpec(RegionBase, frozen=True, tag="all"):
+    """All places: the region of a query that names none."""
+
+
+class RectangleSpec(RegionBase, frozen=True, tag="rect"):
+    """A rectangle with the lower corner (x1, y1) and the upper corner (x2, y2)."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Return x1, y1, x2, y2."""
+        return self.x1, self.y1, self.x2, self.y2
+
+
+class CircleSpec(RegionBase, frozen=True, tag="circle"):
+    """The places within `radius` of (x, y)."""
+
+    x: float
+    y: float
+    radius: float
+
+    @property
+    def has_centre(self) -> bool:
+        """Return whether DISTANCE can be measured from the region's centre."""
+        return True
+
+
+class PolygonSpec(RegionBase, frozen=True, tag="polygon"):
+    """A polygon: its outer ring, then its holes."""
+
+    rings: tuple[Ring, ...]
+
+
+class NamedRegionSpec(RegionBase, frozen=True, tag="area"):
+    """A region that CREATE REGION made, or one member of a set of regions.
+
+    Attributes:
+        area: the id of the region or the set. name: its name.
+        member: the name of the member, None for a single region.
+    """
+
+    area: int
+    name: str
+    member: str | None = None
+
+
+class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
+    """A rectangle of `xdist` by `ydist` whose centre is the object with the key `focal`."""
+
+    focal: Key
+    xdist: float
+    ydist: float
+
+    @property
+    def focal_key(self) -> Key | None:
+        """Return the key of the object around which the region moves."""
+        return self.focal
+
+
+class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
+    """The places within `radius` of the object with the key `focal`."""
+
+    focal: Key
+    radius: float
+
+    @property
+    def focal_key(self) -> Key | None:
+        """Return the key of the object around which the region moves."""
+        return self.focal
+
+    @property
+    def has_centre(self) -> bool:
+        """Return whether DISTANCE can be measured from the region's centre."""
+        return True
+
+
+class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
+    """The k objects nearest to a place (x, y), or to the object with the key `focal`."""
+
+    k: int
+    x: float | None = None
+    y: float | None = None
+    focal: Key | None = None
+
+    @property
+    def place(self) -> tuple[float, float] | None:
+        """Return the place, None for neighbours of an object."""
+        return None if self.x is None or self.y is None else (self.x, self.y)
+
+    @property
+    def focal_key(self) -> Key | None:
+        """Return the key of the object whose neighbours are wanted, None for those of a place."""
+        return self.focal
+
+    @property
+    def has_centre(self) -> bool:
+        """Return whether DISTANCE can be measured from the region's centre."""
+        return True
+
+    @property
+    def is_nearest(self) -> bool:
+        """Return whether the region ends at the k-th nearest object."""
+        return True
+
+
+Region: TypeAlias = (
+    EverywhereSpec
+    | RectangleSpec
+    | CircleSpec
+    | PolygonSpec
+    | NamedRegionSpec
+    | MovingRectangleSpec
+    | MovingCircleSpec
+    | NearestSpec
+)
+
+EVERYWHERE = EverywhereSpec()
