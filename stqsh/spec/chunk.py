@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import pyarrow as pa
+from msgspec import json, to_builtins
+
+T = TypeVar("T")
 
 
 class ChunkKind(StrEnum):
@@ -236,10 +240,15 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 
 
 def pack_json(value: object) -> bytes:
-    """A JSON payload."""
-    return orjson.dumps(value)
+    """Return a JSON payload of JSON values, or of typed structs."""
+    return orjson.dumps(value, default=partial(to_builtins, str_keys=True))
 
 
 def unpack_json(payload: bytes) -> Any:
-    """The value within a payload made by `pack_json`."""
+    """Return the value in a payload made by `pack_json`."""
     return orjson.loads(payload)
+
+
+def unpack_struct(payload: bytes, struct: type[T]) -> T:
+    """Return the typed struct in a payload made by `pack_json`."""
+    return json.decode(payload, type=struct)

@@ -11,7 +11,7 @@ import pytest
 
 from stqsh.engine.ingest import data_source
 from stqsh.engine.ingest.data_source import HOLD_FILE, LOOK_S, PATIENCE_S, StqshReader, without_boot
-from stqsh.engine.planning.offset import stands_still
+from stqsh.spec.offset import stands_still
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
 from tests.engine.test_planner import SECOND, World

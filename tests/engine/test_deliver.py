@@ -11,6 +11,7 @@ import pytest
 from stqsh.engine.delivery.batch_stats import by_slot, time_split
 from stqsh.engine.delivery.deliver import Delivery, parted
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
+from stqsh.spec.stats import SlotStats, TimeSplit
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -98,15 +99,15 @@ def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
     slots = [{"at": "evaluate", "slot": n, "open_us": 1, "fold_us": 10 * n, "store_us": 2} for n in (1, 2)]
     timings = [chunk("timing", pack_json(slot)) for slot in [*slots, {"at": "source", "us": 7}]]
     split = time_split(parted(batch(*timings)).timings, run_us=100, write_us=4)
-    assert split == {
-        "source_us": 7, "transfer_us": 70, "kernel_us": 20, "state_us": 3, "deliver_us": 4, "total_us": 104,
-    }  # fmt: skip
+    assert split == TimeSplit(
+        source_us=7, transfer_us=70, kernel_us=20, state_us=3, deliver_us=4, total_us=104
+    )
 
 
 def test_updates_of_merged_answers_count_to_their_slot() -> None:
-    evaluate = [{"slot": slot, "objects": 5, "updates": 3} for slot in (1, 0)]
-    aggregate = [{"slot": 1, "records": 0, "stale": 0, "updates": 4}]
+    evaluate = [SlotStats(slot, objects=5, updates=3) for slot in (1, 0)]
+    aggregate = [SlotStats(1, updates=4)]
     assert by_slot([*aggregate, *evaluate]) == [
-        {"slot": 0, "objects": 5, "updates": 3},
-        {"slot": 1, "objects": 5, "updates": 7},
+        SlotStats(0, objects=5, updates=3),
+        SlotStats(1, objects=5, updates=7),
     ]

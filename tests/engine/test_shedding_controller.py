@@ -11,11 +11,12 @@ import pytest
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.planning.planner import Planner
 from stqsh.spec.chunk import Chunk, pack_json, to_table, unpack_json
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb, append, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.shedding_orders import SheddingOrder, append_order
+from stqsh.storage.shedding_orders import append_order
 from tests.engine.test_deliver import batch, chunk
 from tests.engine.test_planner import COLUMNS, SECOND, World, of_kind
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stqsh.engine.delivery.warmup import MOST, Warmup, WarmupBatch, grows
-from stqsh.storage.shedding_orders import SheddingOrder
+from stqsh.spec.shedding import SheddingOrder
 
 
 def batch(first: int, last: int, before: int, seq: int, *, grown: bool = False) -> WarmupBatch:

@@ -12,16 +12,11 @@ from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
 from stqsh.sizes import size_text
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import (
-    MemorySettings,
-    SheddingOrder,
-    is_significant,
-    memory_settings,
-    standing_order,
-)
+from stqsh.storage.shedding_orders import MemorySettings, is_significant, memory_settings, standing_order
 
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
 CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")

@@ -1,56 +1,61 @@
-"""Statistics of a batch: figures by slot, sums, the lag, and where the time went."""
+"""Statistics of a batch: figures by slot, the lag, and where the time went."""
 
 from __future__ import annotations
 
-from stqsh.storage.rows import Spec
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
 
 
-def by_slot(stats: list[Spec]) -> list[Spec]:
-    """Give the figures of each slot; updates of merged answers, which Aggregate tells apart, are added."""
-    slots: dict[int, Spec] = {}
-    for entry in sorted(stats, key=lambda entry: (int(entry["slot"]), "objects" not in entry)):
-        slot = slots.setdefault(int(entry["slot"]), {**entry, "updates": 0})
-        slot["updates"] += int(entry.get("updates", 0))
+def by_slot(stats: Sequence[SlotStats]) -> list[SlotStats]:
+    """Return each slot's figures, with the updates of Aggregate added to those of Evaluate."""
+    slots: dict[int, SlotStats] = {}
+    for entry in sorted(stats, key=lambda entry: (entry.slot, entry.objects is None)):
+        known = slots.get(entry.slot)
+        slots[entry.slot] = entry if known is None else replace(known, updates=known.updates + entry.updates)
     return [*slots.values()]
 
 
-def total(stats: list[Spec], name: str) -> int:
-    """Sum one figure over the slots."""
-    return sum(int(entry.get(name, 0)) for entry in stats)
+def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> TimeSplit:
+    """Return where a batch's time went.
 
-
-def time_split(timings: list[Spec], run_us: int, write_us: int) -> dict[str, int]:
-    """Say where a batch's time went, in µs: source, transfer, kernel, state, deliver, total.
-
-    Slots work side by side, so the slowest one counts. `transfer` is what remains of the job: scheduling,
+    Slots work side by side, so the slowest one counts. `transfer_us` is what remains of the job: scheduling,
     shuffles, and moving chunks between Spark and Python.
+
+    Args:
+        timings: of all tasks.
+        run_us: how long the operators took.
+        write_us: how long the update log took.
     """
-    slowest = {
-        operator: max(
-            (timing for timing in timings if timing["at"] == operator),
-            key=lambda timing: int(timing.get("fold_us", 0)) + int(timing.get("store_us", 0)),
-            default={},
-        )
+    slowest = [
+        max((timing for timing in timings if timing.at == operator), key=_work_us, default=None)
         for operator in ("evaluate", "aggregate")
-    }
-    source = max((int(timing["us"]) for timing in timings if timing["at"] == "source"), default=0)
-    kernel = sum(int(timing.get("fold_us", 0)) for timing in slowest.values())
-    state = sum(int(timing.get(name, 0)) for timing in slowest.values() for name in ("open_us", "store_us"))
-    return {
-        "source_us": source,
-        "transfer_us": max(0, run_us - source - kernel - state),
-        "kernel_us": kernel,
-        "state_us": state,
-        "deliver_us": write_us,
-        "total_us": run_us + write_us,
-    }
+    ]
+    source = max((timing.us for timing in timings if timing.at == "source"), default=0)
+    kernel = sum(timing.fold_us for timing in slowest if timing)
+    state = sum(timing.open_us + timing.store_us for timing in slowest if timing)
+    return TimeSplit(
+        source_us=source,
+        transfer_us=max(0, run_us - source - kernel - state),
+        kernel_us=kernel,
+        state_us=state,
+        deliver_us=write_us,
+        total_us=run_us + write_us,
+    )
 
 
-def lag_s(clock: Spec, now_us: int) -> float | None:
-    """Say how long ago the last step of a batch was due by the wall clock, in s.
+def lag_s(clock: BatchClock, now_us: int) -> float | None:
+    """Return how long ago the last step of a batch was due by the wall clock, in s.
 
     None for a batch without steps, and where nothing plays at a pace.
     """
-    if clock.get("due_us") is None or not clock.get("playing") or clock["last_step"] < clock["first_step"]:
+    if clock.due_us is None or not clock.playing or clock.steps < 1:
         return None
-    return max(0, now_us - int(clock["due_us"])) / 1e6
+    return max(0, now_us - clock.due_us) / 1e6
+
+
+def _work_us(timing: TaskTiming) -> int:
+    return timing.fold_us + timing.store_us

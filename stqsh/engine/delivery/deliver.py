@@ -8,7 +8,7 @@ a batch again after a crash: the file is replaced by the same content, and the t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,13 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET, to_builtins
 
-from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split, total
+from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, opened
 from stqsh.sizes import size_bytes
-from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
+from stqsh.spec.clock import BatchClock, SnapshotQuestion
+from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
@@ -38,14 +41,14 @@ Array = npt.NDArray[Any]
 class BatchOutcome:
     """A batch's chunks, parted: the clock's content, and what the others tell."""
 
-    clock: Spec
+    clock: BatchClock
     grown: tuple[Array, Array] | None
     ended: frozenset[int]
     found: tuple[FoundRecords, ...]
     answers: dict[int, list[bytes]] = field(default_factory=dict)
     asks: list[Spec] = field(default_factory=list)
-    stats: list[Spec] = field(default_factory=list)
-    timings: list[Spec] = field(default_factory=list)
+    stats: list[SlotStats] = field(default_factory=list)
+    timings: list[TaskTiming] = field(default_factory=list)
 
 
 class Delivery:
@@ -73,7 +76,7 @@ class Delivery:
         self.retention = LogRetention(
             home, lambda: size_bytes(session_settings(control).text("updates.keep"))
         )
-        self._oversight = SheddingController(control, session_settings(control))
+        self._shedding = SheddingController(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
 
@@ -104,54 +107,55 @@ class Delivery:
     def _record(self, progress: Progress, delivered: BatchOutcome) -> None:
         """Write progress and effects; no SET gets between the settings and the order that follows."""
         with self._control.transaction():
-            order = self._oversight.decision(delivered.stats, delivered.clock)
+            order = self._shedding.decision(delivered.stats, delivered.clock)
             memory = None if order is None else asdict(order)
             effects = BatchEffects(
                 delivered.ended, delivered.grown, delivered.found, delivered.asks, memory=memory
             )
             record_batch(self._control, progress, effects)
 
-    def _progress(self, number: int, delivered: BatchOutcome, split: dict[str, int]) -> Progress:
+    def _progress(self, number: int, delivered: BatchOutcome, split: TimeSplit) -> Progress:
         clock = delivered.clock
         return Progress(
             batch=number,
-            step=clock["last_step"],
-            base_tick=clock["base_tick"],
-            tick_us=clock["tick_us"],
-            seq=clock["seq"],
-            run_done=clock["run_done"],
-            ended=clock["ended"],
+            step=clock.last_step,
+            base_tick=clock.base_tick,
+            tick_us=clock.tick_us,
+            seq=clock.seq,
+            run_done=clock.run_done,
+            ended=clock.ended,
             wall_us=wall_clock_us(),
             stats=self._stats(delivered, split),
         )
 
-    def _stats(self, delivered: BatchOutcome, split: dict[str, int]) -> Spec:
-        """Say what a status line and SHOW want to know: counts, rate, and where the time went."""
-        now = wall_clock_us()
-        records = total(delivered.stats, "records")
-        elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split["total_us"])
+    def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> Spec:
+        """Return what status lines and SHOW display: counts, rates, and where the time went."""
+        now, clock = wall_clock_us(), delivered.clock
+        records = sum(entry.records for entry in delivered.stats)
+        elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
         self._records += records
-        clock = delivered.clock
-        return {
+        stats = {
             "records": records,
             "records_total": self._records,
             "records_per_s": round(records * 1e6 / elapsed),
-            "updates": total(delivered.stats, "updates"),
-            "stale": total(delivered.stats, "stale"),
-            "steps": clock["last_step"] - clock["first_step"] + 1,
-            "backlog": clock.get("backlog", 0),
-            "room": clock.get("room", 0),
+            "updates": sum(entry.updates for entry in delivered.stats),
+            "stale": sum(entry.stale for entry in delivered.stats),
+            "steps": clock.steps,
+            "backlog": clock.backlog,
+            "room": clock.room,
             "lag_s": lag_s(clock, now),
-            "due_us": clock.get("due_us"),
-            "running": clock.get("running", False),
-            "playing": clock.get("playing", False),
-            "rows": clock.get("rows", {}),
+            "due_us": clock.due_us,
+            "running": clock.running,
+            "playing": clock.playing,
+            "rows": clock.rows,
             "slots": by_slot(delivered.stats),
-            "memory": self._oversight.told(delivered.stats, clock),
-            "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
+            "memory": self._shedding.describe(delivered.stats, clock),
+            "rebuilt": sum(timing.rebuilt for timing in delivered.timings),
             "time": split,
         }
+        json: Spec = to_builtins(stats, str_keys=True)
+        return json
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
@@ -171,17 +175,17 @@ def parted(chunks: list[Chunk]) -> BatchOutcome:
         kinds.setdefault(chunk.kind, []).append(chunk)
     if "clock" not in kinds:
         raise ValueError("a batch came without a clock")
-    clock = unpack_json(kinds["clock"][0].payload)
-    answers, asks = answered(clock.get("asks", []), kinds.get("answer", []))
+    clock = unpack_struct(kinds["clock"][0].payload, BatchClock)
+    answers, asks = answered(clock.asks, kinds.get("answer", []))
     return BatchOutcome(
         clock=clock,
         grown=merged_growth(kinds.get("counts", [])),
         ended=ended_queries(kinds.get("notice", [])),
-        found=found_records(kinds.get("found", []), clock.get("asked", 0)),
+        found=found_records(kinds.get("found", []), clock.asked),
         answers=answers,
         asks=asks,
-        stats=[unpack_json(chunk.payload) for chunk in kinds.get("stats", [])],
-        timings=[unpack_json(chunk.payload) for chunk in kinds.get(ChunkKind.TIMING, [])],
+        stats=[unpack_struct(chunk.payload, SlotStats) for chunk in kinds.get("stats", [])],
+        timings=[unpack_struct(chunk.payload, TaskTiming) for chunk in kinds.get(ChunkKind.TIMING, [])],
     )
 
 
@@ -217,7 +221,9 @@ def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
     )
 
 
-def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[bytes]], list[Spec]]:
+def answered(
+    asks: Iterable[SnapshotQuestion], chunks: list[Chunk]
+) -> tuple[dict[int, list[bytes]], list[Spec]]:
     """Give the slots' shares of each snapshot's answer, and the second questions of those that move.
 
     A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
@@ -228,12 +234,12 @@ def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[byte
         shares.setdefault(chunk.order.number, []).append(chunk.payload)
     answers, again = {}, []
     for ask in asks:
-        told = shares.get(ask["ask"], [])
-        if "focal" in ask["spec"]["region"] and "place" not in ask:
-            places = [[row["x"], row["y"]] for share in told for row in unpack(share).to_pylist()]
-            again.append({"spec": ask["spec"], "place": next(iter(places), None), "for": ask["ask"]})
+        found = shares.get(ask.ask, [])
+        if "focal" in ask.spec["region"] and ask.place is UNSET:
+            places = [[row["x"], row["y"]] for share in found for row in unpack(share).to_pylist()]
+            again.append({"spec": ask.spec, "place": next(iter(places), None), "for": ask.ask})
         else:
-            answers[ask["ask"]] = told
+            answers[ask.ask] = found
     return answers, again
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
 
-from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder, allowed
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import StreamMemory
+from stqsh.storage.shedding_orders import MemorySettings, allowed
 
 CACHE_DOWN, CACHE_UP = 0.25, 0.1
 """Steps of the cache's share: quickly down, and up in steps that do not leap far over the budget."""
@@ -61,18 +62,23 @@ class StreamLoad:
         return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
-def load_of(told: Iterable[Spec], step: int, report_steps: int) -> StreamLoad:
-    """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
-    streams = list(told)
+def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> StreamLoad:
+    """Sum what slots hold of significant streams after a step."""
+    streams = list(memories)
     histogram, dropped = (
-        tuple(sum(counts) for counts in zip(*(one[name] for one in streams), strict=True))
-        for name in ("histogram", "dropped")
+        tuple(sum(counts) for counts in zip(*columns, strict=True))
+        for columns in ([one.histogram for one in streams], [one.dropped for one in streams])
     )
-    objects, size, shadow = (
-        sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
+    return StreamLoad(
+        objects=sum(one.objects for one in streams),
+        bytes=sum(one.bytes for one in streams),
+        histogram=histogram,
+        step=step,
+        report_steps=max(1, report_steps),
+        shadow=sum(one.shadow for one in streams),
+        least=min((one.least for one in streams), default=1.0),
+        dropped=dropped,
     )
-    least = min((float(one["least"]) for one in streams), default=1.0)
-    return StreamLoad(objects, size, histogram, step, max(1, report_steps), shadow, least, dropped)
 
 
 def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:

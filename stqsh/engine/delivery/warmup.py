@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import SheddingOrder
 
 MOST = 64
 """So many batches are told apart; queries of earlier ones share the oldest."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from stqsh.engine.planning.offset import stands_still
 from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.spec.offset import is_idle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,7 @@ class StqshReader(DataSourceStreamReader):
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
                 return {**after, "boot": self._boot}
-            if not self._await(seen if stands_still(before) else None, until):
+            if not self._await(seen if is_idle(before) else None, until):
                 break
         return start
 
@@ -176,6 +176,7 @@ def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
 
 def _timing(task: SourceTask, took_us: int) -> Chunk:
     from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
+    from stqsh.spec.stats import TaskTiming
 
-    slot, content = task.only or 0, pack_json({"at": "source", "us": took_us})
+    slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
     return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)

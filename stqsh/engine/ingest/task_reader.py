@@ -25,8 +25,6 @@ from stqsh.storage.rows import LogRow
 
 #: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
-#: What a command "memory" says to a significant stream.
-_MEMORY = ("factor", "k", "cache", "area", "part")
 _DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
@@ -47,8 +45,8 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     yield from _to_all(task, 0, "clock", Phase.DEFINE, pack_json(head.clock))
     for stream_id, keys in sorted(head.lookups.items()):
         yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
-    for ask in head.clock.get("asks", ()):
-        yield from _to_all(task, ask["spec"]["stream_id"], "ask", Phase.SNAPSHOT, pack_json([ask]))
+    for ask in head.clock.asks:
+        yield from _to_all(task, ask.spec["stream_id"], "ask", Phase.SNAPSHOT, pack_json([ask]))
     control = ControlDb(Path(task.home))
     for row in _rows(control, head.defined):
         yield from _definition_chunks(task, row)
@@ -90,10 +88,9 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
         return commands
     told_to_all = any(row.kind == "memory" for row in rows)
     new = {row.spec["id"] for row in rows if row.kind == "create_stream"}
-    order = {"op": "memory", **{name: head.memory[name] for name in _MEMORY if name in head.memory}}
     for stream_id, stream in task.streams.items():
         if stream.get("retain") == "significant" and (told_to_all or stream_id in new):
-            commands[stream_id] = [order, *commands.get(stream_id, [])]
+            commands[stream_id] = [head.memory.command(), *commands.get(stream_id, [])]
     return commands
 
 

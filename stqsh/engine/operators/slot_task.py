@@ -20,6 +20,7 @@ from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
+from stqsh.spec.stats import TaskTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +110,5 @@ def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
 
 
 def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
-    content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
+    content = pack_json(TaskTiming(fold.name, first.slot, **asdict(costs)))
     return Chunk(first.slot, 0, ChunkKind.TIMING, ChunkOrder(), first.first_step, first.last_step, 0, content)

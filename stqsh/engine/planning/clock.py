@@ -1,14 +1,15 @@
 """The clock: what RUN, PLAY and PAUSE make of an offset, and which step is due.
 
 RUN and PLAY rows of the control log say how far the clock goes (`apply_clock_rows`), `PlaybackPace` which
-step is due by the wall clock, and `clock_content` tells the slots and Deliver where a batch stands."""
+step is due by the wall clock, and `batch_clock` tells the slots and Deliver where a batch stands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stqsh.engine.planning.offset import Offset, PlayState, RunState
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
+from stqsh.spec.clock import BatchClock, SnapshotQuestion
+from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.rows import LogRow, Spec
 
 #: More steps than any replay has: as far as the data go.
@@ -145,25 +146,28 @@ def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
     return 0 if tick is None else offset.step_of(tick)
 
 
-def clock_content(first: Offset, last: Offset, feeds: list[StreamInput]) -> Spec:
-    """Say where a batch stands: the content of its `clock` chunk, for the slots and for Deliver."""
+def batch_clock(
+    first: Offset, last: Offset, feeds: list[StreamInput], asks: tuple[SnapshotQuestion, ...]
+) -> BatchClock:
+    """Return the `clock` chunk's content of the batch between two offsets."""
     end = last_step(last, feeds) if last.base_tick is not None else None
-    return {
-        "first_step": first.step + 1,
-        "last_step": last.step,
-        "base_tick": last.base_tick,
-        "tick_us": last.tick_us,
-        "seq": last.seq,
-        "asked": last.asked if last.asked > first.asked else 0,
-        "run_done": last.run_done,
-        "ended": end is not None and last.step >= end and not any(feed.left for feed in feeds),
-        "running": last.run is not None,
-        "playing": bool(last.play and last.play.streams),
-        "rows": {str(stream): row for stream, row in last.rows.items()},
-        "backlog": records_behind(last, feeds),
-        "due_us": last.due_us,
-        "room": last.room,
-    }
+    return BatchClock(
+        first_step=first.step + 1,
+        last_step=last.step,
+        base_tick=last.base_tick,
+        tick_us=last.tick_us,
+        seq=last.seq,
+        asked=last.asked if last.asked > first.asked else 0,
+        run_done=last.run_done,
+        ended=end is not None and last.step >= end and not any(feed.left for feed in feeds),
+        running=last.run is not None,
+        playing=bool(last.play and last.play.streams),
+        rows=last.rows,
+        backlog=records_behind(last, feeds),
+        due_us=last.due_us,
+        room=last.room,
+        asks=asks,
+    )
 
 
 def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:

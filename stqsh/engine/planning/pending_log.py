@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from stqsh.engine.planning.offset import Offset
+from msgspec import UNSET
+
 from stqsh.engine.planning.planner_state import (
     CLOCK_KINDS,
     COMMANDS,
@@ -15,6 +16,8 @@ from stqsh.engine.planning.planner_state import (
     PlannerState,
     focal_keys_of,
 )
+from stqsh.spec.clock import SnapshotQuestion
+from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.rows import LogRow, Spec
 
@@ -127,10 +130,10 @@ def wants_place(row: LogRow) -> bool:
     return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
 
 
-def question(row: LogRow) -> Spec:
-    """Give what slots are asked: the number of the answer, the snapshot, and the focal object's place."""
-    place = {"place": row.spec["place"]} if "for" in row.spec else {}
-    return {"ask": row.spec.get("for", row.seq), "spec": row.spec["spec"], **place}
+def question(row: LogRow) -> SnapshotQuestion:
+    """Return what slots are asked for a snapshot's row."""
+    place = row.spec["place"] if "for" in row.spec else UNSET
+    return SnapshotQuestion(row.spec.get("for", row.seq), row.spec["spec"], place)
 
 
 # A moving query needs its focal object on every slot. An object that only its own slot knows is looked up.

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, at_first, records_after
-from stqsh.engine.planning.clock import FAR, PlaybackPace, clock_content, finished, last_step, obeyed, started
-from stqsh.engine.planning.offset import Offset, PlayState, RunState
+from stqsh.engine.planning.clock import FAR, PlaybackPace, batch_clock, finished, last_step, obeyed, started
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, cut
 from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
+from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
 
@@ -66,8 +66,8 @@ class Planner:
         first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
         self._view.read(first)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
-        clock = clock_content(first, last, self._view.feeds(last))
-        clock["asks"] = [question(row) for row in snapshot_rows(log.pending, first.answered, last.answered)]
+        asks = tuple(question(row) for row in snapshot_rows(log.pending, first.answered, last.answered))
+        clock = batch_clock(first, last, self._view.feeds(last), asks)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)

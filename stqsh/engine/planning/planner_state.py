@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.rows import LogRow, Spec
 
 Key = str | int
@@ -34,7 +35,7 @@ class PlannerState:
     seq: int = 0
     streams: dict[int, Spec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
-    memory: Spec | None = None
+    memory: SheddingOrder | None = None
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -46,7 +47,7 @@ class PlannerState:
             self.streams.pop(row.spec["id"], None)
             self.focal.pop(row.spec["id"], None)
         elif row.kind == "memory":
-            self.memory = row.spec
+            self.memory = SheddingOrder(**row.spec)
         elif row.kind in REGISTERS and (keys := focal_keys_of(row)):
             stream_id = row.spec["stream_id"]
             first = row.seq + 1 - len(keys)

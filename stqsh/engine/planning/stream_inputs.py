@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.engine.planning.batch_size import BatchLimit
-from stqsh.engine.planning.offset import Offset
 from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
+from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import Spec

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stqsh.engine.planning.offset import Offset
 from stqsh.engine.planning.planner_state import Key, PlannerState
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.offset import Offset
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.rows import Spec
 
 #: A slice of a store of fewer records than this is not worth a task of its own.
@@ -26,11 +28,11 @@ class BatchHead:
     `first < seq <= last` define become known, which may be earlier.
     """
 
-    clock: Spec
+    clock: BatchClock
     commands: tuple[int, int]
     defined: tuple[int, int]
     lookups: dict[int, tuple[Key, ...]]
-    memory: Spec | None = None
+    memory: SheddingOrder | None = None
 
 
 @dataclass(frozen=True)
