@@ -101,9 +101,9 @@ def test_a_reference_without_a_spool_is_told(spool: PayloadFolders) -> None:
 
 
 def test_where_there_is_no_room_left_payloads_stay_in_their_chunks(
-    spool: PayloadFolders, monkeypatch: pytest.MonkeyPatch
+    spool: PayloadFolders,
 ) -> None:
-    monkeypatch.setattr(spooling, "_ROOM_LEFT", 1 << 62)
+    spool = replace(spool, reserve=1 << 62)
     chunks = [chunk("records", b"x" * LEAST), chunk("updates", b"y" * LEAST)]
     travelling = sent(spool, chunks)
     assert travelling[0] == chunks[0]

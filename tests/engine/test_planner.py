@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from stqsh.core.queries.registrations import unpack_alike
+from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
-from stqsh.engine.planning import tasks
 from stqsh.engine.planning.planner import Planner
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
@@ -476,10 +477,10 @@ def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
     world.batch()  # the log's rows are read once, however small their batch
     start = world.at
     made = {}
-    for most in (0, tasks.BY_SLOT_RECORDS):
-        monkeypatch.setattr(tasks, "BY_SLOT_RECORDS", most)
-        end = world.planner.latest(start, 0)
-        planned = world.planner.plan(start, end)
+    for most in (0, TUNING.by_slot_records):
+        planner = Planner(world.home, 3, max_records=8, tuning=replace(TUNING, by_slot_records=most))
+        end = planner.latest(start, 0)
+        planned = planner.plan(start, end)
         assert [task.only for task in planned] == ([0, 1, 2] if most else [None])
         made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
     few, many = made.values()

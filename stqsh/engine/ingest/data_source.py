@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.spark.schema import SPARK_SCHEMA
 from stqsh.spec.offset import is_idle
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 #: A file of this name in the home holds further batches back: the engine is stopping.
 HOLD_FILE = "hold"
-#: Where there is nothing to do, Spark is told so only after a while, and meanwhile one looks again each time
-#: that the second figure has passed: to ask costs Spark's side ten times as much as to look.
-PATIENCE_S, LOOK_S = 1.0, 0.02
 
 
 class StqshSource(DataSource):
@@ -100,7 +98,8 @@ class StqshReader(DataSourceStreamReader):
         from stqsh.engine.planning.planner import Planner
 
         if self._planner is None:
-            self._planner = Planner(self._home, *self._numbers)
+            slots, max_records, max_bytes = self._numbers
+            self._planner = Planner(self._home, slots, max_records, max_bytes)
         return self._planner
 
     @property
@@ -120,7 +119,7 @@ class StqshReader(DataSourceStreamReader):
         """How far the next batch goes; `start` itself where there is nothing to do for a while."""
         if start["boot"] != self._boot:
             return {**start, "boot": self._boot}
-        before, until = without_boot(start), time.monotonic() + PATIENCE_S
+        before, until = without_boot(start), time.monotonic() + TUNING.idle_answer_s
         while not self._hold.exists():
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
@@ -136,7 +135,7 @@ class StqshReader(DataSourceStreamReader):
         seen: the log's version, where nothing but the log can bring what is looked for.
         """
         while time.monotonic() < until and not self._hold.exists():
-            time.sleep(LOOK_S)
+            time.sleep(TUNING.idle_look_s)
             if seen is None or self.control.version() != seen:
                 return True
         return False

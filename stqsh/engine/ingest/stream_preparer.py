@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import rows_named
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.preparation import extend, prepare
@@ -33,20 +34,14 @@ log = logging.getLogger("stqsh.engine")
 Manifest = dict[str, Any]
 Report = Callable[[float | None, str], None]
 
-_POLL_S = 0.05
-_REPORT_EVERY_S = 0.2
 _DONE = ("ready", "endless", "failed")
-#: An endless stream is made ahead by so many steps at the least, and by so many times the last batch's ...
-_AHEAD_STEPS, _AHEAD_BATCHES = 120, 4
-#: ... but not while so many records wait to be taken.
-_ENOUGH_RECORDS = 1_000_000
 
 
 class EndlessStreams:
     """The streams without an end, and how far each of them is made."""
 
-    def __init__(self, home: SessionHome, control: ControlDb) -> None:
-        self._home, self._control = home, control
+    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+        self._home, self._control, self._tuning = home, control, tuning
         self._streams: dict[int, tuple[StreamRow, Manifest]] = {}
         self._before, self._last = Progress(), Progress()
 
@@ -90,7 +85,7 @@ class EndlessStreams:
         wanted = [
             (stream, until)
             for stream, manifest in self._streams.values()
-            if (until := wanted_tick(progress, stream.id, manifest)) is not None
+            if (until := wanted_tick(progress, stream.id, manifest, self._tuning)) is not None
         ]
         for stream, until in wanted:
             self.extend(stream, until)
@@ -111,9 +106,11 @@ class StreamPreparer:
         control: ControlDb,
         spark: SparkSession | None = None,
         prepare: Callable[..., Manifest] = prepare,
+        tuning: EngineTuning = TUNING,
     ) -> None:
         self._home, self._control, self._spark, self._prepare = home, control, spark, prepare
-        self._endless = EndlessStreams(home, control)
+        self._tuning = tuning
+        self._endless = EndlessStreams(home, control, tuning)
         self._stopped = threading.Event()
         self._seen = -1
 
@@ -146,7 +143,7 @@ class StreamPreparer:
             version = self._control.version()
             if version != seen or not is_complete:
                 seen, is_complete = version, self._look()
-            self._stopped.wait(_POLL_S)
+            self._stopped.wait(self._tuning.prepare_look_s)
 
     def _look(self) -> bool:
         seq = last_seq(self._control)
@@ -189,7 +186,7 @@ class StreamPreparer:
         def report(progress: float | None, message: str) -> None:
             nonlocal reported
             now = time.monotonic()
-            if now - reported >= _REPORT_EVERY_S:
+            if now - reported >= self._tuning.prepare_report_s:
                 reported = now
                 status = StreamStatus(stream_id, "reading", message=message, progress=progress or 0.0)
                 set_stream_status(self._control, status)
@@ -197,13 +194,15 @@ class StreamPreparer:
         return report
 
 
-def wanted_tick(progress: Progress, stream_id: int, manifest: Manifest) -> int | None:
+def wanted_tick(
+    progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
+) -> int | None:
     """Give the tick up to which an endless stream should be made now, None where enough is there."""
-    if int(manifest["rows"]) - taken_rows(progress, stream_id) > _ENOUGH_RECORDS:
+    if int(manifest["rows"]) - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
     steps = int(progress.stats.get("steps", 0))
-    until = int(clock or 0) + max(_AHEAD_STEPS, _AHEAD_BATCHES * steps)
+    until = int(clock or 0) + max(tuning.ahead_steps, tuning.ahead_batches * steps)
     return until if manifest["last_tick"] is None or until > int(manifest["last_tick"]) else None
 
 

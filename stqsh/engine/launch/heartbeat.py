@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
+from stqsh.engine.config import TUNING
 from stqsh.errors import EngineDead
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.home import SessionHome
-
-BEAT_S = 1.0
 
 
 class Heartbeat:
@@ -43,7 +42,7 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat_on(self) -> None:
-        while not self._stopped.wait(BEAT_S):
+        while not self._stopped.wait(TUNING.heartbeat_s):
             self._beat()
 
     def _beat(self) -> None:

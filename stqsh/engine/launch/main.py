@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.client.cleanup import is_orphaned
-from stqsh.engine.config import STATE_FORMAT, EngineSettings
+from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 from stqsh.errors import StqshError
@@ -37,7 +37,6 @@ log = logging.getLogger("stqsh.engine")
 
 #: What an engine waits for before it says that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
-_OWNER_POLL_S = 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -162,7 +161,7 @@ class Engine:
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
         """Stop once the client of a temporary session is gone, however it went."""
         while not is_orphaned(control):
-            time.sleep(_OWNER_POLL_S)
+            time.sleep(TUNING.owner_look_s)
         log.info("the session's client is gone")
         supervisor.stop()
 

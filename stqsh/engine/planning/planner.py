@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, at_first, records_after
 from stqsh.engine.planning.clock import FAR, PlaybackPace, batch_clock, finished, last_step, obeyed, started
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
@@ -38,9 +39,14 @@ class Planner:
     """
 
     def __init__(
-        self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
+        self,
+        home: Path,
+        slots: int,
+        max_records: int = MAX_RECORDS,
+        max_bytes: int = MAX_BYTES,
+        tuning: EngineTuning = TUNING,
     ) -> None:
-        self.home, self.slots = home, slots
+        self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace()
 
@@ -59,7 +65,7 @@ class Planner:
         end = self._next(ready, now_us) or ready
         if end == offset:
             return start
-        return replace(end, by_slot=is_small(offset, end, self.slots)).to_json()
+        return replace(end, by_slot=is_small(offset, end, self.slots, self._tuning)).to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
@@ -71,7 +77,7 @@ class Planner:
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
-        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger)
+        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are obeyed; None: there is nothing to do."""

@@ -6,18 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import Key, PlannerState
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import Offset
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.rows import Spec
-
-#: A slice of a store of fewer records than this is not worth a task of its own.
-SLICE_RECORDS = 50_000
-#: Slots times records of a batch up to which each slot reads for itself.
-BY_SLOT_RECORDS = 400_000
-#: Slices of one stream in a batch at the most: as many tasks read at once.
-SLICES = 2
 
 
 @dataclass(frozen=True)
@@ -73,17 +67,22 @@ class SourceTask:
 
 
 def cut_into_tasks(
-    home: Path, slots: int, head: BatchHead, span: tuple[Offset, Offset], ledger: PlannerState
+    home: Path,
+    slots: int,
+    head: BatchHead,
+    span: tuple[Offset, Offset],
+    ledger: PlannerState,
+    tuning: EngineTuning = TUNING,
 ) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread the slices over tasks of like size.
 
     A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
     """
     first, last = span
-    slices: list[list[StreamSlice]] = [[] for _ in range(SLICES)]
+    slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
     for stream_id, stop in sorted(last.rows.items()):
         start = first.rows.get(stream_id, 0)
-        pieces = 1 if last.by_slot else max(1, min(SLICES, (stop - start) // SLICE_RECORDS))
+        pieces = 1 if last.by_slot else max(1, min(tuning.slices, (stop - start) // tuning.slice_records))
         bounds = [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
         for piece in range(pieces):
             if bounds[piece] < bounds[piece + 1]:
@@ -104,10 +103,14 @@ def cut_into_tasks(
     return [SourceTask(*common, head, tuple(slices[0])), *rest]
 
 
-def is_small(first: Offset, last: Offset, slots: int) -> bool:
+def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
     """Say whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
 
     Each of them reads all of its rows, so these are few; and nobody reads the log's commands twice.
     """
     records = sum(stop - first.rows.get(stream, 0) for stream, stop in last.rows.items())
-    return records <= BY_SLOT_RECORDS // slots and (first.seq, first.defined) == (last.seq, last.defined)
+    is_few = records <= tuning.by_slot_records // slots
+    return is_few and (first.seq, first.defined) == (
+        last.seq,
+        last.defined,
+    )

@@ -11,9 +11,10 @@ import re
 import socket
 from pathlib import Path
 
+from stqsh.engine.config import TUNING
+
 LOOPBACK = "127.0.0.1"
 STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
-PATIENCE_S = 5.0
 
 
 def driver_address(master: str) -> str:
@@ -29,7 +30,9 @@ def driver_address(master: str) -> str:
     if named is None:
         return ""
     try:
-        with socket.create_connection((named["host"], int(named["port"])), PATIENCE_S) as reached:
+        with socket.create_connection(
+            (named["host"], int(named["port"])), TUNING.master_connect_s
+        ) as reached:
             address = str(reached.getsockname()[0])
     except OSError:
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import socket
 
-from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.cluster import PATIENCE_S, STANDALONE
+from stqsh.engine.config import TUNING, EngineSettings
+from stqsh.engine.spark.cluster import STANDALONE
 from stqsh.errors import StqshError
 
 
@@ -19,7 +19,7 @@ def check_master(settings: EngineSettings) -> None:
     if named is None:
         return
     try:
-        socket.create_connection((named["host"], int(named["port"])), PATIENCE_S).close()
+        socket.create_connection((named["host"], int(named["port"])), TUNING.master_connect_s).close()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StqshError(

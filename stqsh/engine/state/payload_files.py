@@ -25,14 +25,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stqsh.engine.config import TUNING
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
 
 #: Payloads begin at multiples of this, as the columns within want it.
 _ALIGNMENT = 64
-#: Room that must be left where payloads on their way lie: the arena grows there, too.
-_ROOM_LEFT = 64 << 20
 _LOGGED = ("rows", "updates")
 #: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
 _ALWAYS_WITHIN = ("clock",)
@@ -43,12 +42,13 @@ class PayloadFolders:
     """Where a session's large payloads lie.
 
     home: the session's directory. transit: the folder for payloads on their way. least: smaller payloads
-    (bytes) go through Spark as they are.
+    (bytes) go through Spark as they are. reserve: bytes that stay free on the disk of `transit`.
     """
 
     home: Path
     transit: Path
     least: int
+    reserve: int = TUNING.payload_reserve_bytes
 
     @property
     def log(self) -> Path:
@@ -87,7 +87,7 @@ class PayloadWriter:
         if spool is not None:
             unique = uuid.uuid4().hex
             self._files = {
-                False: _File(spool.transit / f"{name}.{unique}{ENDING}", _ROOM_LEFT),
+                False: _File(spool.transit / f"{name}.{unique}{ENDING}", spool.reserve),
                 True: _File(spool.log / f".{name}.{unique}{ENDING}", 0),
             }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
@@ -59,9 +60,17 @@ class SlotRunner:
     remade: gives a batch from the log with all its content, where the log holds less.
     """
 
-    def __init__(self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        slot: int,
+        store: SlotStore,
+        arena: Arena,
+        remade: Remade,
+        tuning: EngineTuning = TUNING,
+    ) -> None:
         self._fold, self._slot, self._store, self._arena = fold, slot, store, arena
-        self._remade = remade
+        self._remade, self._tuning = remade, tuning
         self._key = (str(arena.folders[0]), arena.name)
 
     def advance(
@@ -126,7 +135,7 @@ class SlotRunner:
             replay_us=meta.replay_us + fold_us,
             log_bytes=meta.log_bytes + sum(len(chunk.payload) for chunk in chunks),
         )
-        if after.wants_snapshot():
+        if after.wants_snapshot(self._tuning):
             begun = time.perf_counter_ns()
             size = self._store.replace(version, snapshot(state))
             took_us = (time.perf_counter_ns() - begun) // 1000

@@ -13,15 +13,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
-
-#: A log smaller than this is never worth a snapshot ...
-LOG_BYTES = 32 << 20
-#: ... unless replaying it takes longer than this, and than this many snapshots take to write. A log mostly
-#: names records (`stqsh.engine.ingest.record_replay`), so time decides; snapshots cost at most a tenth of
-#: the kernels' time, 3 % of a batch.
-REPLAY_US = 3_000_000
-SNAPSHOT_WORTH = 10
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -42,10 +35,13 @@ class SlotMeta:
     replay_us: int = 0
     snapshot_us: int = 0
 
-    def wants_snapshot(self) -> bool:
-        """Say whether the log has grown past its use."""
-        slow = self.replay_us > max(REPLAY_US, SNAPSHOT_WORTH * self.snapshot_us)
-        return slow or self.log_bytes > max(LOG_BYTES, self.snapshot_bytes)
+    def wants_snapshot(self, tuning: EngineTuning = TUNING) -> bool:
+        """Return whether a snapshot should replace the log.
+
+        A log mostly names records (`stqsh.engine.ingest.record_replay`), so time decides as a rule.
+        """
+        slow = self.replay_us > max(tuning.snapshot_replay_us, tuning.snapshot_worth * self.snapshot_us)
+        return slow or self.log_bytes > max(tuning.snapshot_log_bytes, self.snapshot_bytes)
 
 
 class SlotStore(Protocol):

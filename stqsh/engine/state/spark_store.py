@@ -8,11 +8,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk
-
-#: Values of the state store are cut into pieces of this size.
-PIECE_BYTES = 4 << 20
 
 
 class ValueState(Protocol):
@@ -34,8 +32,10 @@ class ListState(Protocol):
 class SparkStore:
     """The three variables of one slot in the state store; a `SlotStore`."""
 
-    def __init__(self, meta: ValueState, log: ListState, snapshot: ListState) -> None:
-        self._meta, self._log, self._snapshot = meta, log, snapshot
+    def __init__(
+        self, meta: ValueState, log: ListState, snapshot: ListState, tuning: EngineTuning = TUNING
+    ) -> None:
+        self._meta, self._log, self._snapshot, self._tuning = meta, log, snapshot, tuning
 
     def read_meta(self) -> SlotMeta:
         """Give where the slot stands; the zero values for one that has seen no batch."""
@@ -58,7 +58,7 @@ class SparkStore:
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Append the chunks of batch `version` to the log; give how many bytes that took."""
         content = pack_chunks(chunks)
-        self._log.appendList(cut(version, content))
+        self._log.appendList(cut(version, content, self._tuning.state_piece_bytes))
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
@@ -81,11 +81,11 @@ class SparkStore:
             yield unpack_chunks(content)
 
 
-def cut(entry: int, content: pa.Buffer) -> list[tuple[int, bytes]]:
-    """Cut bytes into pieces that the state store can hold; `entry` tells neighbours apart."""
+def cut(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[int, bytes]]:
+    """Cut bytes into pieces of at most `piece_bytes`; `entry` distinguishes neighbours."""
     return [
-        (entry, content.slice(start, min(PIECE_BYTES, content.size - start)).to_pybytes())
-        for start in range(0, content.size, PIECE_BYTES)
+        (entry, content.slice(start, min(piece_bytes, content.size - start)).to_pybytes())
+        for start in range(0, content.size, piece_bytes)
     ]
 
 
