@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from stqsh.cli.completion import format_names, profile_names, session_names
+from stqsh.cli.completion import document_names, format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
 from stqsh.shell.exit_codes import exit_on_signals, guarded
 from stqsh.shell.scripting.batch import BatchOptions, run_batch
@@ -217,6 +217,21 @@ def tutorial(profile: ProfileName = None) -> None:
 
     exit_on_signals()
     raise typer.Exit(guarded(lambda: run_tutorial(profile)))
+
+
+@app.command(epilog=page("docs"))
+def docs(
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="a document; the list without it", autocompletion=document_names
+        ),
+    ] = None,
+) -> None:
+    """Show a document, or the list of documents."""
+    from stqsh.cli.documents import show_documents
+
+    raise typer.Exit(guarded(lambda: show_documents(topic)))
 
 
 @app.command(epilog=page("doctor"))

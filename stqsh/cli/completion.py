@@ -29,3 +29,10 @@ def format_names(incomplete: str) -> list[str]:
     from stqsh.shell.writers.writer import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def document_names(incomplete: str) -> list[str]:
+    """The documents."""
+    from stqsh.docs import TOPICS
+
+    return [name for name in TOPICS if name.startswith(incomplete)]

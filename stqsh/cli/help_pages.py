@@ -43,6 +43,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("stqsh map --serve", "the same, on 127.0.0.1"),
     ),
     "tutorial": (("stqsh tutorial", ""),),
+    "docs": (("stqsh docs", "the list"), ("stqsh docs language", "one of them")),
     "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "as that profile needs it")),
     "version": (("stqsh version", ""),),
 }

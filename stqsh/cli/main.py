@@ -16,7 +16,7 @@ _FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init
 
 
 def main() -> None:
-    """Run the command line and leave with the exit code of language.md section 6."""
+    """Run the command line and leave with the exit code of language.md, "Output"."""
     _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():

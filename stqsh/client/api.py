@@ -139,7 +139,7 @@ class Session:
                 yield from _performed(desk, some, number - 1)
 
     def finish_script(self) -> RunHandle | None:
-        """What the end of a script implies (language.md section 4), if there is anything to wait for.
+        """What the end of a script implies (language.md, "Running"), if there is anything to wait for.
 
         With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
         wait for a step: one step, so that what they owe is delivered.

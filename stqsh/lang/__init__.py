@@ -1,14 +1,18 @@
 """STQL, the language of stqsh: from text to statements, and from statements to the specs of the control log.
 
-source.py       where a piece of text stands: Source, Piece, Span
-units.py        units of durations, lengths and speeds
-splitting.py    split(text, file=None) -> list[Piece];  is_complete(text) -> bool
-parse.py        parse(text, file=None) -> list[Statement];  parse_piece(piece) -> Statement
-ast.py          the statements; their parts are in expressions.py
-printer.py      to_sql(statement) -> str
-errors.py       LangError and its subclasses: a place, a caret, what was expected, near names
-catalogue.py    CatalogueView, what the binder asks for; Catalogue, one in memory
-bind.py         bind(statement, catalogue, …) -> Bound(kind, spec), and one function a statement
-keywords.py     STATEMENTS (name, syntax, help, example) and KEYWORDS
-complete.py     expected(text) -> what may come next
+ast/           the statements, their expressions, and the source that they come from
+syntax/        the grammar, splitting, parsing, what may come next, error diagnosis
+ast_builder/   one function for each rule of the grammar, which builds the syntax tree
+printer/       statements as text
+binder/        names and types checked against the catalogue; one function for each statement
+reference/     what HELP says of each statement
+catalogue.py   what the binder asks of a catalogue
+types.py       the types of columns
+errors.py      errors with a place in the source, a caret, and what was expected
+
+>>> from stqsh.lang.syntax.parse import parse
+>>> from stqsh.lang.printer.printer import to_sql
+>>> [statement] = parse("select oid from taxis nearest 3 to 'ambulance';")
+>>> to_sql(statement)
+"SELECT oid FROM taxis NEAREST 3 TO 'ambulance'"
 """

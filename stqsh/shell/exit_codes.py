@@ -1,4 +1,4 @@
-"""From exceptions to exit codes (language.md section 6): 0 done, 1 failed, 2 wrong input, 130 interrupted.
+"""From exceptions to exit codes (language.md, "Output"): 0 done, 1 failed, 2 wrong input, 130 interrupted.
 
 A user's error is one clear text on standard error. A defect of ours is one line too; its traceback goes
 to a file that the line names.

@@ -5,7 +5,7 @@ the arrays hold and where each lies; it is gone while they change. Who changes t
 who reads them shares it. On the way to the lock everybody passes `NAME.gate`, so that readers who come one
 after the other never keep a writer out.
 
-`PublishedSlots` is the reading side (architecture.md section 3): it maps the arrays as they lie and copies
+`PublishedSlots` is the reading side (architecture.md): it maps the arrays as they lie and copies
 nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena` writes.
 """
 

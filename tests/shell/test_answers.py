@@ -1,4 +1,4 @@
-"""Snapshots, and select lists of more than columns, in every format of language.md section 6."""
+"""Snapshots, and select lists of more than columns, in every format of language.md, "Output"."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""The command line: wrong input gets one clear text, and the exit codes of language.md section 6."""
+"""The command line: wrong input gets one clear text, and the exit codes of language.md, "Output"."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""GeoJSON, Markdown, vertical, Arrow and Parquet: what language.md section 6 and a reader ask of them."""
+"""GeoJSON, Markdown, vertical, Arrow and Parquet: what language.md, "Output", and a reader ask of them."""
 
 import json
 from dataclasses import replace

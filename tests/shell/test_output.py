@@ -1,4 +1,4 @@
-"""The formats of language.md section 6, to the byte."""
+"""The formats of language.md, "Output", to the byte."""
 
 import json
 import re

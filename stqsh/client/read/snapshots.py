@@ -1,6 +1,6 @@
 """Snapshot SELECTs of a client: answered from the published state, else by way of the control log.
 
-On the engine's host the answer is read straight from the slots' arrays (architecture.md section 3), without
+On the engine's host the answer is read straight from the slots' arrays (architecture.md), without
 the engine's help and without waiting for anything but a batch under way. Where there is no such state
 (another host, a restart, a region that the slots have not been told of) the question goes into the control
 log, the next batch carries it to the slots, and the answer comes back as a file. The same two functions of

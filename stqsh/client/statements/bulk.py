@@ -14,7 +14,7 @@ from stqsh.client.statements.context import StatementContext
 from stqsh.lang.ast import statements as ast
 from stqsh.lang.ast.expressions import Literal
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.binder.key_values import key_value
+from stqsh.lang.binder.literals import key_value
 from stqsh.lang.bulk_parse import AlikeDrop, AlikeRegister, Run, plain
 from stqsh.lang.errors import BindError, LangError
 from stqsh.lang.printer.printer import to_sql

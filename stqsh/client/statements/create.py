@@ -14,8 +14,8 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Quantity
 from stqsh.lang.ast.statements import FileSource, GeneratorSource
 from stqsh.lang.binder.bind import Bound, bind, needs_inference
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.streams import source_spec
-from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer, shedding_orders

@@ -1,10 +1,11 @@
-"""HELP: the statements and their parts, from the language's own manual."""
+"""HELP: the statements and their parts, from the language's reference, and the documents."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from stqsh.docs import TOPICS, document
 from stqsh.errors import StqshError
 
 if TYPE_CHECKING:
@@ -12,22 +13,38 @@ if TYPE_CHECKING:
 
 
 def help_text(topic: str = "", width: int = 100) -> str:
-    """All statements in a line each, or what there is to say of one. Raises `StqshError` for none.
+    """Return what HELP says of a topic: a statement, a part of one, or a document; of all without one.
 
-    `width`: characters a line.
+    Args:
+        topic: the name of a document, or words of a statement.
+        width: characters a line.
+
+    Raises:
+        StqshError: there is no such topic.
+
+    >>> help_text("PAUSE QUERY").splitlines()[0]
+    'PAUSE QUERY: Stop a query\'s updates without dropping it.'
     """
     from stqsh.lang.reference import PARTS, STATEMENTS
 
     wanted = " ".join(topic.upper().split())
-    if not wanted:
-        listed = two_columns([(one.name, one.help) for one in STATEMENTS], width)
-        parts = two_columns([(one.name, one.help) for one in PARTS], width)
-        return f"{listed}\n\nParts of them\n\n{parts}\n\nHELP statement; tells more. A statement ends with ;"
-    return "\n\n".join(_page(entry, width) for entry in _found(wanted))
+    if wanted.lower() in TOPICS:
+        return document(wanted.lower())
+    if wanted:
+        return "\n\n".join(_page(entry, width) for entry in _found(wanted))
+    sections = (
+        two_columns([(one.name, one.help) for one in STATEMENTS], width),
+        "Parts of statements",
+        two_columns([(one.name, one.help) for one in PARTS], width),
+        "Documents",
+        two_columns(list(TOPICS.items()), width),
+        "HELP RUN; explains a statement, HELP glossary; shows a document. A statement ends with ;",
+    )
+    return "\n\n".join(sections)
 
 
 def _found(wanted: str) -> list[ReferenceEntry]:
-    """The entries of that name, else that begin with it or have it as a word, else in whose syntax it is."""
+    """Return the entries with that name, else those whose name has it, else those whose syntax has it."""
     from stqsh.lang.reference import ALL, PARTS
 
     found = (
@@ -39,7 +56,7 @@ def _found(wanted: str) -> list[ReferenceEntry]:
     if not found:
         from stqsh.lang.errors import near
 
-        close = near(wanted, [one.name for one in ALL])
+        close = near(wanted, [*(one.name for one in ALL), *(topic.upper() for topic in TOPICS)])
         raise StqshError(
             f"there is no statement {wanted}", hint=f"maybe you meant {close}" if close else "HELP;"
         )
@@ -47,7 +64,7 @@ def _found(wanted: str) -> list[ReferenceEntry]:
 
 
 def _is_written(words: str, entry: ReferenceEntry) -> bool:
-    """Whether an entry's syntax has these keywords, one after the other."""
+    """Return whether the syntax of an entry has these keywords, one after the other."""
     return f" {words} " in f" {' '.join(re.findall('[A-Z]{2,}', entry.syntax))} "
 
 
@@ -66,7 +83,7 @@ def _page(entry: ReferenceEntry, width: int) -> str:
 
 
 def is_built(entry: ReferenceEntry) -> bool:
-    """Whether something carries the statement out."""
+    """Return whether the statement of an entry is implemented."""
     from stqsh.client.statements.dispatch import HANDLERS
     from stqsh.lang.syntax.parse import parse
 
@@ -75,7 +92,7 @@ def is_built(entry: ReferenceEntry) -> bool:
 
 
 def two_columns(rows: list[tuple[str, str]], width: int) -> str:
-    """Words and their meanings side by side, in so many characters."""
+    """Lay out words and their meanings side by side, `width` characters a line."""
     import textwrap
 
     left = max(len(word) for word, _ in rows) + 4
@@ -88,7 +105,7 @@ def two_columns(rows: list[tuple[str, str]], width: int) -> str:
 
 
 def _filled(text: str, width: int, indent: str = "") -> str:
-    """Each line folded between words where it is too long; what goes on is indented further if it was."""
+    """Fold long lines between words; continuation lines of indented text are indented further."""
     import textwrap
 
     further = indent * 3

@@ -22,7 +22,7 @@ that kind in: their specs are those of the SELECT, with "kind" the name.
    with the stream. A `StateTable` declares which of its columns refer to objects, strings or terms.
    Everything else is a function of state and batch; `count` says how many queries there are.
 
-The law (language.md section 1) is the contract: after each step the folded updates are the answer, however a
+The law (language.md) is the contract: after each step the folded updates are the answer, however a
 run is cut into batches and objects are spread over slots. `tests/core/test_plugin_kind.py` plugs a kind in
 and compares it with brute force.
 """

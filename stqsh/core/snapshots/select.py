@@ -1,7 +1,7 @@
 """Snapshot SELECTs: one slot's share of an answer, and the whole that the shares make.
 
 `part` reads a slot's state and changes nothing; `whole` merges, orders and cuts. Both are the same whether a
-client reads the published arrays or the slots answer in a batch (architecture.md section 3). Everything that
+client reads the published arrays or the slots answer in a batch (architecture.md). Everything that
 takes a slot's tables is evaluated in `part`: the select list and ORDER BY are columns of what it gives.
 
 CheetahGIS section VI-A (object, range count and kNN queries: hash look-up, cells, local k merged) and SSTD

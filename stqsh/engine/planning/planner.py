@@ -5,7 +5,7 @@ of Spark. `latest` decides how far the next batch goes; `plan` says, for a pair 
 are to read. The second depends on nothing but the offsets, the log and the stores, so a batch that is
 repeated after a crash is the same batch.
 
-Steps are ticks of one event-time clock that all replayed streams share (language.md section 1). Commands
+Steps are ticks of one event-time clock that all replayed streams share (language.md). Commands
 wait in the log until a step is taken, and take effect before its records. A moving query needs its focal
 object on every slot: the first time that a key becomes focal, a batch without steps looks its last record
 up, Deliver appends what was found to the control log, and the record goes to all slots with the query.

@@ -27,7 +27,7 @@ class PlannerState:
     """All log rows up to `seq`, folded to what routing needs.
 
     `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
-    every slot (object routing, architecture section 4). A query that ended by its `FOR` keeps its count until
+    every slot (object routing). A query that ended by its `FOR` keeps its count until
     its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
     memory of significant streams, None before the first.
     """

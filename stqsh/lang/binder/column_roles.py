@@ -1,12 +1,13 @@
-"""Which columns are key, location and time: as said, or guessed from usual names."""
+"""The columns of a stream or table, and which of them are key, location and time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
-from stqsh.lang.ast.statements import CreateStream
+from stqsh.lang.ast.statements import ColumnDefinition, CreateStream
 from stqsh.lang.errors import BindError, near, or_list
 from stqsh.lang.types import KEY_TYPES, NUMBERS
 
@@ -44,6 +45,27 @@ class ColumnRoles(NamedTuple):
     y: str
     time: str
     guessed: tuple[str, ...]
+
+
+def listed_columns(
+    name: Name, columns: tuple[ColumnDefinition, ...], inferred: Columns | None
+) -> list[tuple[str, str]]:
+    """Return name and type of each column, in order; `inferred` where none are listed.
+
+    Raises:
+        BindError: two columns have one name.
+        StqshError: no column is known.
+    """
+    if not columns and inferred is None:
+        raise StqshError(f"the columns of {name.text} are not known", hint="list them after its name")
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise BindError(f"two columns are called {column.name!r}", column.span)
+        seen.add(column.name)
+    if columns:
+        return [(column.name, column.type) for column in columns]
+    return [(found, kind) for found, kind in inferred or ()]
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:

@@ -9,8 +9,8 @@ from stqsh.errors import NotSupported
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.ast.source import Span
+from stqsh.lang.binder.literals import duration_us, timestamp_us
 from stqsh.lang.binder.names import area_named, kind_of, query_named, stream_named, table_named
-from stqsh.lang.binder.timestamps import duration_us, timestamp_us
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant

@@ -30,7 +30,7 @@ from stqsh.lang.ast.expressions import (
     Star,
 )
 from stqsh.lang.binder.functions import call
-from stqsh.lang.binder.key_values import key_value
+from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.regions import bound_region, moves
 from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment

@@ -7,7 +7,7 @@ from typing import Any
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQuery
-from stqsh.lang.binder.timestamps import duration_us
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.catalogue import Spec
 from stqsh.lang.errors import BindError, near
 

@@ -10,12 +10,12 @@ from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
 from stqsh.lang.binder.conditions import all_of, check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
 from stqsh.lang.binder.regions import EVERYWHERE, MEASURED, bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Expr, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import CONTINUOUS_RULES, QUERY_RULES, REGISTER_RULES, check, counts
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError

@@ -21,7 +21,7 @@ from stqsh.lang.ast.expressions import (
     Region,
 )
 from stqsh.lang.ast.source import Span
-from stqsh.lang.binder.key_values import key_value
+from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near

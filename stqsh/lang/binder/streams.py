@@ -7,10 +7,9 @@ from typing import Any
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
-from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles
-from stqsh.lang.binder.columns import listed_columns
+from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles, listed_columns
+from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
-from stqsh.lang.binder.timestamps import duration_us
 from stqsh.lang.binder.unsupported import STREAM_RULES, check
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError

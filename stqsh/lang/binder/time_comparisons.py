@@ -10,8 +10,8 @@ from typing import NamedTuple
 from stqsh.errors import NotSupported
 from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Negative, Now, Quantity
 from stqsh.lang.ast.source import Span
+from stqsh.lang.binder.literals import timestamp_us
 from stqsh.lang.binder.scope import Expr, Scope
-from stqsh.lang.binder.timestamps import timestamp_us
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type

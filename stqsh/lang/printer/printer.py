@@ -13,9 +13,14 @@ from stqsh.lang.printer.values import column_name, constant, identifier, joined,
 
 
 def to_sql(statement: statements.Statement) -> str:
-    """A statement on one line, without a semicolon; clauses in the order of the manual.
+    """Return a statement as one line of text, with its clauses in the order of the reference.
 
-    Raises `SyntaxFault` for one that is nested too deeply.
+    Raises:
+        StatementSyntaxError: the statement is nested too deeply.
+
+    >>> from stqsh.lang.syntax.parse import parse
+    >>> to_sql(parse("run  for 90 SECONDS;")[0])
+    'RUN FOR 90 s'
     """
     with locating(statement.piece):
         text = _PRINTERS[type(statement)](statement)

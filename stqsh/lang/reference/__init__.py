@@ -1,7 +1,7 @@
-"""The manual: the one registry of statements that HELP shows, completion offers and the tests hold to life.
+"""The reference of the language: the registry of statements that HELP and completion use.
 
-A test holds that each statement of the grammar is here, another runs all examples on the sample data, in the
-order of `IN_ORDER`.
+Tests check that every statement of the grammar is here, and run all examples on the sample data in the order
+of `IN_ORDER`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ STATEMENTS: tuple[ReferenceEntry, ...] = (
 """Every statement, in the order in which HELP lists them."""
 
 PARTS: tuple[ReferenceEntry, ...] = (*TOPICS, *OUTPUT_TOPICS)
-"""Parts of statements that have an entry of their own."""
+"""Parts of statements with an entry of their own."""
 
 ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
-"""All that HELP knows."""
+"""Every entry."""
 
 IN_ORDER: tuple[ReferenceEntry, ...] = (
     *DEFINITIONS,
@@ -40,4 +40,4 @@ IN_ORDER: tuple[ReferenceEntry, ...] = (
     *ADMINISTRATION,
     *DROPS,
 )
-"""The same in an order in which the examples run as one script: what is asked about has been made before."""
+"""Every entry, in an order in which the examples run as one script."""

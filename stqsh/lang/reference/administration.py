@@ -1,68 +1,68 @@
-"""The manual of administration and output."""
+"""Reference entries of administration and output."""
 
 from __future__ import annotations
 
 from stqsh.lang.reference.entry import ReferenceEntry
 
-_CHEAP = "Nothing to speak of."
+_CHEAP = "Negligible."
 
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
         """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | SLOTS | ROUTING | CACHE | LOAD
    | DEAD LETTERS | SETTINGS [FORMAT x]""",
-        "List what the session holds, or how it is doing.",
+        "List what the session holds, or show how it is doing.",
         "SHOW QUERIES",
         _CHEAP,
     ),
     ReferenceEntry(
         "SHOW STATUS",
         "SHOW STATUS [FORMAT x]",
-        "Show session, engine, clock, how far behind it is, and where the last batch's time went.",
+        "Show session, engine, clock, lag, and where the time of the last batch went.",
         "SHOW STATUS",
         _CHEAP,
-        """lag: how long ago the last step was due by the wall clock (a stream that plays at a pace). behind:
-records that are due and not taken, and how many batches they make. records a batch: so many a batch takes of
-what waits; it follows what batches cost, at about 2 s each, up to engine.max_records_per_batch. time: source
-(read and dealt out), transfer (Spark: tasks, shuffles, bytes), kernel (queries), state, deliver (the update
-log).""",
+        """lag: how long ago the last step was due by the wall clock, for a stream that plays at a pace.
+behind: records that are due and not taken yet, and how many batches they make. records a batch: the most
+that a batch takes, chosen so that it lasts about 2 s, up to engine.max_records_per_batch. time: source
+(reading and distributing), transfer (Spark: tasks, shuffles, bytes), kernel (queries), state, deliver
+(the update log).""",
     ),
     ReferenceEntry(
         "SHOW LOAD",
         "SHOW LOAD [FORMAT x]",
-        "Show what streams that RETAIN SIGNIFICANT hold: budget, orders, accuracy; then a row for each slot.",
+        "Show the load of streams that RETAIN SIGNIFICANT: budget, orders, accuracy, slot by slot.",
         "SHOW LOAD",
         _CHEAP,
-        """bytes: those of the streams' arrays. shadow: objects that were dropped and still report. target: to
-which the load is brought down once it is over the budget. k: objects that fewer queries want are dropped,
-of those with k - 1 only as many as have to go.
-histogram: how many objects one query wants, how many two, and so on. locked: queries that may lose no more.
-factor: cache.factor. cache, area: which share shedding leaves of cache areas and of regions. approximate,
-mean and least accuracy: of the active queries' answers. \\watch shows it again and again.""",
+        """bytes: the size of the streams' arrays. shadow: objects that were dropped and still report.
+target: the load to which shedding reduces what is over the budget. k: objects that fewer than k queries
+need are dropped; of those that k - 1 need, only as many as necessary. histogram: how many objects one
+query needs, how many two need, and so on. locked: queries that may lose no more. factor: cache.factor.
+cache, area: the share that shedding leaves of cache areas and of regions. approximate, mean and least
+accuracy: of the answers of active queries. \\watch repeats it.""",
     ),
     ReferenceEntry(
         "SHOW CACHE",
         "SHOW CACHE [FORMAT x]",
-        "Show what is kept for each query over a stream that is to RETAIN SIGNIFICANT.",
+        "Show what is kept for each query over a stream that RETAINs SIGNIFICANT objects.",
         "SHOW CACHE",
-        "One look at the slots' state; cells are empty where no engine has run on this host.",
-        """area, cache area: of the region, and of what is kept around it where it moves or grows, in km²
-(PLANAR: in square units); + %: how much that adds to the region. inside, cached, shed: objects in the region,
-in the cache area, dropped; of NEAREST, inside are the nearest of each slot. expected: the accuracy that a
-cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's objects, or of its region,
-that load shedding leaves; none where it cannot be measured.""",
+        "One look at the state of the slots; cells are empty where no engine has run on this host.",
+        """area, cache area: of the region, and of what is kept around a region that moves or grows, in
+km² (PLANAR: in square units); + %: what that adds to the region. inside, cached, shed: objects in the
+region, in the cache area, and dropped; for NEAREST, inside counts the nearest of each slot. expected:
+the accuracy that a cache area of this size promises (SOLE eq. 4). accuracy: the share of the query's
+objects, or of its region, that load shedding leaves; empty where it cannot be measured.""",
     ),
     ReferenceEntry(
         "SHOW QUERY",
         "SHOW QUERY name [FORMAT x]",
         "Show one query in full, with its counters.",
         "SHOW QUERY near",
-        "One look at the objects, as for a snapshot.",
+        "One scan of the objects, as for a snapshot.",
     ),
     ReferenceEntry(
         "DESCRIBE",
         "DESCRIBE name [FORMAT x]",
-        "Show what a stream, a table, a region or a query is.",
+        "Describe a stream, a table, a region or a query.",
         "DESCRIBE taxis",
         _CHEAP,
     ),
@@ -76,7 +76,7 @@ that load shedding leaves; none where it cannot be measured.""",
     ReferenceEntry(
         "REBALANCE",
         "REBALANCE [stream] [USING shift | splitmerge | pm | fm | fg | greedy | border]",
-        "Even out the slots' loads. Not supported yet.",
+        "Even out the loads of the slots. Not supported yet.",
         "REBALANCE taxis USING shift",
         "Some of the stream's state moves.",
     ),
@@ -85,36 +85,37 @@ that load shedding leaves; none where it cannot be measured.""",
         "SET key = value",
         "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
         "SET shell.scheme = light",
-        "Settings that begin with engine. or spark. take hold when the engine starts again, those of shedding"
-        " and cache with the next step. Shedding makes answers worse, down to the min_accuracy of a query.",
-        """shedding = off | object | query     what goes beyond the budget of RETAIN SIGNIFICANT:
-                                    objects that few queries want, or caches and then borders of regions
+        "Settings that begin with engine. or spark. take effect when the engine starts again, those of"
+        " shedding and cache with the next step. Shedding makes answers worse, down to the min_accuracy of a"
+        " query.",
+        """shedding = off | object | query     what is dropped over the budget of RETAIN SIGNIFICANT:
+                                    objects that few queries need, or caches and then borders of regions
 shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or how much memory
-shedding.keep = 0.9                 the share of the budget to which the load is then brought down
+shedding.keep = 0.9                 the share of the budget to which the load is reduced
 cache.factor = 1                    the share of the cache area around regions that move or grow; with 1
                                     their answers are exact""",
     ),
     ReferenceEntry(
         "WATCH",
         "WATCH query, …",
-        "Show answers as they stand on the full screen, what they send, and how the slots are doing. Space"
+        "Show current answers on the full screen, what the queries send, and the loads of the slots. Space"
         " pauses, Tab moves on, Enter shows one query alone, / filters, q or Ctrl-C leaves. Rows are shown as"
-        " they came in. Only on a terminal: a script has TAIL.",
+        " they entered. Only on a terminal: a script has TAIL.",
         "WATCH near",
-        "The engine does not notice: answers are kept from the session's log, which is read once.",
+        "Nothing for the engine: answers are folded from the session's log, which is read once.",
     ),
     ReferenceEntry(
         "MAP",
         "MAP [stream] [query, …] [TO 'file.html']",
-        "Draw objects, regions and answers on a map: live on the terminal (? tells its keys), or as a page in"
+        "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
         " a file that is kept up to date until Ctrl-C.",
         "MAP taxis near TO 'map.html'",
-        "One look at all objects for each picture, a quarter of a core at the most.",
+        "One scan of all objects for each picture, a quarter of a core at the most.",
     ),
     ReferenceEntry(
         "HELP",
-        "HELP [statement]",
-        "Say what there is, or how to write it.",
+        "HELP [statement | document]",
+        "List the statements, explain one, or show a document.",
         "HELP CREATE REGION",
         _CHEAP,
     ),
@@ -132,7 +133,7 @@ OUTPUT_TOPICS = (
         "FORMAT",
         """… FORMAT jsonl | csv | tsv | table | …
 FROM FILE 'glob' FORMAT csv | json | geojson | parquet [(option => value, …)]""",
-        "Say how one statement's answer is shown, or how a source's files are written.",
+        "Choose how the answer of a statement is shown, or say how the files of a source are written.",
         "SELECT oid, status FROM taxis WHERE oid = 'ambulance' FORMAT csv",
         _CHEAP,
     ),

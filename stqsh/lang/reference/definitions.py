@@ -1,4 +1,4 @@
-"""The manual of CREATE and DROP."""
+"""Reference entries of CREATE and DROP."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DEFINITIONS = (
   (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING, speed DOUBLE)
   KEY oid LOCATION (lon, lat) TIME ts
   FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s""",
-        "Its files are read, sorted by time and kept in the session's home once, before the first step;"
-        " SHOW STREAMS tells how far that is. Each object then takes some hundred bytes of memory; with"
-        " RETAIN SIGNIFICANT those do that queries need, and each step counts once more who needs them.",
-        """RETAIN SIGNIFICANT keeps those only that some query needs: in its region, in the cache area around
-one that moves or grows, or as its centre. REPORT EVERY and MAX SPEED say how wide that area is. A new query
-is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
+        "The files are read, sorted by time and stored in the session's home once, before the first step;"
+        " SHOW STREAMS shows the progress. Each object then takes some hundred bytes of memory. With RETAIN"
+        " SIGNIFICANT only the objects that queries need do, and each step counts which queries need them.",
+        """RETAIN SIGNIFICANT keeps only objects that some query needs: in its region, in the cache area
+around a region that moves or grows, or as its centre. REPORT EVERY and MAX SPEED set the width of that
+area. A new query is exact one REPORT EVERY later, and a snapshot sees only what is kept.""",
     ),
     ReferenceEntry(
         "CREATE EVENT STREAM",
@@ -30,33 +30,33 @@ is exact one REPORT EVERY later, and a snapshot sees what is kept.""",
   [KEY column] [LOCATION (x, y)] [TIME column] [TEXT column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]]
   [KEEP duration] [TICK duration] [BOUNDS (x1, y1, x2, y2)] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",
-        "Define a stream of things that happened once: records are never replaced, and go after KEEP.",
+        "Define a stream of things that happened once: records are never replaced, and expire after KEEP.",
         """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'sample_data/posts.jsonl' KEEP 5 min""",
-        "Memory grows with what KEEP holds; without KEEP all events stay. Counting a TEXT column's terms"
-        " makes keyword queries quick, and costs some time for each record.",
+        "Memory grows with what KEEP holds; without KEEP all events stay. Indexing the terms of a TEXT column"
+        " makes keyword queries fast and costs some time for each record.",
     ),
     ReferenceEntry(
         "CREATE TABLE",
         """CREATE TABLE [IF NOT EXISTS] name [(column TYPE, …)]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] [KEY column]""",
-        "Define a table that streams can be joined with by its key.",
+        "Define a table with which streams can be joined by its key.",
         "CREATE TABLE favourites FROM FILE 'sample_data/favourites.csv' KEY oid",
-        "It is read once, and every slot holds all of it. Later rows of a known key are dead letters.",
+        "It is read once, and every slot holds all of it. Rows that repeat a key are dead letters.",
     ),
     ReferenceEntry(
         "CREATE REGION",
         "CREATE REGION [IF NOT EXISTS] name AS RECT(…) | POLYGON((x y, x y, x y, x y)) | name | zones['id']",
-        "Give a region a name, which INSIDE may use.",
+        "Give a region a name that INSIDE may use.",
         "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018)",
-        "Nothing until a query uses it. It cannot be dropped while a query does.",
+        "Nothing until a query uses it. A region in use cannot be dropped.",
     ),
     ReferenceEntry(
         "CREATE REGIONS",
         "CREATE REGIONS [IF NOT EXISTS] name FROM FILE 'file.geojson' [NAME column]",
         "Define a set of regions from a GeoJSON file; a query uses one of them: INSIDE zones['north'].",
         "CREATE REGIONS zones FROM FILE 'sample_data/zones.geojson' NAME zone",
-        "The polygons are read and made valid at once, and kept in the session.",
+        "The polygons are read and repaired at once, and stored in the session.",
     ),
 )
 
@@ -64,8 +64,9 @@ DROPS = (
     ReferenceEntry(
         "DROP",
         "DROP STREAM | TABLE | REGION | REGIONS | QUERY [IF EXISTS] name",
-        "Take a definition or a query away; every member of a dropped query's answer leaves it.",
+        "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
-        "A query's members are sent once more, as `-` with the reason `dropped`. What queries use stays.",
+        "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"
+        " cannot be dropped.",
     ),
 )

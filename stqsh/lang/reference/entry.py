@@ -1,4 +1,4 @@
-"""What an entry of the manual holds."""
+"""An entry of the reference."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class ReferenceEntry(NamedTuple):
-    """A statement, or a part of one: how it is written, what it does, an example, and what it costs.
+    """A statement, or a part of one: its syntax, meaning and cost, with an example.
 
     name: the words that a statement begins with. example: one statement that runs on the sample data, after
-    the examples before it. cost: what it costs the engine or the user, in a sentence or two. more: what else
-    there is to know, in lines.
+    the examples before it. cost: what it costs the engine or the user, in a sentence or two. more: further
+    details, as lines.
     """
 
     name: str

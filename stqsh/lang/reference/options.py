@@ -1,4 +1,4 @@
-"""The options in brackets."""
+"""Options in parentheses, of queries, formats and generators."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ _TIMES = {
 }
 OPTIONS: dict[str, dict[str, str]] = {
     "WITH": {
-        "dwell": "a row counts as in (out) only once it has stayed so for that long: dwell => 5 s",
-        "min_accuracy": "the least share of its objects that load shedding may leave it: min_accuracy => 0.9",
-        "kind": "the query's kind, where it is one that was plugged in",
+        "dwell": "a row counts as in or out only after it has stayed so for this long: dwell => 5 s",
+        "min_accuracy": "the least share of its objects that load shedding may leave: min_accuracy => 0.9",
+        "kind": "the name of a query kind that was plugged in",
     },
     "CSV": {
         "header": "whether the first line names the columns: true or false",
-        "separator": "what stands between the columns",
-        "decimal": "what stands before a number's fraction: '.' or ','",
-        "quote": "what text is quoted by; '' for nothing",
+        "separator": "the separator between columns",
+        "decimal": "the decimal separator of numbers: '.' or ','",
+        "quote": "the quotation mark; '' for none",
         **_TIMES,
     },
     "JSON": _TIMES,
     "GEOJSON": _TIMES,
     "GENERATOR": {
-        "objects": "how many drive",
-        "new_per_tick": "how many come with each tick",
-        "report_every": "how often each reports: report_every => 5 s",
-        "seed": "another one, another town",
-        "speed": "the factor on all speeds",
-        "duration": "how long they drive; for ever unless said",
+        "objects": "how many objects drive",
+        "new_per_tick": "how many objects are added in each tick",
+        "report_every": "how often each object reports: report_every => 5 s",
+        "seed": "the seed: another seed gives another town",
+        "speed": "a factor for all speeds",
+        "duration": "how long they drive; without it, for ever",
         "start": "the time of the first report",
         "bounds": "where the town lies: 'x1, y1, x2, y2'",
         "nodes": "how many crossings the town has",
-        "kinds": "the mix of them: 'taxi:4 car:4 bus:1 bike:1 ambulance:1'",
+        "kinds": "the mix of vehicles: 'taxi:4 car:4 bus:1 bike:1 ambulance:1'",
         "leave": "whether objects leave at the end of a trip",
     },
 }
-"""The options in brackets, by what they belong to: a query's WITH, a format, a generator."""
+"""Name and meaning of each option, by what it belongs to: WITH, a format, a generator."""

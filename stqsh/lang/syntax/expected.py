@@ -8,9 +8,9 @@ from typing import Any
 from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
+from stqsh.lang.syntax.grammar import grammar, start_state, states
 from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.parse_table import accepted, names_of_terminal
-from stqsh.lang.syntax.parser import grammar, start_state, states
 from stqsh.lang.syntax.split import split
 
 _BY_RULE = {

@@ -10,9 +10,9 @@ from lark.exceptions import UnexpectedInput
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.source import Piece
+from stqsh.lang.syntax.grammar import grammar
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.lexer import ScannedText
-from stqsh.lang.syntax.parser import grammar
 from stqsh.lang.syntax.split import split
 
 _MOST = 4000

@@ -1,4 +1,4 @@
-"""From text to statements."""
+"""Parsing: from text to statements."""
 
 from __future__ import annotations
 
@@ -12,30 +12,42 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Statement
 from stqsh.lang.errors import locating
 from stqsh.lang.syntax.diagnosis import diagnose
+from stqsh.lang.syntax.grammar import grammar
 from stqsh.lang.syntax.lexer import ScannedText
-from stqsh.lang.syntax.parser import grammar
 from stqsh.lang.syntax.split import split
 
 __all__ = ["parse", "parse_piece", "split"]
 
 
 def parse(text: str, file: str | None = None) -> list[Statement]:
-    """The statements of a text, in order; the last may lack its semicolon.
+    """Parse the statements of a text, in order; the last may lack its semicolon.
 
-    Raises `SyntaxFault`, with `file` in its place, at the first thing that is not of the language.
+    Args:
+        text: the statements.
+        file: the name of the script, for errors.
+
+    Raises:
+        StatementSyntaxError: at the first thing that does not belong to the language.
+
+    >>> [type(statement).__name__ for statement in parse("RUN 10 STEPS; SHOW STATUS")]
+    ['Run', 'Show']
+    >>> parse("RUN UNTIL tomorrow;")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    stqsh.lang.errors.StatementSyntaxError: 1:11: ...
     """
     return [parse_piece(piece) for piece in split(text, file)]
 
 
 def parse_piece(piece: Piece | str) -> Statement:
-    """One statement, cut out by `split` (or a text that holds one, without its semicolon)."""
+    """Parse one statement, as `split` cuts it out, or a text that holds one without its semicolon."""
     if isinstance(piece, str):
         piece = Piece(Source(piece), 0, piece)
     return parse_tokens(piece)[0]
 
 
 def parse_tokens(piece: Piece) -> tuple[Statement, list[Token]]:
-    """One statement, and the tokens that make it up."""
+    """Parse one statement, and return its tokens too."""
     scan = ScannedText(piece.text)
     engine: Any = grammar().parser
     with locating(piece):

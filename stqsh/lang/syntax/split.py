@@ -1,7 +1,4 @@
-"""Cutting a text into statements at the semicolons that stand outside quotes and comments.
-
-A script of 100 000 statements is cut first and parsed piece by piece; the prompt asks `is_complete`.
-"""
+"""Cutting a text into statements at the semicolons outside quotes and comments."""
 
 from __future__ import annotations
 
@@ -24,7 +21,11 @@ _UNCLOSED = {
 def split(text: str, file: str | None = None) -> list[Piece]:
     """Cut a text into its statements; the last may lack its semicolon, and empty ones are left out.
 
-    Raises `StatementSyntaxError` for a string, quoted name or comment without an end.
+    Raises:
+        StatementSyntaxError: a string, a quoted name or a comment has no end.
+
+    >>> [piece.text for piece in split("RUN; SHOW QUERIES; -- the end")]
+    ['RUN', 'SHOW QUERIES']
     """
     source = Source(text, file)
     pieces: list[Piece] = []
@@ -41,7 +42,11 @@ def split(text: str, file: str | None = None) -> list[Piece]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether a text ends in a semicolon outside quotes and comments, so that Enter may run it."""
+    """Return whether a text ends with a semicolon outside quotes and comments.
+
+    >>> is_complete("RUN;"), is_complete("SELECT ';"), is_complete("RUN -- now;")
+    (True, False, False)
+    """
     complete = False
     start = 0
     for match in _BREAK.finditer(text):

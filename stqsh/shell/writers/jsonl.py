@@ -1,4 +1,4 @@
-"""JSON lines: one record a line, compact, keys in the order of language.md section 6.
+"""JSON lines: one record a line, compact, keys in the order of language.md, "Output".
 
 Columns become JSON texts as wholes; a line is then one template filled. That makes several 100 000
 updates a second, where a dictionary a row makes a fifth of it.

@@ -1,4 +1,4 @@
-"""The formats of language.md section 6: one module a format, one protocol for all, one way to open them.
+"""The formats of language.md, "Output": one module a format, one protocol for all, one way to open them.
 
 Data goes to the given binary stream and nowhere else, and is flushed after each value.
 """

@@ -40,7 +40,7 @@ class KeptEventKeys:
     """The keys of an event stream that are kept: of records that share one, the first stands.
 
     A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
-    not older than `KEEP` then (language.md section 1).
+    not older than `KEEP` then (language.md).
     """
 
     def __init__(self, layout: RecordSchema) -> None:

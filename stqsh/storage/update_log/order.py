@@ -1,4 +1,4 @@
-"""The order in which updates are shown, language.md section 6."""
+"""The order in which updates are shown, language.md, "Output"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stqsh.storage.update_log.log import UpdateTable, key_ranks
 
 
 def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
-    """Bring the tables of one batch into the order of language.md section 6.
+    """Bring the tables of one batch into the order of language.md, "Output".
 
     By step, query name, `-` before `+`, key (integers by value, strings by code point). Gives
     (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the

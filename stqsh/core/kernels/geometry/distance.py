@@ -1,6 +1,6 @@
 """How far two places are apart, computed in one way wherever it counts; and boxes that hold circles.
 
-On the sphere of language.md section 1 by the haversine formula, in the plane by Euclid's.
+On the sphere of language.md, "What a query sees", by the haversine formula, in the plane by Euclid's.
 """
 
 from __future__ import annotations

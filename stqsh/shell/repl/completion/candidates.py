@@ -177,6 +177,7 @@ def _column(name: str) -> str:
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
+    from stqsh.docs import TOPICS
     from stqsh.lang.reference import ALL
     from stqsh.lang.types import TYPES
     from stqsh.settings import KEYS
@@ -187,7 +188,7 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
         "type": tuple((name, "type") for name in TYPES),
         "function": tuple((f"{name}(", meaning) for name, meaning in _FUNCTIONS.items()),
-        "topic": tuple((statement.name, statement.help) for statement in ALL),
+        "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
     }
 
 

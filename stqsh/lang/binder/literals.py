@@ -1,12 +1,14 @@
-"""Instants and durations, from the user's words to microseconds."""
+"""Values of literals: times and durations in microseconds, keys in the type of their column."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from stqsh.lang.ast.expressions import Quantity
+from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import BindError
+from stqsh.lang.printer.expressions import expression as printed
+from stqsh.lang.types import WHOLE_RANGES, a_type
 from stqsh.lang.units import EXAMPLES, UNITS, micros
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,3 +42,21 @@ def duration_us(value: Quantity, what: str) -> int:
         limit = "too long" if span_us > 0 else "at least a microsecond"
         raise BindError(f"{what} is {limit}" if span_us > 0 else f"{what} must be {limit}", value.span)
     return span_us
+
+
+def key_value(literal: Literal, key_type: str) -> str | int:
+    """Return a key in the type of its column: 368 is '368' for strings, '368' is 368 for numbers.
+
+    Raises:
+        BindError: the column cannot hold it.
+    """
+    if key_type == "STRING":
+        return str(literal.value)
+    try:
+        value = int(literal.value) if literal.value is not None else None
+    except ValueError:
+        value = None
+    low, high = WHOLE_RANGES[key_type]
+    if value is None or not low <= value <= high:
+        raise BindError(f"the key is {a_type(key_type)}, and {printed(literal)} is none", literal.span)
+    return value

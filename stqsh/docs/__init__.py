@@ -1,0 +1,34 @@
+"""The documents: Markdown files that `HELP topic;` and `stqsh docs` show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TOPICS: dict[str, str] = {
+    "language": "every statement and every clause",
+    "architecture": "how it is built: the path of a record and of a statement",
+    "operations": "session homes, recovery, disk, memory, clusters, settings",
+    "extending": "write your own kind of query, or your own source",
+    "benchmarks": "what it costs, and how to measure it",
+    "glossary": "the terms of the project",
+}
+"""The documents by topic, and what each is about."""
+
+
+def document_path(topic: str) -> Path:
+    """Return the file of a topic."""
+    return Path(__file__).with_name(f"{topic}.md")
+
+
+def document(topic: str) -> str:
+    """Return the Markdown text of a topic.
+
+    Raises:
+        KeyError: there is no such topic.
+
+    >>> document("glossary").splitlines()[0]
+    '# Glossary'
+    """
+    if topic not in TOPICS:
+        raise KeyError(topic)
+    return document_path(topic).read_text(encoding="utf-8")
