@@ -122,7 +122,7 @@ class EngineSettings:
         )
 
     def with_slots(self, slots: int) -> EngineSettings:
-        """Give the same settings with another number of slots."""
+        """Return the same settings with another number of slots."""
         return replace(self, slots=slots)
 
     @property

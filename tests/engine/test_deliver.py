@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from stqsh.engine.delivery.batch_stats import by_slot, time_split
-from stqsh.engine.delivery.deliver import Delivery, parted
+from stqsh.engine.delivery.deliver import Delivery, read_outcome
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
 from stqsh.spec.stats import SlotStats, TimeSplit
 from stqsh.storage.control_log import ControlDb, read_log
@@ -71,20 +71,20 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
 
 
 def test_found_records_of_all_slots_become_one_log_row_a_stream(home: SessionHome) -> None:
-    delivered = parted(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
+    delivered = read_outcome(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
     (found,) = delivered.found
     assert (found.stream_id, found.up_to) == (3, 7)
     assert unpack(found.payload).num_rows == 4
 
 
 def test_a_look_up_that_finds_nothing_is_answered_too() -> None:
-    (found,) = parted(batch(asked=7)).found
+    (found,) = read_outcome(batch(asked=7)).found
     assert (found.up_to, found.payload) == (7, b"")
 
 
 def test_growth_and_ends_of_all_slots_are_merged() -> None:
     ended = chunk("notice", pack_json([{"event": "ended", "query": 4, "step": 5}]))
-    delivered = parted(batch(counts(0, {2: 5, 3: 1}), counts(1, {3: -1}), ended, ended))
+    delivered = read_outcome(batch(counts(0, {2: 5, 3: 1}), counts(1, {3: -1}), ended, ended))
     assert delivered.grown is not None
     assert [column.tolist() for column in delivered.grown] == [[2, 3], [5, 0]]
     assert delivered.ended == {4}
@@ -92,13 +92,13 @@ def test_growth_and_ends_of_all_slots_are_merged() -> None:
 
 def test_a_batch_without_a_clock_is_refused() -> None:
     with pytest.raises(ValueError, match="without a clock"):
-        parted([chunk("rows", pack(ROWS))])
+        read_outcome([chunk("rows", pack(ROWS))])
 
 
 def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
     slots = [{"at": "evaluate", "slot": n, "open_us": 1, "fold_us": 10 * n, "store_us": 2} for n in (1, 2)]
     timings = [chunk("timing", pack_json(slot)) for slot in [*slots, {"at": "source", "us": 7}]]
-    split = time_split(parted(batch(*timings)).timings, run_us=100, write_us=4)
+    split = time_split(read_outcome(batch(*timings)).timings, run_us=100, write_us=4)
     assert split == TimeSplit(
         source_us=7, transfer_us=70, kernel_us=20, state_us=3, deliver_us=4, total_us=104
     )

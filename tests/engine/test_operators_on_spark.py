@@ -18,7 +18,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import run_batch
-from stqsh.engine.operators.slot_task import OperatorContext, addressed
+from stqsh.engine.operators.slot_task import OperatorContext, address_partials
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.spec.chunk import Chunk, from_table, unpack, unpack_json
@@ -101,11 +101,11 @@ def expected(batches: int) -> dict[int, list[tuple[object, ...]]]:
     for number in range(1, batches + 1):
         chunks = batch_chunks(number, SLOTS)
         for fold, states in folds:
-            sent = [chunk for chunk in chunks if not fold.takes(chunk)]
+            sent = [chunk for chunk in chunks if not fold.accepts(chunk)]
             for slot in range(SLOTS):
-                taken = [chunk for chunk in chunks if fold.takes(chunk) and chunk.slot == slot]
+                taken = [chunk for chunk in chunks if fold.accepts(chunk) and chunk.slot == slot]
                 state = states.setdefault(slot, SlotState.fresh(slot))
-                sent += addressed(fold.apply(state, taken), SLOTS)
+                sent += address_partials(fold.apply(state, taken), SLOTS)
             chunks = sent
         result[number] = content(chunks)
     return result

@@ -15,7 +15,7 @@ import shapely
 from stqsh.core.kernels.geometry.distance import circle_box
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, addressed
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, address_partials
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of
@@ -266,9 +266,11 @@ class Slots:
         return list(chunks)
 
     def _fold(self, fold: Fold, slot: int, chunks: list[Chunk]) -> list[Chunk]:
-        taken = in_order(chunk for chunk in chunks if fold.takes(chunk))
+        taken = in_order(chunk for chunk in chunks if fold.accepts(chunk))
         sent = fold.apply(self.states[fold.name][slot], taken) if taken else []
-        return [chunk for chunk in chunks if not fold.takes(chunk)] + list(addressed(sent, self.slots))
+        return [chunk for chunk in chunks if not fold.accepts(chunk)] + list(
+            address_partials(sent, self.slots)
+        )
 
     def restart(self) -> None:
         """Lose all but what is kept."""

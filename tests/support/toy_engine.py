@@ -49,7 +49,7 @@ class Adding:
 
     name = "evaluate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return True
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -83,7 +83,7 @@ class Counting:
 
     name = "aggregate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return chunk.kind == PARTIAL
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:

@@ -1,8 +1,9 @@
-"""Deliver: what becomes of a batch once its operators are done.
+"""Deliver: write what the operators made of a batch.
 
-The updates go into the batch's file of the update log first; then one transaction writes how far the engine
-has come and what the batch changed in the catalogue. Whoever sees the progress finds the file. Spark may give
-a batch again after a crash: the file is replaced by the same content, and the transaction is made once.
+The updates go into the batch's file of the update log first; then one transaction writes the engine's
+progress and what the batch changed in the catalogue. A reader that sees the progress finds the file. Spark
+may repeat a batch after a crash: then the file is replaced by the same content, and the transaction is made
+only once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec import UNSET, to_builtins
 from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
-from stqsh.engine.state.payload_files import PayloadFolders, opened
+from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
 from stqsh.sizes import size_bytes
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock, SnapshotQuestion
@@ -39,7 +40,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """A batch's chunks, parted: the clock's content, and what the others tell."""
+    """The chunks of a batch by kind, decoded."""
 
     clock: BatchClock
     grown: tuple[Array, Array] | None
@@ -89,7 +90,7 @@ class Delivery:
             run_us: how long the operators took, in µs.
         """
         begun = time.perf_counter_ns()
-        delivered = parted(opened(small_chunks(chunks), self._spool))
+        delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
         logged = write_batch(self._home.updates, number, chunks)
         write_us = (time.perf_counter_ns() - begun) // 1000
         split = time_split(delivered.timings, run_us, write_us)
@@ -159,13 +160,13 @@ class Delivery:
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
-    """Give the chunks of a batch that are for Deliver itself, not for the update log alone."""
+    """Return the chunks of a batch that are for Deliver itself, not for the update log alone."""
     bulk = pc.is_in(chunks["kind"], value_set=pa.array(["rows", "updates"]))
     return from_table(chunks.filter(pc.invert(bulk)))
 
 
-def parted(chunks: list[Chunk]) -> BatchOutcome:
-    """Part a batch's chunks by kind.
+def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
+    """Decode a batch's chunks by kind.
 
     Raises:
         ValueError: the batch has no clock, so something upstream is broken.
@@ -176,12 +177,12 @@ def parted(chunks: list[Chunk]) -> BatchOutcome:
     if "clock" not in kinds:
         raise ValueError("a batch came without a clock")
     clock = unpack_struct(kinds["clock"][0].payload, BatchClock)
-    answers, asks = answered(clock.asks, kinds.get("answer", []))
+    answers, asks = collect_answers(clock.asks, kinds.get("answer", []))
     return BatchOutcome(
         clock=clock,
-        grown=merged_growth(kinds.get("counts", [])),
-        ended=ended_queries(kinds.get("notice", [])),
-        found=found_records(kinds.get("found", []), clock.asked),
+        grown=merge_growth(kinds.get("counts", [])),
+        ended=find_ended(kinds.get("notice", [])),
+        found=collect_found(kinds.get("found", []), clock.asked),
         answers=answers,
         asks=asks,
         stats=[unpack_struct(chunk.payload, SlotStats) for chunk in kinds.get("stats", [])],
@@ -189,8 +190,8 @@ def parted(chunks: list[Chunk]) -> BatchOutcome:
     )
 
 
-def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
-    """Give by how many rows answers grew on all slots: ascending query ids and int64 (n,); None: none did."""
+def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
+    """Return by how many rows answers grew on all slots: ascending query ids and int64 (n,), or None."""
     if not chunks:
         return None
     batches = [unpack(chunk.payload) for chunk in chunks]
@@ -201,14 +202,14 @@ def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
     return queries, deltas
 
 
-def ended_queries(chunks: list[Chunk]) -> frozenset[int]:
-    """Give the queries whose FOR has passed; all slots that hold a query tell it."""
+def find_ended(chunks: list[Chunk]) -> frozenset[int]:
+    """Return the queries whose FOR has passed; all slots that hold a query tell it."""
     notices = (notice for chunk in chunks for notice in unpack_json(chunk.payload))
     return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
 
 
-def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
-    """Give the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
+def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
+    """Return the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
     if not asked:
         return ()
     streams: dict[int, list[pa.RecordBatch]] = {}
@@ -217,14 +218,15 @@ def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
     if not streams:
         return (FoundRecords(0, asked, b""),)
     return tuple(
-        FoundRecords(stream, asked, pack(joined(batches))) for stream, batches in sorted(streams.items())
+        FoundRecords(stream, asked, pack(concat_batches(batches)))
+        for stream, batches in sorted(streams.items())
     )
 
 
-def answered(
+def collect_answers(
     asks: Iterable[SnapshotQuestion], chunks: list[Chunk]
 ) -> tuple[dict[int, list[bytes]], list[Spec]]:
-    """Give the slots' shares of each snapshot's answer, and the second questions of those that move.
+    """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
 
     A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
     the slots tell where the object is. A snapshot to which no slot has an answer is answered by none.
@@ -243,7 +245,7 @@ def answered(
     return answers, again
 
 
-def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Give record batches of one schema as one."""
+def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return record batches of one schema as one."""
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
     return batch

@@ -85,7 +85,7 @@ class LogRetention:
             self.look()
 
     def _older_half(self, keep: int) -> int:
-        """Give the last batch that goes: half of what is kept, and of the batches, come after it."""
+        """Return the last batch that goes: half of what is kept, and of the batches, come after it."""
         left, count = self._bytes, len(self._sizes)
         for batch, size in self._sizes:
             left, count = left - size, count - 1

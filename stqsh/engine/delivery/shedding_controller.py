@@ -1,11 +1,11 @@
-"""What Deliver knows of the slots' memory: the load that they tell, the orders in the log, the next one."""
+"""Load shedding between batches: the slots' load, the orders in the log, and the next order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, grows
+from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, ask_for_more
 from stqsh.profile import Profile
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.shedding import SheddingOrder
@@ -21,7 +21,10 @@ _SUMS = ("objects", "shadow", "bytes")
 
 
 class SheddingController:
-    """Follows the orders of a session and gives new ones; `profile` has the settings below those SET."""
+    """Follows the orders of a session and gives new ones.
+
+    `profile` has the settings that SET overrides.
+    """
 
     def __init__(self, control: ControlDb, profile: Profile) -> None:
         self._control, self._profile = control, profile
@@ -32,7 +35,7 @@ class SheddingController:
         self._settling = Warmup.from_json((progress.stats.get("memory") or {}).get("settling"))
 
     def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> Spec | None:
-        """What status lines say of a batch: the order in force, sums, and which queries are not settled yet.
+        """Return what status lines show: the order in force, sums, and the queries that warm up.
 
         None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
         """
@@ -40,7 +43,7 @@ class SheddingController:
         if not streams:
             self._seq = clock.seq
             return None
-        in_force = self._take(streams, clock)
+        in_force = self._observe(streams, clock)
         sums = {name: sum(getattr(told, name) for _, told in streams) for name in _SUMS}
         return {
             **{name: getattr(in_force, name) for name in ("factor", "k", "part", "cache", "area")},
@@ -51,7 +54,7 @@ class SheddingController:
         }
 
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
-        """The order to be given after a batch; None where the standing one stays, or is still to take effect.
+        """Return the order to give after a batch; None where the last one stays, or is yet to take effect.
 
         The same for a batch that comes again. To be asked within the transaction that appends the order.
         """
@@ -66,7 +69,7 @@ class SheddingController:
         order = decide(self._settings(), load, standing)
         return None if order is standing else order
 
-    def _take(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> SheddingOrder:
+    def _observe(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> SheddingOrder:
         """Note what the batch brought; the order in force in it."""
         self._follow(self._seq)
         orders = [order for number, order in self._orders if number <= max(clock.seq, self._orders[0][0])]
@@ -76,7 +79,7 @@ class SheddingController:
             self._seq,
             clock.seq,
             self._steps_of(streams, clock),
-            grows(orders),
+            ask_for_more(orders),
         )
         self._settling, self._seq = self._settling.after(batch), clock.seq
         return orders[-1]

@@ -1,4 +1,4 @@
-"""Load shedding: what slots are told between two batches when their streams outgrow the budget (SOLE 6).
+"""Load shedding policy: the order that follows from settings, load and last order (SOLE section 6).
 
 A pure function of the settings, the load and the order that stands. The load goes up to the budget freely;
 beyond it shedding begins, and goes on until the load is at the target, a share of the budget; between the
@@ -29,7 +29,7 @@ _DIGITS, _LITTLE = 4, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class StreamLoad:
-    """What significant streams hold after a step, over all slots.
+    """The load of significant streams after a step, over all slots.
 
     `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
     no query has locked, by their reference counts; `dropped`: the same of `shadow`. `report_steps`: so many
@@ -54,11 +54,11 @@ class StreamLoad:
         return tuple(map(sum, zip(self.histogram, self.dropped, strict=True)))
 
     def held(self, settings: MemorySettings) -> int:
-        """What counts against the budget: objects, or bytes."""
+        """Return what counts against the budget: objects or bytes."""
         return self.bytes if settings.in_bytes else self.objects
 
     def wanted(self, settings: MemorySettings) -> float:
-        """What would be held if nothing had been dropped; bytes are taken to grow with the objects."""
+        """Return the load if nothing had been dropped; bytes are assumed to grow with the objects."""
         return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
@@ -82,7 +82,7 @@ def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> S
 
 
 def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
-    """The order that is to hold after `load` was seen while `now` stood; `now` itself where nothing changes.
+    """Return the order to follow `now` under a load; `now` itself where nothing changes.
 
     Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
     load to the target (SOLE section 6.4). SOLE stops dropping there; but who was dropped would come back with

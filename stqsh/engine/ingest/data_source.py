@@ -1,8 +1,7 @@
-"""The Python Data Source `stqsh`: the planner, dressed up for Spark.
+"""The Python data source `stqsh`: Spark's interface to the planner and the task reader.
 
-Offsets, planning and reading are the planner's (`stqsh.engine.planning.planner`); here they only become what
-Spark asks for. The offsets are made in one long-lived process beside the driver's JVM, the tasks are read in
-workers. Two further processes only look at the class, so what is heavy is imported where it is needed.
+Offsets are made in one long-lived process beside the driver's JVM, tasks are read in workers. Two more
+processes of Spark only look at the class and end again, so heavy modules are imported within functions here.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ class StqshSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `spark.readStream.format`."""
+        """Return the name for `spark.readStream.format`."""
         return "stqsh"
 
     def schema(self) -> str:
-        """The columns of a chunk and the key to group by."""
+        """Return the columns of a chunk and the key to group by."""
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Give the reader that lives as long as the query."""
+        """Return the reader that lives as long as the query."""
         from stqsh.engine.state.payload_files import PayloadFolders
 
         options = self.options
@@ -89,7 +88,7 @@ class StqshReader(DataSourceStreamReader):
         self._control: ControlDb | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A worker reads tasks and needs no planner."""
+        """Return the state for workers, which need no planner."""
         return {**self.__dict__, "_planner": None, "_control": None}
 
     @property
@@ -112,11 +111,11 @@ class StqshReader(DataSourceStreamReader):
         return self._control
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offset before anything has happened."""
+        """Return the offset before the first batch."""
         return {**self.planner.initial(), "boot": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself where there is nothing to do for a while."""
+        """Return the end of the next batch; `start` itself where there is nothing to do for a while."""
         if start["boot"] != self._boot:
             return {**start, "boot": self._boot}
         before, until = without_boot(start), time.monotonic() + TUNING.idle_answer_s
@@ -141,24 +140,26 @@ class StqshReader(DataSourceStreamReader):
         return False
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of the batch between two offsets."""
+        """Return the tasks of the batch between two offsets."""
         tasks = self.planner.plan(without_boot(start), without_boot(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
-        from stqsh.engine.ingest.record_replay import again_of
+        from stqsh.engine.ingest.record_replay import replay_reference
         from stqsh.engine.ingest.task_reader import chunks
         from stqsh.engine.spark.chunk_codec import in_groups, to_batch
         from stqsh.engine.spark.worker_daemon import freeze_after_task
-        from stqsh.engine.state.payload_files import writing
+        from stqsh.engine.state.payload_files import open_writer
 
         assert isinstance(partition, TaskPartition)
         begun = time.perf_counter_ns()
         slots = self._numbers[0]
         task = partition.task
-        with writing(self.spool, "source") as outgoing:
-            for some in in_groups(outgoing.put(chunk, again_of(task, chunk)) for chunk in chunks(task)):
+        with open_writer(self.spool, "source") as outgoing:
+            for some in in_groups(
+                outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)
+            ):
                 yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000
         yield to_batch([_timing(partition.task, took_us)], slots)
@@ -169,7 +170,7 @@ class StqshReader(DataSourceStreamReader):
 
 
 def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
-    """Give the planner's part of an offset."""
+    """Return the planner's part of an offset."""
     return {name: value for name, value in offset.items() if name != "boot"}
 
 

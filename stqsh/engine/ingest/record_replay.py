@@ -1,9 +1,9 @@
-"""Records made again: what a slot's log keeps instead of records that stand in a replay store.
+"""Record replay: slot logs refer to rows of replay stores instead of holding the records.
 
-A replay store is as durable as the log: it lies in the session's home, and its rows never change once they
-are published. So the log of a batch need not hold them a second time: it names the task's slice (stream,
-rows, steps), and recovery reads it through the same task code, routing included. Whatever a chunk carries
-that is not from a slice of a store, commands and looked-up records for one, the log keeps as it is.
+A replay store is as durable as a log: it is in the session's home, and its rows never change once they are
+published. So the log of a batch names the task's slice (stream, rows, steps), and recovery reads the slice
+with the same task code, routing included. The log holds all other chunks as they are, for instance commands
+and looked-up records.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STREAM = ("key", "x", "y")
 
 
 class RecordReplayError(RuntimeError):
-    """A slot's log names records that cannot be read again."""
+    """A slot's log refers to records that cannot be read again."""
 
 
-def again_of(task: SourceTask, chunk: Chunk) -> Any:
-    """Give what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
+def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
+    """Return what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
     if chunk.order.phase != Phase.RECORDS:
         return None
     [piece] = [
@@ -47,8 +47,8 @@ def again_of(task: SourceTask, chunk: Chunk) -> Any:
     }
 
 
-def for_log(chunk: Chunk, content: Chunk) -> Chunk:
-    """Give a chunk as a log is to keep it: by how it is made again, else its content.
+def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
+    """Return a chunk as a log is to keep it: by how it is made again, else its content.
 
     chunk: as it came, perhaps a reference; content: the same, opened.
     """
@@ -59,7 +59,7 @@ def for_log(chunk: Chunk, content: Chunk) -> Chunk:
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
-    """Give the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
+    """Return the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
     first: dict[int, int] = {}
     for chunk in logged:
         reference = reference_in(chunk.payload)
@@ -69,8 +69,8 @@ def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
     return first
 
 
-def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
-    """Give the chunks of a batch from the log, those that are only named made again from a home's stores.
+def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
+    """Return the chunks of a batch from the log, those that are only named made again from a home's stores.
 
     Raises:
         CannotRemake: the log is of another version of the task code, or the store is not what it was.
@@ -80,15 +80,17 @@ def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
     ]
     slices = {orjson.dumps(again): again for _, again in names if again is not None}
     slots = sorted({chunk.slot for chunk, again in names if again is not None})
-    made = {name: _by_place(_chunks(home, again, slots)) for name, again in slices.items()}
-    return [chunk if again is None else _found(chunk, made[orjson.dumps(again)]) for chunk, again in names]
+    made = {name: _index_chunks(_chunks(home, again, slots)) for name, again in slices.items()}
+    return [
+        chunk if again is None else _find_chunk(chunk, made[orjson.dumps(again)]) for chunk, again in names
+    ]
 
 
-def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, ChunkOrder, int], Chunk]:
+def _index_chunks(made: Iterable[Chunk]) -> dict[tuple[str, ChunkOrder, int], Chunk]:
     return {(chunk.kind, chunk.order, chunk.slot): chunk for chunk in made}
 
 
-def _found(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
+def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
     found = made.get((chunk.kind, chunk.order, chunk.slot))
     if found is None or found.rows != chunk.rows:
         raise RecordReplayError(

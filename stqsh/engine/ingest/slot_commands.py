@@ -46,7 +46,7 @@ class NewQueryGroup:
     focals: pa.Array[Any] | None = None
 
     def those(self, rows: NDArray[np.bool_]) -> NewQueryGroup:
-        """Some of them, by a mask."""
+        """Return some of the queries, by a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.filter(pa.array(rows))
         return replace(self, ids=self.ids[rows], numbers=numbers, focals=focals)
@@ -76,7 +76,7 @@ def _content(row: LogRow) -> Spec:
 
 
 def needed(query: Spec) -> Spec:
-    """Give the parts of a query's spec that slots look at."""
+    """Return the parts of a query's spec that slots look at."""
     return {name: value for name, value in query.items() if name not in _UNREAD}
 
 
@@ -111,7 +111,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
 
 
 def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
-    """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
+    """Return which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command for command in commands if isinstance(command, dict) and command["op"] == "register"]
     found = iter(routes.slots_of_queries(stream, [command["query"] for command in new]))
@@ -126,7 +126,7 @@ def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Comma
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
-    """Give those commands that concern a slot, and of queries of one pattern those that do."""
+    """Return those commands that concern a slot, and of queries of one pattern those that do."""
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]

@@ -1,8 +1,8 @@
-"""Replay stores and tables: a thread of the engine makes new ones, and extends streams that have no end.
+"""Preparation of replay stores and tables, in a thread of the engine; it also extends endless streams.
 
-A generated stream without an end is made a little ahead of the clock: as far as the last batch went, several
-times over. So one that plays as fast as may be soon finds full batches, and a slow one costs little. What
-nobody will read again goes: rows that the last two batches did not take and that no slot's log names.
+An endless stream is generated a little ahead of the clock, by several times the steps of the last batch. So a
+stream that plays at full speed soon fills its batches, and a slow one costs little. Rows that will not be
+read again are deleted: those before the last two batches that no slot's log refers to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stqsh.engine.config import TUNING, EngineTuning
-from stqsh.engine.state.file_store import rows_named
+from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.table_files import prepare_table
@@ -94,7 +94,7 @@ class EndlessStreams:
     def _needed_row(self, stream_id: int) -> int:
         """Return the first row that may be read again, by a repeated batch or for a slot's log."""
         taken = taken_rows(self._before, stream_id)
-        return min(taken, rows_named(self._home.state).get(stream_id, taken))
+        return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
 
 
 class StreamPreparer:
@@ -142,10 +142,10 @@ class StreamPreparer:
             # All work arrives through control.db, whose version is cheaper to read than its content.
             version = self._control.version()
             if version != seen or not is_complete:
-                seen, is_complete = version, self._look()
+                seen, is_complete = version, self._check()
             self._stopped.wait(self._tuning.prepare_look_s)
 
-    def _look(self) -> bool:
+    def _check(self) -> bool:
         seq = last_seq(self._control)
         if seq != self._seen:
             self._seen = seq
@@ -197,7 +197,7 @@ class StreamPreparer:
 def wanted_tick(
     progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
 ) -> int | None:
-    """Give the tick up to which an endless stream should be made now, None where enough is there."""
+    """Return the tick up to which an endless stream should be made now, None where enough is there."""
     if int(manifest["rows"]) - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
@@ -207,7 +207,7 @@ def wanted_tick(
 
 
 def taken_rows(progress: Progress, stream_id: int) -> int:
-    """Give how many rows of a stream had been taken."""
+    """Return how many rows of a stream had been taken."""
     return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
 
 

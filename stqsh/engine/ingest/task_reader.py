@@ -82,7 +82,7 @@ def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
 
 
 def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
-    """The commands of log rows per stream, before them the standing order about memory where it is new."""
+    """Return the commands of log rows by stream, preceded by the shedding order where it is new."""
     commands = commands_of(rows)
     if head.memory is None:
         return commands
@@ -95,7 +95,7 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
 
 
 def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
-    """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
+    """Yield commands for every slot; a new query of events only for the slots that its region concerns."""
     stream = task.streams.get(stream_id)
     if task.slots == 1 or stream is None or stream.get("kind") != "event":
         for number, (kind, payload) in enumerate(packed_commands(commands)):

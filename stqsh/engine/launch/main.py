@@ -100,7 +100,7 @@ class Engine:
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
-        from stqsh.engine.spark.errors import check_master, not_started
+        from stqsh.engine.spark.errors import check_master, start_error
         from stqsh.engine.spark.spark_session import start_spark
 
         check_master(settings)
@@ -110,7 +110,7 @@ class Engine:
             raise
         except Exception as error:
             log.exception("Spark does not start")
-            raise not_started(settings, error) from error
+            raise start_error(settings, error) from error
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
@@ -146,16 +146,17 @@ class Engine:
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""
-        from stqsh.engine.spark.spark_session import ready_hosts, wake_workers
+
+        from stqsh.engine.spark.spark_session import prepare_hosts, start_workers
 
         if settings.local:
             wake = threading.Thread(
-                target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True
+                target=start_workers, args=(spark, settings.slots), name="wake", daemon=True
             )
             wake.start()
             return
         self._heart.tell("starting", f"waiting for the executors of {settings.master}")
-        ready_hosts(spark, settings)
+        prepare_hosts(spark, settings)
         log.info("the cluster's hosts are ready after %.1f s", self._age())
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
@@ -199,7 +200,7 @@ class Engine:
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
-    """Give the settings of a session's engine; number and state of the slots stay as at its first start.
+    """Return the settings of a session's engine; number and state of the slots stay as at its first start.
 
     Raises:
         StqshError: the state lies where the engine would not look for it.
@@ -233,12 +234,12 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
 
 
 def _alive(spark: SparkSession) -> bool:
-    """Say whether Spark's Java process is there."""
+    """Return whether Spark's Java process is there."""
     return _exit_code(spark) is None
 
 
 def _exit_code(spark: SparkSession) -> int | None:
-    """Give the exit code of Spark's Java process (negative: the signal), None while it runs."""
+    """Return the exit code of Spark's Java process (negative: the signal), None while it runs."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return None if process is None else process.poll()
 

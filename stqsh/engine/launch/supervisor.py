@@ -110,7 +110,7 @@ class Supervisor:
                 return
 
     def _jvm_stays(self) -> bool:
-        """Say whether the Java process is still there after a moment."""
+        """Return whether the Java process is still there after a moment."""
         deadline = time.monotonic() + self._tuning.java_death_s
         while self._jvm_alive() and time.monotonic() < deadline:
             time.sleep(self._tuning.supervisor_look_s)

@@ -40,7 +40,7 @@ class LocalOperators:
         if not read_by_slot(self.context.home, batch):
             chunks = self._shuffle(chunks)
         evaluated = self._fold(chunks, self.evaluate, batch)
-        taken = pa.array([self.aggregate.takes(chunk) for chunk in from_table(evaluated)], pa.bool_())
+        taken = pa.array([self.aggregate.accepts(chunk) for chunk in from_table(evaluated)], pa.bool_())
         if not pc.any(taken).as_py():
             return evaluated
         partials = to_batch(from_table(evaluated.filter(taken)), self.context.slots)

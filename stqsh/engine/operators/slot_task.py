@@ -13,10 +13,10 @@ from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.ingest.record_replay import for_log, remade
+from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log
 from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
+from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
 from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
@@ -43,7 +43,7 @@ class _Evaluate:
 
     name = "evaluate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return True
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -55,7 +55,7 @@ class _Aggregate:
 
     name = "aggregate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return chunk.kind == "define" or is_partial(chunk.kind)
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -68,37 +68,39 @@ AGGREGATE: Fold = _Aggregate()
 
 def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
-    slot, taken, sent = parted(fold, chunks)
+    slot, taken, sent = split_chunks(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
-        content = opened(taken, context.spool)
-        logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
-        keeper = SlotRunner(fold, slot, store, Arena(context.arena, name), partial(remade, context.home))
+        content = load_payloads(taken, context.spool)
+        logged = [shorten_for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
+        keeper = SlotRunner(
+            fold, slot, store, Arena(context.arena, name), partial(replay_records, context.home)
+        )
         answers, costs = keeper.advance(content, logged)
-        with writing(context.spool, name) as outgoing:
-            sent += [outgoing.put(chunk) for chunk in addressed(answers, context.slots)]
+        with open_writer(context.spool, name) as outgoing:
+            sent += [outgoing.put(chunk) for chunk in address_partials(answers, context.slots)]
         sent.append(_timing(fold, taken[0], costs))
     freeze_after_task()
     return sent
 
 
-def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
-    """Give the slot, what the fold takes, in order, and what passes by."""
-    taken = [chunk for chunk in chunks if chunk.kind != ChunkKind.TIMING and fold.takes(chunk)]
-    passing = [chunk for chunk in chunks if chunk.kind == ChunkKind.TIMING or not fold.takes(chunk)]
+def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
+    """Return the slot, the chunks that the fold accepts, in order, and the others."""
+    taken = [chunk for chunk in chunks if chunk.kind != ChunkKind.TIMING and fold.accepts(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind == ChunkKind.TIMING or not fold.accepts(chunk)]
     return chunks[0].slot, in_order(taken), passing
 
 
-def addressed(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
+def address_partials(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
     """Send partials to the slots of their queries (query id modulo the slots)."""
     for chunk in chunks:
         if is_partial(chunk.kind):
-            yield from _by_query(chunk, slots)
+            yield from _split_by_query(chunk, slots)
         else:
             yield chunk
 
 
-def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
+def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
     """Split a chunk whose payload's first column has the queries' ids."""
     batch = unpack(chunk.payload)
     owners = batch.column(0).to_numpy() % slots

@@ -16,26 +16,26 @@ from stqsh.storage.rows import LogRow, Spec
 FAR = 1 << 40
 
 
-def obeyed(view: SessionView, offset: Offset) -> Offset:
+def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
     """Take clock rows from the log, in order, as far as they can take effect now."""
     rows = view.log.clock_rows(offset)
     stopped = {row.spec["run"] for row in rows if row.kind == "stop_run"}
     if offset.run and offset.run.seq in stopped:
-        offset = finished(offset, offset.run)
+        offset = finish_run(offset, offset.run)
     for row in rows:
-        after = _obey(view, offset, row, stopped)
+        after = _apply_row(view, offset, row, stopped)
         if after is None:
             break
         offset = replace(after, clock_seq=row.seq)
     return offset
 
 
-def _obey(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
+def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
     """Apply one clock row; None when it has to wait (for another RUN, for a stream to be read)."""
     if row.kind == "play":
-        return playing(offset, row)
+        return start_playing(offset, row)
     if row.kind == "pause":
-        return paused(offset, row)
+        return stop_playing(offset, row)
     if row.kind == "stop_run":
         return offset
     if offset.run is not None:
@@ -50,22 +50,22 @@ def _start_run(view: SessionView, offset: Offset, row: LogRow) -> Offset | None:
     if view.is_waiting():
         return None
     feeds = view.feeds(offset)
-    offset = started(offset, feeds, view.streams())
+    offset = start_clock(offset, feeds, view.streams())
     return replace(offset, run=RunState(row.seq, _run_until(view, offset, feeds, row.spec)))
 
 
 def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: Spec) -> int:
-    """Give the last step of a RUN: what it asks for, or the end of the data where all are finite."""
+    """Return the last step of a RUN: what it asks for, or the end of the data where all are finite."""
     if offset.base_tick is None:
         return offset.step
     end = last_step(offset, feeds)
     if end is not None and offset.step >= end:
         return offset.step + int(view.owes_a_step(feeds))
-    asked = steps_asked(offset, run)
+    asked = requested_step(offset, run)
     return max(offset.step, asked if end is None else min(asked, end))
 
 
-def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) -> Offset:
+def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) -> Offset:
     """Start the clock at the earliest record, if it has not been started and there is a record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
@@ -73,19 +73,19 @@ def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) 
     return replace(offset, base_tick=base, tick_us=next(spec["tick_us"] for spec in streams.values()))
 
 
-def finished(offset: Offset, run: RunState) -> Offset:
+def finish_run(offset: Offset, run: RunState) -> Offset:
     """End a RUN."""
     return replace(offset, run=None, run_done=run.seq)
 
 
-def playing(offset: Offset, row: LogRow) -> Offset:
+def start_playing(offset: Offset, row: LogRow) -> Offset:
     """Let a stream run on by itself, at the pace of the latest PLAY."""
     streams = {*(offset.play.streams if offset.play else ()), row.spec["id"]}
     pace = None if row.spec["pace"] == "max" else float(row.spec["pace"] or 1)
     return replace(offset, play=PlayState(row.seq, tuple(sorted(streams)), pace))
 
 
-def paused(offset: Offset, row: LogRow) -> Offset:
+def stop_playing(offset: Offset, row: LogRow) -> Offset:
     """Let a stream stand still."""
     if offset.play is None:
         return offset
@@ -93,8 +93,8 @@ def paused(offset: Offset, row: LogRow) -> Offset:
     return replace(offset, play=replace(offset.play, streams=streams))
 
 
-def steps_asked(offset: Offset, run: Spec) -> int:
-    """Give the last step that a RUN asks for, whether or not the data reach so far."""
+def requested_step(offset: Offset, run: Spec) -> int:
+    """Return the last step that a RUN asks for, whether or not the data reach so far."""
     if run["mode"] == "end" or offset.tick_us is None:
         return offset.step + FAR
     if run["mode"] == "steps":
@@ -120,7 +120,7 @@ class PlaybackPace:
         self._origin: _PlayOrigin | None = None
 
     def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
-        """Give the step that streams have reached; None without a pace.
+        """Return the step that streams have reached; None without a pace.
 
         Where no stream is under way, time leaps to the first record of those that begin.
         """
@@ -132,14 +132,14 @@ class PlaybackPace:
         return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)
 
     def due_us(self, taken: Offset, play: PlayState) -> int | None:
-        """Give when the last step of a batch was due by the wall clock; None without a pace."""
+        """Return when the last step of a batch was due by the wall clock; None without a pace."""
         if play.pace is None or self._origin is None or taken.tick_us is None:
             return None
         return self._origin.us + int((taken.step - self._origin.step - 1) * taken.tick_us / play.pace)
 
 
 def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
-    """Give the step of the first record that any stream will ever bring; 0 while one is under way."""
+    """Return the step of the first record that any stream will ever bring; 0 while one is under way."""
     if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
         return 0
     tick = first_tick(feed for feed in feeds if not feed.row)
@@ -179,12 +179,12 @@ def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
 
 
 def is_playing(offset: Offset, stream: int) -> bool:
-    """Say whether a stream runs on by itself."""
+    """Return whether a stream runs on by itself."""
     return offset.play is not None and stream in offset.play.streams
 
 
 def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
-    """Give the step at which finite streams end, None if one has no end; the clock has started."""
+    """Return the step at which finite streams end, None if one has no end; the clock has started."""
     end = last_tick(feeds)
     if end is None:
         return None if feeds else offset.step

@@ -26,7 +26,7 @@ FAR = 1 << 62
 
 
 class PendingLog:
-    """The log around one offset: the ledger before it, the rows after it; follows the log as it grows.
+    """The control log around one offset: the planner's state before it, and the rows after it.
 
     `pending` are the rows that wait to be taken in, `held` those behind a table that is still being read.
     """
@@ -69,7 +69,7 @@ class PendingLog:
                 return
 
     def undefined(self, offset: Offset) -> int:
-        """Give the number of the last waiting definition that the slots do not know, 0 for none."""
+        """Return the number of the last waiting definition that the slots do not know, 0 for none."""
         known = max(offset.defined, offset.seq)
         numbers = [row.seq for row in self.pending if row.kind in DEFINITIONS and row.seq > known]
         return numbers[-1] if numbers else 0
@@ -79,7 +79,7 @@ class PendingLog:
         return [row for row in self._clock_rows if row.seq > offset.clock_seq]
 
     def streams(self) -> dict[int, Spec]:
-        """Give the streams that exist once all waiting rows are taken in, by id."""
+        """Return the streams that exist once all waiting rows are taken in, by id."""
         streams = dict(self.ledger.streams)
         for row in self.pending:
             if row.kind == "create_stream":
@@ -89,7 +89,7 @@ class PendingLog:
         return streams
 
     def has_commands(self) -> bool:
-        """Say whether commands to the slots wait for a step."""
+        """Return whether commands to the slots wait for a step."""
         return any(row.kind in COMMANDS for row in self.pending)
 
     def lookups(self) -> FocalLookups:
@@ -126,7 +126,7 @@ def awaits_place(rows: Sequence[LogRow], offset: Offset) -> bool:
 
 
 def wants_place(row: LogRow) -> bool:
-    """Say whether a snapshot's first question is where its focal object is."""
+    """Return whether a snapshot's first question is where its focal object is."""
     return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
 
 

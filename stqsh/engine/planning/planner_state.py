@@ -60,7 +60,7 @@ class PlannerState:
                 self._forget_focal(query_id)
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
-        """Say whether every slot already gets the records of this key."""
+        """Return whether every slot already gets the records of this key."""
         return self.focal.get(stream_id, Counter())[key] > 0
 
     def focal_keys(self, stream_id: int) -> tuple[Key, ...]:
@@ -68,7 +68,7 @@ class PlannerState:
         return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
 
     def copy(self) -> PlannerState:
-        """Give a ledger that can be folded on without touching this one."""
+        """Return a ledger that can be folded on without touching this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         return PlannerState(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
 
@@ -79,7 +79,7 @@ class PlannerState:
 
 
 def focal_keys_of(row: LogRow) -> list[Key]:
-    """Give the key of each focal object that a row's queries are bound to, in the order of their ids.
+    """Return the key of each focal object that a row's queries are bound to, in the order of their ids.
 
     None where they are stationary: queries that come together all move, or none of them does.
     """

@@ -16,7 +16,7 @@ from stqsh.storage.rows import Spec
 
 @dataclass(frozen=True)
 class BatchHead:
-    """What slots get before the records: clock, rows of the log, keys to look up, the order about memory.
+    """What slots get before the records: clock, log rows, keys to look up, shedding order.
 
     `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
     `first < seq <= last` define become known, which may be earlier.
@@ -62,7 +62,7 @@ class SourceTask:
 
     @property
     def wanted(self) -> Iterable[int]:
-        """The slots that it reads for."""
+        """The slots that the task reads for."""
         return range(self.slots) if self.only is None else (self.only,)
 
 
@@ -104,7 +104,7 @@ def cut_into_tasks(
 
 
 def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
-    """Say whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
+    """Return whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
 
     Each of them reads all of its rows, so these are few; and nobody reads the log's commands twice.
     """

@@ -20,14 +20,14 @@ GROUP_BYTES = 64 << 20
 
 
 def to_batch(chunks: list[Chunk], slots: int) -> pa.RecordBatch:
-    """Give chunks as one record batch of ARROW_SCHEMA."""
+    """Return chunks as one record batch of ARROW_SCHEMA."""
     keys = slot_keys(slots)
     table = to_table(chunks).append_column("slot_key", pa.array([keys[c.slot] for c in chunks], pa.int32()))
     return pa.RecordBatch.from_arrays([c.combine_chunks() for c in table.columns], schema=ARROW_SCHEMA)
 
 
 def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
-    """Give chunks as a data frame, as an operator of Spark has to yield it."""
+    """Return chunks as a data frame, as an operator of Spark has to yield it."""
     import pandas as pd
 
     keys = slot_keys(slots)

@@ -18,7 +18,7 @@ STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
 
 
 def driver_address(master: str) -> str:
-    """Give the address at which executors find the driver: the one from which it reaches the master.
+    """Return the address at which executors find the driver: the one from which it reaches the master.
 
     The host's name, which Spark takes by itself, may stand for an address of another network, and a cluster
     on the loopback needs no other. "" leaves it to Spark: other masters have ways of their own,
@@ -39,7 +39,7 @@ def driver_address(master: str) -> str:
     return "" if ":" in address else address
 
 
-def make_host_ready(home: str) -> None:
+def prepare_host(home: str) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
     Arenas of sessions that are gone are removed, since no client of theirs was ever on this host.

@@ -60,7 +60,7 @@ class Arena:
             yield
 
     def read_head(self) -> HeadFile | None:
-        """Give the head, None where the arrays are not to be trusted (or there are none)."""
+        """Return the head, None where the arrays are not to be trusted (or there are none)."""
         return read_head(self.folders[0], self.name)
 
     def load(self, head: HeadFile) -> dict[str, Array]:
@@ -69,7 +69,7 @@ class Arena:
         Raises:
             FileNotFoundError: a file is gone; the state has to be rebuilt.
         """
-        self._maps = {name: _mapped(Path(file)) for name, (file, _, _) in head.arrays.items()}
+        self._maps = {name: _map_file(Path(file)) for name, (file, _, _) in head.arrays.items()}
         return {
             name: as_array(self._maps[name].array, np.dtype(dtype), length)
             for name, (_, dtype, length) in head.arrays.items()
@@ -107,7 +107,7 @@ class Arena:
         self._maps.pop(name, None)
 
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
-        """Say that the arrays now hold the state `stamp`; those that lie in no file are copied into one."""
+        """Record that the arrays hold the state `stamp`; arrays outside files are copied into one."""
         for name, array in arrays.items():
             if not self._holds(name, array):
                 self.allocate(name, array.dtype, len(array))[:] = array
@@ -140,7 +140,7 @@ class Arena:
         return self.folders[0] / f"{self.name}.{ending}"
 
     def _holds(self, name: str, array: Array) -> bool:
-        """Say whether an array is the content of the file that stands under its name, from its beginning."""
+        """Return whether an array is the content of the file under its name, from its beginning."""
         mapping = self._maps.get(name)
         return (
             mapping is not None
@@ -159,7 +159,7 @@ def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
         except OSError:
             path.unlink(missing_ok=True)
             continue
-        return _mapped(path)
+        return _map_file(path)
     raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
 
 
@@ -180,6 +180,6 @@ def _make_file(path: Path, size: int) -> None:
             file.truncate(size)
 
 
-def _mapped(path: Path) -> _Mapping:
+def _map_file(path: Path) -> _Mapping:
     with path.open("r+b") as file:
         return _Mapping(path, np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8))

@@ -1,4 +1,4 @@
-"""A slot's truth in Spark's state store, on clusters: it follows the slot, and is committed by batches."""
+"""The durable state of a slot in Spark's state store, on clusters, which moves and commits it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SparkStore:
         self._meta, self._log, self._snapshot, self._tuning = meta, log, snapshot, tuning
 
     def read_meta(self) -> SlotMeta:
-        """Give where the slot stands; the zero values for one that has seen no batch."""
+        """Return where the slot stands; the zero values for one that has seen no batch."""
         row = self._meta.get()
         return SlotMeta(*row) if row is not None else SlotMeta()
 
@@ -58,7 +58,7 @@ class SparkStore:
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Append the chunks of batch `version` to the log; give how many bytes that took."""
         content = pack_chunks(chunks)
-        self._log.appendList(cut(version, content, self._tuning.state_piece_bytes))
+        self._log.appendList(cut_pieces(version, content, self._tuning.state_piece_bytes))
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
@@ -72,16 +72,16 @@ class SparkStore:
         return size
 
     def read_snapshot(self) -> list[bytes]:
-        """Give the pieces of the last snapshot, none where there has been none."""
+        """Return the pieces of the last snapshot, none where there has been none."""
         return [bytes(piece) for _, piece in self._snapshot.get()]
 
     def read_log(self) -> Iterator[list[Chunk]]:
-        """Give the chunks of each batch since the snapshot, in order."""
-        for _, content in joined(self._log.get()):
+        """Return the chunks of each batch since the snapshot, in order."""
+        for _, content in join_pieces(self._log.get()):
             yield unpack_chunks(content)
 
 
-def cut(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[int, bytes]]:
+def cut_pieces(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[int, bytes]]:
     """Cut bytes into pieces of at most `piece_bytes`; `entry` distinguishes neighbours."""
     return [
         (entry, content.slice(start, min(piece_bytes, content.size - start)).to_pybytes())
@@ -89,7 +89,7 @@ def cut(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[int, byt
     ]
 
 
-def joined(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+def join_pieces(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
     """Put pieces together again."""
     for entry, some in groupby(pieces, key=lambda piece: int(piece[0])):
         yield entry, b"".join(bytes(piece[1]) for piece in some)
