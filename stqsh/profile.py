@@ -92,6 +92,9 @@ def load_profile(name: str | None = None, environ: Mapping[str, str] | None = No
 
     Raises `ProfileError` for a profile that is not there, an unknown key or a value of the wrong kind,
     with file and line.
+
+    >>> load_profile("local", {"STQSH_ENGINE_SLOTS": "4"})["engine.slots"]
+    Value(value=4, origin='STQSH_ENGINE_SLOTS')
     """
     environ = os.environ if environ is None else environ
     name = name or environ.get("STQSH_PROFILE") or DEFAULT_PROFILE

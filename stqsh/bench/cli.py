@@ -65,7 +65,7 @@ def command_line(words: Sequence[str]) -> typer.Typer:
 
 
 def list_command() -> None:
-    """All benchmarks; those marked with * are not part of `all`."""
+    """List all benchmarks; those marked with * are not part of `all`."""
     for benchmark in BENCHMARKS:
         print(f"{benchmark.name + ('' if benchmark.in_all else ' *'):<12} {benchmark.help}")
 
@@ -74,7 +74,7 @@ def all_command(
     how: RunOptions,
     only: Annotated[str | None, typer.Option(help="These ones of them, with commas.")] = None,
 ) -> None:
-    """All benchmarks one after the other; in their quick sizes unless --full is said."""
+    """Run all benchmarks one after the other, in their quick sizes without --full."""
     wanted = only.split(",") if only else [benchmark.name for benchmark in BENCHMARKS if benchmark.in_all]
     known = {benchmark.name: benchmark for benchmark in BENCHMARKS if not benchmark.has_own_command}
     unknown = [name for name in wanted if name not in known]
@@ -93,7 +93,7 @@ def compare_command(
         float | None, typer.Option(min=1.0, help="Exit code 1 where a figure got worse by more than this.")
     ] = None,
 ) -> None:
-    """Two saved runs beside each other."""
+    """Compare two saved runs."""
     how = RunOptions(compare=then, fail_over=fail_over)
     raise typer.Exit(_compared(_saved(now, "NOW"), _saved(then, "THEN"), how))
 
@@ -103,7 +103,7 @@ def sole_command(
     quick: Annotated[bool, typer.Option("--quick", help="A tiny town: shows only that it runs.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = Path("sole"),
 ) -> None:
-    """The figures of SOLE section 7: cache areas, sharing, response, load shedding."""
+    """Repeat the figures of SOLE section 7: cache areas, sharing, response, load shedding."""
     from stqsh.bench.sole.run import run
 
     try:
@@ -116,7 +116,7 @@ _OWN: dict[str, Callable[..., None]] = {"sole": sole_command}
 
 
 def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:
-    """The command of a benchmark; its options only where it is the one that was named."""
+    """Return the command of a benchmark; its options only where it is the one that was named."""
     offered: list[Choice] = []
     if is_named:
         module = benchmark.load()
@@ -177,7 +177,7 @@ _HOW = inspect.Parameter("how", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _with_how(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `how` the options that make one up."""
+    """Add the options that make up `how` to the parameters of a command."""
     shared = inspect.signature(_how, eval_str=True).parameters
     own = [
         item for item in inspect.signature(function, eval_str=True).parameters.values() if item.name != "how"

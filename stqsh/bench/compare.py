@@ -36,7 +36,7 @@ class Difference:
         return "WORSE" if self.ratio.worsening(self.better) > 1 else "better"
 
     def fails(self, bound: float) -> bool:
-        """Whether it got worse by more than the factor `bound`, and noise does not explain that."""
+        """Return whether it got worse by more than the factor `bound`, and noise does not explain that."""
         is_noise = self.ratio.differs is False
         return self.is_same_size and not is_noise and self.ratio.worsening(self.better) > bound
 
@@ -76,7 +76,7 @@ def _of_benchmark(now: BenchmarkResult, then: BenchmarkResult) -> Iterator[Diffe
 
 
 def _sizes(result: BenchmarkResult) -> dict[str, object]:
-    """The options that a row's key does not tell already, as JSON leaves them."""
+    """Return the options that a row's key does not tell already, as JSON leaves them."""
     told = {*result.key, *(f"{name}s" for name in result.key)}
     return {
         name: list(value) if isinstance(value, tuple) else value

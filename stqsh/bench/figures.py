@@ -97,7 +97,7 @@ def pool(
 
 
 def identity(row: Mapping[str, Any], key: Sequence[str]) -> tuple[str, ...]:
-    """What tells a row from others, as text: it survives JSON."""
+    """Return what tells a row from others, as text: it survives JSON."""
     return tuple(str(row.get(name)) for name in key)
 
 
@@ -120,10 +120,10 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a row as JSON takes it."""
+    """Return a value of a row as JSON takes it."""
     return asdict(value) if isinstance(value, Figure) else value
 
 
 def revived(value: Any) -> Any:
-    """The value that `plain` wrote."""
+    """Return the value that `plain` wrote."""
     return Figure(**value) if isinstance(value, dict) and "median" in value else value

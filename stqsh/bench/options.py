@@ -54,7 +54,7 @@ class Choice:
 
 
 def choices(options: type[Any], quick: Any) -> list[Choice]:
-    """Give an option for each field of the dataclass `options`; `quick` is its instance of quick sizes.
+    """Return an option for each field of the dataclass `options`; `quick` is its instance of quick sizes.
 
     Raises:
         TypeError: a field is of a type that no text can say.

@@ -75,7 +75,7 @@ BENCHMARKS = (
 
 
 def find(name: str) -> Benchmark:
-    """Give the benchmark of that name.
+    """Return the benchmark of that name.
 
     Raises:
         ValueError: there is none; the message names all.

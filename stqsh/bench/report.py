@@ -58,7 +58,7 @@ def show_differences(found: Sequence[Difference], name: str) -> None:
 
 
 def console() -> Console:
-    """Where tables go: the terminal, or a file with lines of a fixed width."""
+    """Return where tables go: the terminal, or a file with lines of a fixed width."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(width=_WIDTH, highlight=False)
 

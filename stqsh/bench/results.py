@@ -46,7 +46,7 @@ class BenchmarkRun:
     results: Sequence[BenchmarkResult]
 
     def find(self, bench: str) -> BenchmarkResult | None:
-        """The result of that benchmark."""
+        """Return the result of that benchmark."""
         return next((result for result in self.results if result.bench == bench), None)
 
 
@@ -59,7 +59,7 @@ class Recorder:
         self.results: list[BenchmarkResult] = []
 
     def finish(self) -> BenchmarkRun:
-        """Give all that was recorded."""
+        """Return all that was recorded."""
         return BenchmarkRun(self.environment, {"begin": self.load, "end": load()}, self.results)
 
 

@@ -1,13 +1,14 @@
 """`stqsh.connect()`: the Python API, which the shell and `stqsh run` use as well.
 
-    with stqsh.connect(temporary=True, autoplay=False) as session:
-        for outcome in session.execute("CREATE MOVING STREAM …; REGISTER QUERY q AS …; RUN;"):
-            if isinstance(outcome, Running):
-                for updates in session.updates(until=outcome):
-                    print(updates.table.to_pandas())
-
 Statements go into the control log; the engine, a process of its own, takes them from there. What a query
-sends is read from the update log.
+sends is read from the update log. The examples below are run in one session, which has the stream `taxis` of
+the sample data.
+
+>>> outcomes = list(session.execute("REGISTER QUERY near AS SELECT oid FROM taxis NEAREST 1 TO 'ambulance';"))
+>>> for outcome in session.execute("RUN FOR 10 s;"):
+...     for updates in session.updates(until=outcome):
+...         print(updates.table.select(["step", "op", "key"]).to_pylist()[0])
+{'step': 1, 'op': 1, 'key': 'taxi-000'}
 """
 
 from __future__ import annotations
@@ -63,14 +64,27 @@ def connect(
     profile: str | None = None,
     autoplay: bool = True,
 ) -> Session:
-    """Open a session: the one of that name ("default"), made if need be, or a temporary one.
+    """Open a session, and create it if there is none.
 
-    `home` is the folder that holds the sessions (else `STQSH_HOME`, the profile, the system's place).
-    `profile` names the settings. With `autoplay` streams play as soon as they are made (unless the
-    profile says otherwise); without it they stand still until RUN. The engine starts with the first
-    statement that needs it, and goes on when a session that is not temporary is closed.
+    The engine starts with the first statement that needs it. It goes on when a session that is not temporary
+    is closed.
 
-    Raises `HomeError`, `ProfileError`.
+    Args:
+        name: the name of the session, "default" without one.
+        home: the folder of the sessions; else `STQSH_HOME`, the profile, the system's place.
+        temporary: whether to make a session that is deleted when it is closed.
+        profile: the name or the path of the settings.
+        autoplay: whether streams play as soon as they are created, unless the profile says otherwise;
+            without it they wait for RUN.
+
+    Raises:
+        HomeError: the session's folder cannot be used.
+        ProfileError: the profile cannot be read.
+
+    >>> import stqsh
+    >>> with stqsh.connect(temporary=True, autoplay=False) as temporary:
+    ...     temporary.streams()
+    []
     """
     settings = load_profile(profile)
     root = sessions_root(home, default=settings.text("session.home_root") or None)
@@ -80,7 +94,7 @@ def connect(
 
 
 class Session:
-    """An open session. A context manager: leaving it closes it."""
+    """An open session; a context manager that closes it."""
 
     def __init__(
         self, home: SessionHome, profile: Profile, *, autoplay: bool = True, link: Connection | None = None
@@ -120,6 +134,10 @@ class Session:
         and for the files that it names. `on_statement` is told the number, from 1, of the statement whose
         answers follow (the first of a group that is done together). Raises `StqshError` at the first
         statement that fails; those before it stay done.
+
+        >>> [answer] = session.execute("SELECT COUNT(*) AS free FROM taxis WHERE status = 'free';")
+        >>> answer.step, answer.table.to_pylist()
+        (10, [{'free': 100}])
         """
         statements = _parsed(text, file) if isinstance(text, str) else text
         desk = replace(self._desk, script=file)
@@ -175,31 +193,59 @@ class Session:
                     on_idle(progress)
 
     def progress(self) -> Progress:
-        """How far the engine has come; cheap enough to be asked all the time."""
+        """Return how far the engine has come; cheap enough to be called all the time.
+
+        >>> session.progress().step
+        10
+        """
         return self.link.progress()
 
     def queries(self, most: int = -1) -> list[QueryRow]:
-        """The queries that live, or the last `most` of them: there may be very many."""
+        """Return the live queries, or the last `most` of them, as there may be very many.
+
+        >>> [query.name for query in session.queries()]
+        ['near']
+        """
         return live_queries(self.link.db, most)
 
     def streams(self) -> list[StreamRow]:
-        """The streams that live."""
+        """Return the live streams.
+
+        >>> [stream.name for stream in session.streams()]
+        ['taxis']
+        """
         return live_streams(self.link.db)
 
     def tables(self) -> list[TableRow]:
-        """The tables that live."""
+        """Return the live tables.
+
+        >>> session.tables()
+        []
+        """
         return live_tables(self.link.db)
 
     def settings(self) -> Profile:
-        """The settings in force: the profile's, and over them what was SET."""
+        """Return the settings in force: those of the profile, overridden by SET.
+
+        >>> session.settings()["updates.keep"].value
+        '1 GB'
+        """
         return session_settings(self.link.db, self._desk.profile)
 
     def areas(self) -> list[AreaRow]:
-        """The regions and sets of regions that live."""
+        """Return the live regions and sets of regions.
+
+        >>> session.areas()
+        []
+        """
         return live_areas(self.link.db)
 
     def accuracy(self) -> Summary:
-        """How accurate the answers of all active queries are."""
+        """Return how accurate the answers of all active queries are.
+
+        >>> session.accuracy().approximate
+        0
+        """
         return summary(self.link)
 
     def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
@@ -211,7 +257,7 @@ class Session:
         return wait_until_ready(self.home, on_progress) if wait else info
 
     def close(self) -> None:
-        """Leave the session; a temporary one is stopped and deleted, another goes on without us."""
+        """Leave the session; a temporary one is stopped and deleted, another goes on."""
         for query in owned_queries(self.link.db):
             if query.owner == self._desk.owner:
                 catalogue_writer.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)

@@ -1,7 +1,4 @@
-"""What a statement answers: values that a shell renders and a program reads.
-
-`Session.execute` yields one of these for each thing that a statement has to say. Nothing here prints.
-"""
+"""What statements answer: the values that `Session.execute` yields. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -23,7 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something to tell the user: one or more lines of text, not data."""
+    """A message for the user: one or more lines of text, not data.
+
+    >>> [message] = session.execute("CREATE REGION square AS RECT(10.02, 50.01, 10.03, 50.02);")
+    >>> message.text
+    'region square created'
+    """
 
     text: str
 
@@ -40,7 +42,12 @@ class WaitNotice(Message):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A small table, as SHOW and DESCRIBE answer; a cell is a str, int, float, bool or None."""
+    """A small table, as SHOW and DESCRIBE answer; a cell is a str, int, float, bool or None.
+
+    >>> [rows] = session.execute("SHOW REGIONS;")
+    >>> dict(zip(rows.columns, rows.rows[0]))["name"]
+    'square'
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -49,7 +56,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Statements that can be run again, as DUMP answers."""
+    """Statements that can be run again, as DUMP answers.
+
+    >>> [script] = session.execute("DUMP;")
+    >>> script.text.startswith("CREATE MOVING STREAM taxis")
+    True
+    """
 
     text: str
 
@@ -66,6 +78,11 @@ class Updates:
     `queries` has every query that occurs. Successive `Updates` continue the order: where
     several streams interleave, each run of rows of one stream is a value of its own. `snapshot` marks
     rows of the answer with which a TAIL begins.
+
+    >>> [tail] = session.execute("TAIL near FROM START LIMIT 1;")
+    >>> [updates] = tail
+    >>> updates.queries[updates.table["query"][0].as_py()].name, updates.snapshot
+    ('near', False)
     """
 
     table: pa.Table
@@ -83,6 +100,10 @@ class Answer:
     columns are timestamp[us]. `at_us` is the step's event time, `None` before the first step. `statement` is
     the SELECT's number in its script, `None` where it has none. `location` names the two of the columns that
     are the stream's location, where both are selected.
+
+    >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
+    >>> answer.names, answer.table.num_rows, answer.location
+    (('oid', 'lon', 'lat'), 1, ('lon', 'lat'))
     """
 
     names: tuple[str, ...]
@@ -95,7 +116,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMark:
-    """Stands before and after the rows of the answer with which a TAIL begins."""
+    """The mark before and after the rows of the answer with which a TAIL begins."""
 
     query: QueryRow
     step: int

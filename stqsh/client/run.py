@@ -1,4 +1,4 @@
-"""A RUN under way: wait for it, look at it, stop it."""
+"""A RUN under way, which can be waited for, looked at and stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from stqsh.storage.rows import Progress, Spec
 class RunHandle:
     """What RUN answers: `seq` is its number in the control log, `spec` what it asks for.
 
-    The streams advance whether somebody waits or not.
+    The streams advance whether anybody waits or not.
+
+    >>> [handle] = session.execute("RUN 5 STEPS;")
+    >>> handle.wait().step, handle.finished
+    (15, True)
     """
 
     seq: int
@@ -23,7 +27,7 @@ class RunHandle:
 
     @property
     def finished(self) -> bool:
-        """Whether every step that this RUN asks for is delivered."""
+        """Return whether every step that this RUN asks for is delivered."""
         return self.link.progress().run_done >= self.seq
 
     def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.contract.query_kind import MergingKind
+from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks

@@ -64,7 +64,9 @@ def _stats(batch: SlotBatch, took_ns: int) -> Spec:
     specs = batch.state.header["streams"].values()
     return batch.totals | {
         "slot": batch.slot,
-        "queries": sum(kind.count(batch.state, spec["id"]) for kind in KINDS.values() for spec in specs),
+        "queries": sum(
+            len(kind.queries(batch.state, spec["id"])) for kind in KINDS.values() for spec in specs
+        ),
         "bytes": batch.state.nbytes,
         "total_us": took_ns // 1000,
         "memory": batch.memory,

@@ -13,7 +13,9 @@ import pyarrow as pa
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.batch import SlotBatch, batches
 from stqsh.core.contract.batch_pieces import BatchPiece, pieces
-from stqsh.core.contract.query_kind import MergingKind, StreamBatch
+from stqsh.core.contract.kind_batch import run_kind
+from stqsh.core.contract.merging_kind import MergingKind
+from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.lookups import answers, looked_up
 from stqsh.core.objects.batch_objects import BatchObjects
@@ -86,9 +88,10 @@ def _pieces(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterable[BatchPi
 
 def _merges(state: SlotState, spec: Spec, commands: QueryCommands) -> bool:
     """Return whether a stream has queries whose answers are merged, see `contract.batch_pieces`."""
-    merging = (name for name, kind in KINDS.items() if isinstance(kind, MergingKind))
+    merging = {name: kind for name, kind in KINDS.items() if isinstance(kind, MergingKind)}
     return any(
-        len(commands.of_kind(name).registered) or KINDS[name].count(state, spec["id"]) for name in merging
+        len(commands.of_kind(name).registered) or len(kind.queries(state, spec["id"]))
+        for name, kind in merging.items()
     )
 
 
@@ -110,7 +113,7 @@ def _piece(batch: SlotBatch, spec: Spec, piece: BatchPiece) -> tuple[list[Chunk]
     decoded = perf_counter_ns()
     kept = take_out(stream)
     for name, kind in KINDS.items():
-        kind.step(replace(stream, commands=stream.commands.of_kind(name)), report)
+        run_kind(kind, replace(stream, commands=stream.commands.of_kind(name)), report)
     told = chunks_of(batch.slot, stream.objects, report)
     kernel = perf_counter_ns()
     stream.objects.finish()

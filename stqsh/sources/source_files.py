@@ -88,6 +88,9 @@ def format_of(path: Path, source: Mapping[str, Any]) -> str:
 
     Raises:
         SourceError: neither says.
+
+    >>> format_of(Path("day.csv.gz"), {}), format_of(Path("day.log"), {"format": "jsonl"})
+    ('csv', 'jsonl')
     """
     if source.get("format"):
         return str(source["format"])

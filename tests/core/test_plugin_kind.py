@@ -1,110 +1,234 @@
-"""A query kind that is not ours: the k furthest objects, plugged in by one module and one table entry."""
+"""Query kinds that are not ours: plugged in by one class and one table entry, held to brute force."""
 
 from __future__ import annotations
 
+import doctest
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from support import memory
-from support.cases import Case
-from support.examples import at, case, register
+from support.cases import Case, Row
+from support.examples import at, case, rect, register
+from support.local import local_session
 from support.strategies import cut
 
-from stqsh.core.contract.query_kind import MergingKind, StreamBatch
-from stqsh.core.kernels.events.updates import LEFT, reasons
+from core.slots import SPEC, Slot
+from stqsh.client.results import Rows
+from stqsh.core.contract import query_kind
+from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind
+from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kinds import KINDS
-from stqsh.core.output.batch_output import BatchOutput
-from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
-from stqsh.core.output.partials import DROP, REGISTER, CandidateOffers, Partials
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.output.partials import CandidateOffers
+from stqsh.core.output.sent_answers import SentAnswers
+from stqsh.core.queries.query_table import ACTIVE
+from stqsh.core.snapshots.select import nothing, part, whole
 
 
-class Furthest:
-    """Each slot offers its own k furthest; Aggregate takes the first k of all, by (minus distance, key)."""
+class FurthestKind(MergingKind):
+    """The k objects that are furthest from a place: the first k of all slots, by (minus distance, key)."""
 
-    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
-        queries = batch.state.header.setdefault("furthest", {})
-        partials = Partials(batch, "furthest")
-        ids = {int(id_) for id_ in queries}
-        for id_ in sorted(ids if batch.commands.stream_dropped else ids & batch.commands.dropped):
-            partials.mark(np.array([id_]), batch.timing.first, DROP, np.zeros(1), np.zeros(1, np.bool_))
-            del queries[str(id_)]
-        new = set()
-        for spec in batch.commands.registered:
-            queries[str(spec["id"])] = spec["region"]
-            k, no = np.array([spec["region"]["k"]]), np.zeros(1, np.bool_)
-            partials.mark(np.array([spec["id"]]), batch.timing.first, REGISTER, k, no)
-            new.add(spec["id"])
-        for step in sorted({batch.timing.first, *batch.objects.events.step.tolist()} if queries else ()):
-            for id_, region in queries.items():
-                begins = step == batch.timing.first and int(id_) in new
-                before = {} if begins else first(batch, region, step - 1)
-                partials.offer(changes(batch, int(id_), step, (before, first(batch, region, step))))
-        report.chunks += partials.chunks()
+    name = "furthest"
 
-    def count(self, state: SlotState, stream: int) -> int:
-        return len(state.header.get("furthest", {}))
+    def build(self, batch, output):
+        return FurthestLogic(self, batch, output)
 
-    def merge(self, batch: MergeInput) -> MergedUpdates:
-        return first_k(batch)
+    def select_members(self, selection):
+        objects = selection.satisfying(selection.everything())
+        nearness = np.sort(self.rank(selection, objects))
+        k = selection.spec["region"]["k"]
+        return objects if len(objects) <= k else objects[self.rank(selection, objects) <= nearness[k - 1]]
+
+    def rank(self, selection, objects):
+        return -selection.distances(objects)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        return KindExplanation("none", "scan of everything", 1.0, (*given.operators, "k furthest"))
 
 
-Top = dict[int, tuple[int, float]]
+class FurthestLogic(MergingLogic):
+    """Offers the k furthest of the slot's own objects; keeps in arrays which objects it has offered."""
+
+    def on_events(self, begun):
+        first = self.batch.timing.first
+        for step in sorted({first, *self.batch.objects.events.step.tolist()}):
+            living = (self.queries["mode"] == ACTIVE) & (self.queries["until"] > step)
+            for position in np.flatnonzero(living):
+                self.offer(position, step, again=step == first and position in begun)
+
+    def offer(self, position, step, again):
+        sent, id_, objects = self.sent, self.queries["id"][position], self.batch.objects
+        _, before = sent.pop_queries([id_])
+        versions, x, y = objects.at(step)
+        now, rank = self.furthest(position, x, y)
+        sent.add(np.full(len(now), id_), now)
+        old = objects.versions_after(now, np.full(len(now), step - 1))
+        new = again | ~np.isin(now, before) | (old != versions[now])
+        gone = np.setdiff1d(before, now)
+        why, show = objects.reasons(versions[gone], gone, np.full(len(gone), step))
+        columns = [
+            [np.ones(new.sum()), np.zeros(new.sum()), versions[now[new]], rank[new]],
+            [np.full(len(gone), -1), np.where(why == LEFT, OVERTAKEN, why), show, np.full(len(gone), np.nan)],
+        ]
+        op, why, show, rank = (np.concatenate(both) for both in zip(*columns, strict=True))
+        whole = np.full(len(op), step), np.full(len(op), id_), op, why, show.astype(np.int64), rank
+        self.partials.offer(CandidateOffers(*whole))
+
+    def furthest(self, position, x, y):
+        there = np.flatnonzero(~np.isnan(x)).astype(np.int32)
+        rank = -np.hypot(x[there] - self.queries["a"][position], y[there] - self.queries["b"][position])
+        keys = self.batch.objects.table.show_keys(there).to_pylist()
+        order = sorted(range(len(there)), key=lambda i: (rank[i], keys[i]))[: self.queries["k"][position]]
+        order = np.sort(np.array(order, np.int64))
+        return there[order], rank[order]
+
+    def retire(self, positions, steps, why):
+        self.sent.pop_queries(self.queries["id"][positions])
+        super().retire(positions, steps, why)
+
+    @property
+    def sent(self):
+        return SentAnswers(self.batch.state, self.prefix)
 
 
-def first(batch: StreamBatch, region: dict[str, Any], step: int) -> Top:
-    """The k furthest objects of the slot after a step: version and rank of each."""
-    versions, x, y = batch.objects.at(step)
-    there = np.flatnonzero(~np.isnan(x)).astype(np.int32)
-    rank = -np.hypot(x[there] - region["x"], y[there] - region["y"])
-    keys = batch.objects.table.show_keys(there).to_pylist()
-    order = sorted(range(len(there)), key=lambda i: (rank[i], keys[i]))[: region["k"]]
-    return {int(there[i]): (int(versions[there[i]]), float(rank[i])) for i in order}
+def example_kind() -> QueryKind:
+    """The kind in the contract's own docstring."""
+    scope: dict[str, Any] = {}
+    for example in doctest.DocTestParser().get_examples(query_kind.__doc__ or ""):
+        exec(example.source, scope)
+    kind: QueryKind = scope["DiamondKind"]()
+    return kind
 
 
-def changes(batch: StreamBatch, query: int, step: int, tops: tuple[Top, Top]) -> CandidateOffers:
-    """Who is a candidate now, or has another record; who is none any more, and why."""
-    before, now = tops
-    rows = [(1, 0, version, rank) for obj, (version, rank) in now.items() if before.get(obj) != now[obj]]
-    lost = np.array(sorted(before.keys() - now.keys()), np.int32)
-    versions, steps = batch.objects.at(step).versions[lost], np.full(len(lost), step)
-    why, show = reasons(versions, lost, steps, batch.objects.sources, batch.timing)
-    rows += [(-1, OVERTAKEN if w == LEFT else w, s, np.nan) for w, s in zip(why, show, strict=True)]
-    op, why, show, rank = (np.array(column) for column in zip(*rows, strict=True)) if rows else [why] * 4
-    return CandidateOffers(np.full(len(rows), step), np.full(len(rows), query), op, why, show, rank)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(Furthest(), MergingKind)
-    monkeypatch.setitem(KINDS, "furthest", Furthest())
+    for kind in (FurthestKind(), example_kind()):
+        monkeypatch.setitem(KINDS, kind.name, kind)
 
 
-def furthest(asked: Case, k: int, step: int) -> set[str]:
-    """The same by brute force, around (0, 0)."""
+K, BOX = 3, (1.0, 1.0, 5.0, 4.0)
+REGIONS = {"furthest": {"type": "nearest", "k": K, "x": 0.0, "y": 0.0}, "diamond": rect(*BOX)}
+
+
+def members(kind: str, rows: list[Row]) -> set[str]:
+    """The answer by brute force, of the rows that are present."""
+    there = [row for row in rows if row["x"] is not None]
+    if kind == "furthest":
+        ranked = sorted(there, key=lambda row: (-np.hypot(row["x"], row["y"]), row["oid"]))
+        return {row["oid"] for row in ranked[:K]}
+    wide, high = (BOX[2] - BOX[0]) / 2, (BOX[3] - BOX[1]) / 2
+    x, y = BOX[0] + wide, BOX[1] + high
+    return {row["oid"] for row in there if abs(row["x"] - x) / wide + abs(row["y"] - y) / high <= 1}
+
+
+def asked(name: str, seed: int, changes: dict[str, Any]) -> Case:
+    """One query: paused in steps 6 to 8, dropped in step 13; of events each key comes once."""
+    draw, event = random.Random(seed), "keep_us" in changes
+    places = [*((x, y) for x in range(7) for y in range(6)), *([] if event else [(None, None)])]
+    names = iter([f"e{i:02}" for i in range(99)])
+    records = [
+        (s, at(next(names) if event else draw.choice("abcdefgh"), *draw.choice(places), s - 1))
+        for s in range(1, 13)
+        for _ in "123"
+    ]
+    query = register(7, REGIONS[name])
+    query["query"]["kind"] = name
+    commands = [
+        (2, query),
+        *((s, {"op": op, "id": 7}) for s, op in ((6, "pause"), (9, "resume"), (13, "drop"))),
+    ]
+    return case(13, commands, records, **changes)
+
+
+def present(asked: Case, step: int) -> list[Row]:
+    """The last record of each key after a step, without the events that are older than KEEP."""
+    keep = asked.spec["keep_us"]
     stored = {row["oid"]: row for n, row in asked.records if n <= step}
-    there = [row for row in stored.values() if row["x"] is not None]
-    ranked = sorted(there, key=lambda row: (-np.hypot(row["x"], row["y"]), row["oid"]))
-    return {row["oid"] for row in ranked[:k]}
+    now = asked.clock.at(step)
+    return [row for row in stored.values() if keep is None or now - row["ts"] <= keep]
 
 
-@pytest.mark.usefixtures("plugged")
+STREAMS: dict[str, dict[str, Any]] = {
+    "moving": {},
+    "event": {"kind": "event", "keep_us": 4_000_000, "bounds": [0, 0, 7, 6]},
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("kind", REGIONS)
 @pytest.mark.parametrize("slots", [1, 2, 4])
-@pytest.mark.parametrize("size", [1, 7, None])
-def test_a_kind_that_is_plugged_in_answers_like_brute_force(slots: int, size: int | None) -> None:
-    draw, k = random.Random(slots), 3
-    places = [(None, None), *((x, y) for x in range(6) for y in range(6))]
-    records = [(s, at(draw.choice("abcdefgh"), *draw.choice(places), s)) for s in range(1, 13) for _ in "123"]
-    query = register(7, {"type": "nearest", "k": k, "x": 0.0, "y": 0.0})
-    query["query"]["kind"] = "furthest"
-    asked = case(13, [(2, query), (13, {"op": "drop", "id": 7})], records)
-    updates = memory.run(asked, slots, cut(asked, size)).updates
+@pytest.mark.parametrize("size", [1, 5, None])
+def test_answers_are_those_of_brute_force_after_each_step(
+    kind: str, stream: str, slots: int, size: int | None
+) -> None:
+    case = asked(kind, slots, STREAMS[stream])
+    updates = memory.run(case, slots, cut(case, size), restarts={1, 3}).updates
     answer: set[str] = set()
     for step in range(2, 13):
         for update in (u for u in updates if u.step == step):
             (answer.add if update.op == "+" else answer.remove)(update.key)
-        assert answer == furthest(asked, k, step)
+        if not 6 <= step < 9:
+            assert answer == members(kind, present(case, step)), step
+    assert not [u for u in updates if 6 <= u.step < 9]
     assert {u.key for u in updates if u.why == "dropped"} == answer
+
+
+@pytest.mark.parametrize("kind", REGIONS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_snapshots_are_those_of_brute_force(kind: str, count: int) -> None:
+    draw = random.Random(count)
+    rows = [(f"o{i:02}", float(draw.randrange(7)), float(draw.randrange(6)), 1) for i in range(30)]
+    states = []
+    for number in range(count):
+        slot = Slot()
+        slot.batch(1, 1, [(1, *row) for row in rows[number::count]])
+        states.append(slot.state)
+    spec = {
+        "stream_id": 1,
+        "kind": kind,
+        "region": REGIONS[kind],
+        "condition": None,
+        "select": [["oid", ["col", "oid"]]],
+    }
+    expected = members(kind, [dict(zip(("oid", "x", "y"), row, strict=False)) for row in rows])
+
+    def answer(spec: dict[str, Any]) -> list[Any]:
+        shares = [part(state, spec) for state in states]
+        [column] = whole([share for share in shares if share] or [nothing(SPEC, spec)], spec).columns
+        return column.to_pylist()
+
+    assert answer(spec) == sorted(expected) if kind == "diamond" else set(answer(spec)) == expected
+    assert answer(spec | {"aggregate": "count", "select": []}) == [len(expected)]
+
+
+@pytest.fixture
+def session(tmp_path) -> Iterator[Any]:
+    lines = [f"o{i},{i % 7},{i % 6},2008-02-02T15:00:{i:02d}Z" for i in range(42)]
+    (tmp_path / "taxis.csv").write_text("\n".join(["oid,x,y,ts", *lines, ""]))
+    with local_session(tmp_path, slots=2, published=True) as session:
+        yield session
+
+
+def test_a_session_registers_it_and_explains_it(session, tmp_path) -> None:
+    script = f"""
+    CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
+      KEY oid LOCATION (x, y) TIME ts FROM FILE '{tmp_path}/taxis.csv' PLANAR;
+    REGISTER QUERY far WITH (kind => 'furthest') AS SELECT oid FROM taxis NEAREST 3 TO (0, 0);
+    REGISTER QUERY gem WITH (kind => 'diamond') AS SELECT oid FROM taxis INSIDE (1, 1, 5, 4);
+    RUN;
+    EXPLAIN ANALYZE far;
+    EXPLAIN gem;
+    """
+    far, gem = (
+        dict(rows.rows)
+        for rows in session.execute(script)
+        if isinstance(rows, Rows) and rows.columns == ("item", "value")
+    )
+    assert (far["kind"], far["index"], far["slots"][:6]) == ("continuous furthest", "none", "2 of 2")
+    assert far["order"] == "region's box -> k furthest"
+    assert gem["index"] == "none: every record is looked at"
+    assert far["candidates a record"] == gem["candidates a record"] == "1"

@@ -150,3 +150,15 @@ def test_every_mention_of_a_document_in_the_code_is_of_one_that_exists() -> None
 @pytest.mark.parametrize("topic", TOPICS)
 def test_every_document_begins_with_a_title(topic: str) -> None:
     assert document(topic).startswith("# ")
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_file_that_a_document_names_is_there(topic: str) -> None:
+    named = re.findall(r"`((?:stqsh/)?[a-z0-9_]+/[a-z0-9_/.]*)`", document(topic))
+    kept = {"state/", "updates/", "readers/", "answers/", "checkpoint/", "streams/", "tables/"}
+    missing = [
+        name
+        for name in named
+        if not any((ROOT / root / name).exists() for root in ("", "stqsh")) and name not in kept
+    ]
+    assert not missing

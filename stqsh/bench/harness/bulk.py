@@ -14,7 +14,7 @@ PATTERN = "pattern"
 
 
 def bound(session: Session, select: str) -> dict[str, Any]:
-    """Give the spec of a query of this SELECT, as it is registered."""
+    """Return the spec of a query of this SELECT, as it is registered."""
     execute(session, f"REGISTER QUERY {PATTERN} AS {select};")
     spec: dict[str, Any] = next(query.spec for query in session.queries() if query.name == PATTERN)
     execute(session, f"DROP QUERY {PATTERN};")

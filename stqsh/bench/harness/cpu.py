@@ -1,4 +1,4 @@
-"""The processor time of an engine's processes, Java's and Python's: what can be compared on a busy machine.
+"""Processor time of an engine's processes, Java's and Python's, which is comparable on a busy machine.
 
 Read from /proc: utime and stime of each process of the tree, and what its children that have ended took with
 them (cutime, cstime), so that a worker that ends in between is not lost. Where there is no /proc, nothing is
@@ -38,12 +38,12 @@ class ProcessorMeter:
         self._before = self._now()
 
     def spent(self) -> ProcessorTime | None:
-        """Processor seconds since the beginning; None: unknown."""
+        """Return processor seconds since the beginning; None: unknown."""
         before, now = self._before, self._now()
         return grown(before, now) if before and now else None
 
     def per_million(self, records: int) -> dict[str, float | None]:
-        """Processor seconds since the beginning, a million records, by the keys of `CPU`; None: unknown."""
+        """Return processor seconds per million records so far, by the keys of `CPU`; None: unknown."""
         found = self.spent()
         if found is None:
             return dict.fromkeys(CPU)
@@ -74,7 +74,7 @@ def spent(root: int, proc: Path = PROC) -> ProcessorTime | None:
 
 
 def grown(before: Tree, now: Tree) -> ProcessorTime:
-    """Give what a tree of processes has taken between two looks at it.
+    """Return what a tree of processes has taken between two looks at it.
 
     What a process that has ended had taken is with the one that waited for it, and was counted before; with
     none where nobody waits, or somebody outside of the tree does: then the little that it took since is lost.
@@ -94,7 +94,7 @@ def grown(before: Tree, now: Tree) -> ProcessorTime:
 
 
 def _heir(pid: int, before: Tree, now: Tree) -> int | None:
-    """The nearest ancestor of a process that has ended, from its parent `pid` on, that goes on."""
+    """Return the nearest living ancestor of a process that has ended, from its parent `pid` on."""
     while pid not in now:
         if pid not in before:
             return None
@@ -103,12 +103,12 @@ def _heir(pid: int, before: Tree, now: Tree) -> int | None:
 
 
 def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
-    """Give the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
+    """Return the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
     return {pid: process.is_java for pid, process in sorted(tree_of(root, proc).items())}
 
 
 def tree_of(root: int, proc: Path = PROC) -> Tree:
-    """Give the process `root` and its descendants by pid; none where `proc` does not tell."""
+    """Return the process `root` and its descendants by pid; none where `proc` does not tell."""
     all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
     processes = {pid: process for pid, process in all_of_them.items() if process is not None}
     tree = _descendants(root, processes) if root in processes else ()

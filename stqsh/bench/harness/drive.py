@@ -83,7 +83,7 @@ def execute(session: Session, text: str) -> None:
 
 
 def split(batches: Sequence[Progress]) -> dict[str, list[float] | None]:
-    """Give each part of the batches' times in ms, one sample a batch; None where it was not measured."""
+    """Return each part of the batches' times in ms, one sample a batch; None where it was not measured."""
     found: dict[str, list[float] | None] = {}
     for key in SPLIT:
         part = key.replace("_ms", "_us")

@@ -35,7 +35,7 @@ def environment() -> dict[str, Any]:
 
 
 def load() -> list[float] | None:
-    """The machine's load over 1, 5 and 15 minutes; None where the system does not tell."""
+    """Return the machine's load over 1, 5 and 15 minutes; None where the system does not tell."""
     try:
         return [round(average, 2) for average in os.getloadavg()]
     except OSError:
@@ -78,7 +78,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit(folder: Path) -> str | None:
-    """The commit of a working copy, with a + where its files differ; None for an installed package."""
+    """Return the commit of a working copy, with a + where its files differ; None for an installed package."""
     if not (folder / ".git").exists():
         return None
     try:

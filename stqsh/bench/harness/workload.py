@@ -53,7 +53,7 @@ class Motion:
             yield pa.table(dict(zip(("oid", "x", "y", "ts"), columns, strict=True)))
 
     def reports(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """Give the reports of one tick after the other: who, int64 [n], and where, float64 [n, 2]."""
+        """Return the reports of one tick after the other: who, int64 [n], and where, float64 [n, 2]."""
         rng = np.random.default_rng(self.seed)
         at = rng.random((self.objects, 2))
         turn = rng.permutation(self.objects)
@@ -69,6 +69,6 @@ class Motion:
 
 
 def rectangles(count: int, side: float = 0.01, seed: int = 2) -> NDArray[np.float64]:
-    """Give `count` squares of the given side, uniform on the unit square: float64 [count, 4], x1 y1 x2 y2."""
+    """Return squares, uniform on the unit square: float64 [count, 4], x1 y1 x2 y2."""
     low = np.random.default_rng(seed).random((count, 2)) * (1 - side)
     return np.hstack([low, low + side])

@@ -40,7 +40,7 @@ def answer(sent: Updates, step: int) -> Updates:
 
 
 def normal(sent: Updates, fill: int, last: int) -> Updates:
-    """Give the answers after step `fill` and the updates up to step `last`, sorted: what has to be equal."""
+    """Return what must be equal, sorted: the answers after step `fill`, the updates up to `last`."""
     later = sent[(sent[:, _STEP] > fill) & (sent[:, _STEP] <= last)]
     rows = np.concatenate([answer(sent, fill), later])
     return rows[np.lexsort(rows.T[::-1])]

@@ -26,7 +26,7 @@ _HALVES = 2
 
 
 def python() -> Path:
-    """The interpreter that has PyFlink, there or not."""
+    """Return the interpreter that has PyFlink, there or not."""
     given = os.environ.get(VARIABLE)
     return (
         Path(given) if given else platformdirs.user_cache_path("stqsh") / "peers" / "flink" / "bin" / "python"

@@ -48,7 +48,7 @@ def _register(session: Session, case: PeerCase) -> None:
 
 
 def _sent(session: Session, reader: UpdateReader) -> Updates:
-    """All updates of the session, with the numbers of the queries in the place of their ids."""
+    """Return all updates of the session, with the numbers of the queries in the place of their ids."""
     found = [NONE]
     for sent in reader.poll(session.progress().batch):
         names = session.link.book.names

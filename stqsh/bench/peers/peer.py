@@ -50,7 +50,7 @@ class PeerClock:
         self._before = spent(root)
 
     def per_million(self, records: int) -> float | None:
-        """Processor seconds since the beginning a million of so many records; None: unknown."""
+        """Return processor seconds since the beginning a million of so many records; None: unknown."""
         before, now = self._before, spent(self._root)
         if before is None or now is None:
             return None

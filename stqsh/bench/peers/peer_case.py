@@ -59,7 +59,7 @@ class PeerCase:
         return list(motion.reports())
 
     def table(self, first: int, last: int) -> pa.Table:
-        """The reports of the steps first to last as one table: step int32, oid int64, x, y float64."""
+        """Return the reports of the steps first to last as one table: step int32, oid int64, x, y float64."""
         some = self.reports[first - 1 : last]
         sizes = [len(who) for who, _ in some]
         places = np.concatenate([at for _, at in some])
@@ -72,12 +72,12 @@ class PeerCase:
         return pa.table(columns)
 
     def share(self, first: int, last: int, number: int, of: int) -> pa.Table:
-        """The reports of these steps by the objects of one connection among several."""
+        """Return the reports of these steps by the objects of one connection among several."""
         table = self.table(first, last)
         return table.filter(pa.array(table["oid"].to_numpy() % of == number))
 
     def regions(self) -> pa.Table:
-        """The queries as a table: id int64, x1, y1, x2, y2 float64."""
+        """Return the queries as a table: id int64, x1, y1, x2, y2 float64."""
         sides: dict[str, Any] = dict(zip(("x1", "y1", "x2", "y2"), self.squares.T, strict=True))
         return pa.table({"id": pa.array(np.arange(self.queries)), **sides})
 

@@ -79,7 +79,7 @@ def changed(key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState) -
 def changed_in_bucket(
     key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
-    """The same for all objects of a bucket; a pair is the object's number * 2**32 + the region's."""
+    """Return the same for all objects of a bucket; a pair is the object's number * 2**32 + the region's."""
     reports = pd.concat(list(parts), ignore_index=True)
     pairs = np.frombuffer(state.get[0], np.int64) if state.exists else np.empty(0, np.int64)
     found = []

@@ -185,7 +185,7 @@ def _changes(database: _Database, folder: Path) -> Updates:
 
 
 def _programs() -> Path | None:
-    """The folder of initdb, pg_ctl and psql: of the newest version, or on the PATH."""
+    """Return the folder of initdb, pg_ctl and psql: of the newest version, or on the PATH."""
     homes = [
         found
         for folder in _FOLDERS

@@ -39,7 +39,7 @@ _PATIENCE_S = 120.0
 
 
 def binary() -> str | None:
-    """The path of a tile38-server, if there is one."""
+    """Return the path of a tile38-server, if there is one."""
     built = platformdirs.user_cache_path("stqsh") / "peers" / "bin" / "tile38-server"
     given = os.environ.get(VARIABLE) or shutil.which("tile38-server") or str(built)
     return given if Path(given).exists() else None
@@ -112,7 +112,7 @@ class Tile38Connection:
         return self.send_packed(packed(commands))
 
     def send_packed(self, pipelines: Sequence[Pipeline]) -> list[Any]:
-        """The same for commands in the protocol's own form."""
+        """Send commands that are packed already, and return their answers."""
         answers = []
         for data, count in pipelines:
             self._socket.sendall(data)

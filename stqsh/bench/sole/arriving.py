@@ -34,7 +34,7 @@ def _specs(bench: FigureRun) -> list[Spec]:
 
 
 def fills_up(bench: FigureRun) -> int:
-    """The memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
+    """Return the memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
 
     def needed() -> int:
         slot = DrivenSlot(bench.world, "significant")

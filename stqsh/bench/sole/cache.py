@@ -99,7 +99,7 @@ def focal_queries(world: TownWorld, count: int, side: float) -> list[Spec]:
 
 
 def _followed(bench: FigureRun, query: Spec, units: int, factor: float | None) -> tuple[Array, float]:
-    """The size of the query's answer after each step, and the overhead of its cache in per cent.
+    """Return the size of the query's answer after each step, and the overhead of its cache in per cent.
 
     factor: of the cache; None keeps all objects.
     """

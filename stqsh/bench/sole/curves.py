@@ -40,11 +40,11 @@ class Curve:
     accuracy: list[float]
 
     def load_for(self, accuracy: float) -> float | None:
-        """The least load with this accuracy; None where it was never so low."""
+        """Return the least load with this accuracy; None where it was never so low."""
         return _between(accuracy, self.accuracy, self.load)
 
     def accuracy_at(self, load: float) -> float | None:
-        """The accuracy with this load; None where it never was so low."""
+        """Return the accuracy with this load; None where it never was so low."""
         return _between(load, self.load, self.accuracy)
 
 
@@ -69,12 +69,12 @@ def _begun(bench: FigureRun, count: int, how: str) -> tuple[DrivenSlot, int]:
 
 
 def kept(slot: DrivenSlot) -> int:
-    """How many objects a slot keeps."""
+    """Return how many objects a slot keeps."""
     return int(np.count_nonzero(slot.array("objects/known")))
 
 
 def accuracy(slot: DrivenSlot) -> float:
-    """The mean accuracy of the queries, %."""
+    """Return the mean accuracy of the queries, %."""
     queries = InterestTable(slot.state, STREAM)
     return 100 * float(np.mean(accuracies(queries, queries.active)))
 

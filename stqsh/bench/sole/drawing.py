@@ -19,7 +19,7 @@ _MANY = 60
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there."""
+    """Return whether matplotlib is there."""
     from importlib.util import find_spec
 
     return find_spec("matplotlib") is not None

@@ -24,7 +24,7 @@ class FigureRun:
     known: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Hashable, work: Callable[[], T]) -> T:
-        """What `work` gives, done once for all figures."""
+        """Return what `work` gives, done once for all figures."""
         if key not in self.known:
             self.known[key] = work()
         found: T = self.known[key]
@@ -36,7 +36,7 @@ class FigureRun:
         return self.driving(Drive())
 
     def driving(self, drive: Drive) -> TownWorld:
-        """The same objects from the same places, driving or reporting otherwise."""
+        """Return the same objects from the same places, driving or reporting otherwise."""
         if self.found is None:
             self.say(f"letting the town fill for {self.scale.units:,} time units")
             self.found = population(self.scale, self.say)

@@ -16,5 +16,5 @@ def overhead(side: float, grown: float) -> float:
 
 
 def accuracy(side: float, drive: Drive, factor: float) -> float:
-    """The accuracy in per cent that equation 4 expects of a cache with this factor."""
+    """Return the accuracy in per cent that equation 4 expects of a cache with this factor."""
     return 100 * ((side + growth(drive, factor)) / (side + growth(drive, 1.0))) ** 2

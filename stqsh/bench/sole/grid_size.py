@@ -104,6 +104,6 @@ def laid(slot: DrivenSlot, side: int) -> Iterator[None]:
 
 
 def redundancy(specs: list[Spec], side: int) -> float:
-    """How many cells the query of a usual place touches: the mean of (width in cells + 1) squared."""
+    """Return how many cells the query of a usual place touches: the mean of (width in cells + 1) squared."""
     width: Any = np.array([spec["region"]["xdist"] for spec in specs]) * side / SIDE
     return float(np.mean(np.minimum(width + 1, side) ** 2))

@@ -84,7 +84,7 @@ def size(bench: FigureRun) -> list[FigureResult]:
 
 
 def _said(miles: int, mph: float) -> str:
-    """What the text says of figure 14."""
+    """Return what the text says of figure 14."""
     if miles == 1 and mph == 60:
         return "may exceed 100"
     if miles > 5:

@@ -71,7 +71,7 @@ def _note(bench: FigureRun) -> str:
 
 
 def central(world: TownWorld, share: float, *, moving: bool) -> Spec:
-    """A square of this share of the town's area, in its middle, or around an object that is there."""
+    """Return a square of this share of the town's area, in its middle, or around an object that is there."""
     keys, places = world.places
     side, middle = share**0.5 * SIDE, SIDE / 2
     focal = int(np.argmin(np.abs(places - middle).max(axis=1)))

@@ -46,7 +46,7 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
 
 
 def _town(scale: Scale, path: Path, say: Say) -> dict[str, Array]:
-    """The population of the town: what the folder has of this scale, else made and kept there."""
+    """Return the population of the town: what the folder has of this scale, else made and kept there."""
     wanted = np.array([scale.first, scale.coming, scale.units, scale.nodes])
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:

@@ -124,7 +124,7 @@ def _served(bench: FigureRun, counts: Sequence[int], *, moving: bool) -> list[di
 
 
 def _write(world: TownWorld, steps: int, path: Path) -> None:
-    """The records of the town's first steps as one Parquet file."""
+    """Write the records of the town's first steps as one Parquet file."""
     first = world.step(1).records.drop_columns(["_step", "_hash"])
     with pq.ParquetWriter(path, first.schema) as writer:
         for number in range(1, steps + 1):
@@ -132,7 +132,7 @@ def _write(world: TownWorld, steps: int, path: Path) -> None:
 
 
 def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> list[Spec]:
-    """The specs of queries as the session binds them."""
+    """Return the specs of queries as the session binds them."""
     region = "RECT(1, 1) AROUND 'nobody'" if moving else "(0, 0, 1, 1)"
     pattern = bulk.bound(session, f"SELECT oid FROM town INSIDE {region}")
     return [pattern | {"region": spec["region"]} for spec in specs]
@@ -152,7 +152,7 @@ def _played(session: Session, wanted: int) -> list[Progress]:
 
 
 def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
-    """What a number of queries comes to: a sample of the response is a step, whatever batch it is in.
+    """Return what a number of queries comes to: a sample of the response is a step, whatever batch it is in.
 
     Raises:
         ValueError: nothing could be measured, for the session did not keep up with what was played.

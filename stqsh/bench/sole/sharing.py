@@ -66,7 +66,7 @@ class HeldBytes:
         return self.copies / self.queries * self.copy_bytes + self.query_bytes
 
     def fitting(self, everything: int, budget: float) -> float:
-        """How many shared queries fit: as many as leave room for `everything`, each object that there is."""
+        """Return how many shared queries fit beside `everything`, that is all objects."""
         return (budget - everything * self.object_bytes) / self.query_bytes
 
 
@@ -127,7 +127,7 @@ def supported(bench: FigureRun) -> list[FigureResult]:
 
 
 def _supported(bench: FigureRun, full: HeldBytes, held: HeldBytes, size: float) -> dict[str, Any]:
-    """How many queries of a size the budget supports, that is what `full` holds."""
+    """Return how many queries of a size the budget supports, that is what `full` holds."""
     shared = full.queries if held is full else held.fitting(bench.world.objects, full.shared)
     alone = full.shared / held.alone
     return {
@@ -160,7 +160,7 @@ def _held(bench: FigureRun, size: float, count: int) -> HeldBytes:
 
 
 def _own_bytes(bench: FigureRun, queries: list[Spec]) -> float:
-    """The bytes that a row of the table of objects takes in streams that have one of these queries each."""
+    """Return the bytes of a row of the object table in streams with one of these queries each."""
     size = rows = 0
     for query in queries:
         slot = DrivenSlot(bench.world, "significant")
@@ -171,14 +171,14 @@ def _own_bytes(bench: FigureRun, queries: list[Spec]) -> float:
 
 
 def shared_slot(bench: FigureRun, queries: TownQueries, factor: float) -> DrivenSlot:
-    """A slot of a RETAIN SIGNIFICANT stream after two time units with these queries."""
+    """Return a slot of a RETAIN SIGNIFICANT stream after two time units with these queries."""
     slot = DrivenSlot(bench.world, "significant")
     slot.units(2, [memory(factor), *registered(queries.of(bench.world))])
     return slot
 
 
 def parted(slot: DrivenSlot) -> tuple[int, int]:
-    """The bytes in use that grow with the objects, their places in cells among them, and all others."""
+    """Return the bytes in use that grow with the objects, and all others."""
     arrays = slot.state.header["lengths"]
     sizes = {name: slot.state.array(name).nbytes for name in arrays}
     objects = sum(
@@ -188,7 +188,7 @@ def parted(slot: DrivenSlot) -> tuple[int, int]:
 
 
 def shadow_bytes(slot: DrivenSlot) -> int:
-    """The bytes in use of the shadow table."""
+    """Return the bytes in use of the shadow table."""
     arrays = slot.state.header["lengths"]
     return sum(slot.state.array(name).nbytes for name in arrays if "/shadow/" in name)
 
@@ -247,7 +247,7 @@ def _memory_chart(title: str, rows: list[dict[str, Any]], key: str) -> Chart:
 
 
 def covered(slot: DrivenSlot, queries: list[Spec]) -> int:
-    """How many kept objects are in the region of one of these moving queries at least; focal ones are not."""
+    """Return how many kept objects are in a region of these moving queries, without focal objects."""
     objects = ObjectTable(slot.state, f"s{STREAM}/objects", slot.spec)
     focals = ObjectTable(slot.state, f"s{STREAM}/focal", slot.spec, columns=False)
     names = pa.array([query["region"]["focal"] for query in queries])

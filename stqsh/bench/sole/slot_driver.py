@@ -83,7 +83,7 @@ class DrivenSlot:
         return [self.run(unit, commands if number == 0 else ()) for number in range(count)]
 
     def array(self, name: str) -> Array:
-        """An array of the stream's state."""
+        """Return an array of the stream's state."""
         return self.state.array(f"s{STREAM}/{name}")
 
     def _clock(self, first: int, last: int) -> Spec:
@@ -127,10 +127,10 @@ class DrivenSlot:
 
 
 def registered(queries: Iterable[Spec]) -> list[Spec]:
-    """The commands that register these queries."""
+    """Return the commands that register these queries."""
     return [{"op": "register", "query": query} for query in queries]
 
 
 def memory(factor: float = 1.0, *, k: int = 1, cache: float = 1.0, area: float = 1.0) -> Spec:
-    """The command that says how a significant stream keeps its memory."""
+    """Return the command that says how a significant stream keeps its memory."""
     return {"op": "memory", "factor": factor, "k": k, "cache": cache, "area": area}

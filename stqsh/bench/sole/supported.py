@@ -102,7 +102,7 @@ def _line(rows: list[dict[str, Any]], budget: float, key: str) -> Line:
 
 
 def _rows(bench: FigureRun, size: float, paper: float) -> list[dict[str, Any]]:
-    """For each budget the numbers of queries that it supports."""
+    """Return for each budget the numbers of queries that it supports."""
     loads: list[SupportedLoad] = []
     for density in bench.scale.some(_DENSITIES):
         loads.append(_load(bench, bench.scale.count(math.ceil(density / size)), size))
@@ -122,7 +122,7 @@ def _rows(bench: FigureRun, size: float, paper: float) -> list[dict[str, Any]]:
 
 
 def supported(counts: Sequence[int], loads: Sequence[float], budget: float) -> int | None:
-    """How many queries a budget supports, by the loads of some numbers of them.
+    """Return how many queries a budget supports, by the loads of some numbers of them.
 
     The greatest number where all fit: at least so many. None where not even the least fits.
     """
@@ -133,7 +133,7 @@ def supported(counts: Sequence[int], loads: Sequence[float], budget: float) -> i
 
 
 def _load(bench: FigureRun, count: int, size: float) -> SupportedLoad:
-    """What so many queries need."""
+    """Return what so many queries need."""
     bench.say(f"{count:,} queries of {size:.2%} of the town, at least {_LEAST:.0%} accurate")
     slot = shared_slot(bench, TownQueries(count, (size,), moving=_MOVING, least=_LEAST), FACTOR)
     everything, whole, size_of = bench.world.objects, kept(slot), parted(slot)[0]

@@ -76,7 +76,7 @@ class Scale:
         return max(4, round(queries * self.share))
 
     def some(self, values: Sequence[Any]) -> list[Any]:
-        """The values of a sweep that are measured: the first, the last, and some between."""
+        """Return the values of a sweep that are measured: the first, the last, and some between."""
         if len(values) <= self.points:
             return list(values)
         places = np.linspace(0, len(values) - 1, self.points).round().astype(int)
@@ -142,7 +142,7 @@ def _generator(
 
 
 def stream_spec(drive: Drive, *, retain: str = "all") -> Spec:
-    """The moving stream of the town as CREATE would bind it; `retain`: all or significant."""
+    """Return the moving stream of the town as CREATE would bind it; `retain`: all or significant."""
     return {
         "id": 1,
         "name": "town",
@@ -181,7 +181,7 @@ class TownWorld:
         self.base = self._generator.options.start_us // SECOND
 
     def step(self, number: int) -> Step:
-        """The records of a step."""
+        """Return the records of a step."""
         while len(self._steps) < number:
             self._steps.append(_as_step(self._generator.advance(), len(self._steps) + 1))
         return self._steps[number - 1]
@@ -196,7 +196,7 @@ class TownWorld:
 
 
 def _dealt(found: Mapping[str, Array], slots: int) -> tuple[dict[str, Array], Array]:
-    """The objects of a generator's state in so many cohorts, by their numbers."""
+    """Return the objects of a generator's state in so many cohorts, by their numbers."""
     arrays = {name: array for name, array in found.items() if name not in ("counts", "clock")}
     slot = arrays["number"] % slots
     order = np.lexsort((arrays["number"], slot))
@@ -225,7 +225,7 @@ class TownQueries:
     seed: int = 7
 
     def of(self, world: TownWorld) -> list[Spec]:
-        """The specs of these queries, ids from 1: squares around drawn objects, or where they are at first.
+        """Return the specs of these queries, ids from 1: squares around drawn objects or their first places.
 
         The first queries of a greater number are not those of a smaller one.
         """

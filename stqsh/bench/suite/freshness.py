@@ -189,7 +189,7 @@ def _tail(session: Session, look: OnIdle) -> Iterator[NDArray[np.int64]]:
 def latencies(
     batches: list[DeliveredBatch], reads: list[Read], ticks_per_s: float
 ) -> list[NDArray[np.float64]]:
-    """Give the latency in s of each update of these batches, in `REPETITIONS` portions of the time."""
+    """Return the latency in s of each update of these batches, in `REPETITIONS` portions of the time."""
     edges = [batches[0].last, *(batches[len(batches) * n // REPETITIONS - 1].last for n in (1, 2, 3))]
     lasts = np.array([batch.last for batch in batches], np.int64)
     dues = np.array([batch.due_us for batch in batches], np.float64)

@@ -102,7 +102,7 @@ def _rects(count: int, side: float = _SIDE) -> list[Spec]:
 
 
 def _regions(boxes: Any) -> list[Spec]:
-    """Give the region of each row of boxes, float64 (n, 4)."""
+    """Return the region of each row of boxes, float64 (n, 4)."""
     named = ("x1", "y1", "x2", "y2")
     return [{"type": "rect", **dict(zip(named, box, strict=True))} for box in boxes.tolist()]
 
@@ -138,7 +138,7 @@ def _wide(options: Options) -> dict[str, Any]:
 
 
 def _one_focal(options: Options) -> dict[str, Any]:
-    """Regions of many sizes around one and the same object."""
+    """Return regions of many sizes around one and the same object."""
     sides = np.linspace(_SIDE / 10, 2 * _SIDE, options.queries // 10).tolist()
     (name,) = _focals(options, 1)
     around = [{"type": "moving_rect", "focal": name, "xdist": side, "ydist": side} for side in sides]
@@ -162,7 +162,7 @@ def _uniform(count: int) -> Any:
 
 
 def _crowded(options: Options) -> dict[str, Any]:
-    """All regions in a hundredth of the ground's width, where a ten thousandth of the objects is."""
+    """Return all regions in a hundredth of the ground's width, where a ten thousandth of the objects is."""
     corners = 0.495 + 0.01 * _uniform(10 * options.queries)
     return _followed(options, _regions(_squares(corners, np.full(len(corners), _SIDE / 100))))
 
@@ -193,7 +193,7 @@ def _nearest(options: Options, k: int, focal: bool) -> dict[str, Any]:
 
 
 def _posting(options: Options) -> OneSlot:
-    """A slot that takes in a tenth as many posts as other ones records, and keeps them for five ticks."""
+    """Return a slot with a tenth as many posts as others have records, kept for five ticks."""
     columns = [*MOVING["columns"], ["body", "STRING"]]
     spec = MOVING | {"kind": "event", "columns": columns, "text": "body", "keep_us": 5 * SECOND}
     motion = _motion(replace(options, objects=options.objects // 10, per_tick=options.per_tick // 10))
@@ -226,7 +226,7 @@ def _interning(options: Options) -> dict[str, Any]:
 
 
 def _telling(options: Options) -> dict[str, Any]:
-    """Objects that go anywhere: a record brings twenty updates at 100 k rectangles."""
+    """Return objects that go anywhere: a record brings twenty updates at 100 k rectangles."""
     motion = replace(_motion(options), kind="jump")
     return _followed(options, _rects(10 * options.queries), slot=OneSlot(motion))
 

@@ -86,7 +86,7 @@ def _row(what: str, echoes: list[float]) -> dict[str, Any]:
 
 
 def _typed(terminal: PseudoTerminal) -> Iterator[float]:
-    """The milliseconds from each key of the statement to its echo."""
+    """Return the milliseconds from each key of the statement to its echo."""
     for character in STATEMENT.encode():
         terminal.settle()
         begun = time.perf_counter()
@@ -116,7 +116,7 @@ class PseudoTerminal:
             seen += self._read(1.0)
 
     def wait_for_toolbar(self, text: bytes) -> None:
-        """The same for a line of which only what changes is drawn: all is drawn anew again and again."""
+        """Read until a text comes in the toolbar, of which only changes are drawn; redraw it meanwhile."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             self.send(_DRAW_ALL)
@@ -141,7 +141,7 @@ class PseudoTerminal:
 
 @contextmanager
 def _shell() -> Iterator[PseudoTerminal]:
-    """A shell in a terminal of its own, with a home of its own; its engine is stopped afterwards."""
+    """Return a shell in a terminal of its own, with a home of its own; its engine is stopped afterwards."""
     from stqsh.client.engine_process import stop_engine
     from stqsh.storage.home import open_home, remove_home
 

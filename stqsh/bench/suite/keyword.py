@@ -138,7 +138,7 @@ def _against_queries(
 
 
 def _specs(session: Session, asked: tuple[list[str], Any]) -> list[dict[str, Any]]:
-    """Give the spec of a query for each phrase and box."""
+    """Return the spec of a query for each phrase and box."""
     bound = bulk.bound(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
     sides = ("x1", "y1", "x2", "y2")
     return [

@@ -125,7 +125,7 @@ def _against_queries(
 
 
 def _regions(options: Options, kind: tuple[str, int]) -> list[dict[str, Any]]:
-    """Give what the queries are around; seeded."""
+    """Return what the queries are around; seeded."""
     around, k = kind
     draw, count = np.random.default_rng(5), max(options.queries)
     if around == "focal":

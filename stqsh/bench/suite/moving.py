@@ -98,7 +98,7 @@ def _with_share(options: Options, reports: Path, percent: int, say: Say) -> dict
 
 
 def _specs(session: Session, options: Options, percent: int) -> list[dict[str, Any]]:
-    """Give the queries as they are registered, the moving ones first; seeded."""
+    """Return the queries as they are registered, the moving ones first; seeded."""
     moving = options.queries * percent // 100
     whose = np.random.default_rng(5).permutation(options.objects)[:moving].tolist()
     sides = {"xdist": _SIDE, "ydist": _SIDE}

@@ -66,7 +66,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def registrations(count: int) -> list[str]:
-    """The statements that register so many squares."""
+    """Return the statements that register so many squares."""
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(rectangles(count).tolist())
@@ -74,7 +74,7 @@ def registrations(count: int) -> list[str]:
 
 
 def followers(count: int, word: str, objects: int) -> list[str]:
-    """The statements that register so many queries which go with objects; `word`: see `_AROUND`."""
+    """Return the statements that register so many queries which go with objects; `word`: see `_AROUND`."""
     place = _AROUND[word].format
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m {place(number % objects)};" for number in range(count)
@@ -82,7 +82,7 @@ def followers(count: int, word: str, objects: int) -> list[str]:
 
 
 def _come_and_go(word: str, come: list[str], options: Options, say: Say) -> Iterator[dict[str, Any]]:
-    """A row for the queries' coming, and one for their going, which `word` tells from others."""
+    """Return a row for the queries' coming, and one for their going, which `word` tells from others."""
     count, objects = len(come), options.objects
     go = [f"DROP QUERY q{number};" for number in range(count)]
     with (

@@ -91,7 +91,7 @@ def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int)
 
 
 def _questions(objects: int) -> dict[str, Callable[[], Iterator[str]]]:
-    """Endless questions by what they are."""
+    """Return endless questions by what they are."""
 
     def places() -> Iterator[tuple[float, float]]:
         rng = np.random.default_rng(3)

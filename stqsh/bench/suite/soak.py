@@ -99,7 +99,7 @@ def rows(looks: list[SoakSample]) -> list[dict[str, Any]]:
 
 
 def _queries(count: int) -> str:
-    """Statements that register squares of a hundredth of the town's sides, uniform over it."""
+    """Return statements that register squares of a hundredth of the town's sides, uniform over it."""
     x1, y1, x2, y2 = TOWN
     squares = rectangles(count) * [x2 - x1, y2 - y1, x2 - x1, y2 - y1] + [x1, y1, x1, y1]
     return "\n".join(
@@ -136,7 +136,7 @@ def look_at(session: Session) -> SoakSample:
 
 
 def _pss_mb(pid: int) -> float:
-    """A process's memory, what it shares with others divided among them; 0 for one that has ended."""
+    """Return a process's memory, what it shares with others divided among them; 0 for one that has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -152,7 +152,7 @@ def _open_files(pid: int) -> int:
 
 
 def _size_mb(folder: Path) -> float:
-    """The bytes of all files below a folder; what goes away meanwhile does not count."""
+    """Return the bytes of all files below a folder; what goes away meanwhile does not count."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

@@ -93,8 +93,8 @@ def _of_states(states: list[SlotState], stream: Spec, wish: PlacesRequest) -> Ob
 
 def _share(state: SlotState, stream: Spec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
     """One slot's objects; None where it has not heard of the stream."""
+    from stqsh.core.contract.snapshot_selection import PresentObjects
     from stqsh.core.kernels.index.scan import in_box
-    from stqsh.core.snapshots.snapshot_rows import PresentObjects
 
     present = PresentObjects.of(state, stream["id"])
     if present is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
@@ -19,6 +19,9 @@ from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
 from stqsh.storage.shedding_orders import is_significant
 
+if TYPE_CHECKING:
+    from stqsh.core.contract.query_kind import KindExplanation
+
 Item = tuple[str, Any]
 
 
@@ -26,15 +29,16 @@ def explain_query(desk: StatementContext, spec: Spec, *, analyze: bool) -> Rows:
     """EXPLAIN [ANALYZE] of a registered query, by its QuerySpec."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
+    kind = _kind_explanation(spec, stream, told)
     items = [
         ("query", spec["name"]),
         ("kind", f"continuous {spec['kind']}"),
         *_place(spec, stream, told),
         *_kept(desk, spec, stream),
         ("slots", _slots(told, stream)),
-        ("index", _index(spec, stream, told)),
-        ("candidates a record", _candidates(spec, stream, told)),
-        *_order(spec, stream, told, "a change of an object"),
+        ("index", _index(kind, told)),
+        ("candidates a record", _candidates(kind, told)),
+        *_order(spec, kind, told, "a change of an object"),
     ]
     if analyze:
         items += _so_far(told)
@@ -45,16 +49,16 @@ def explain_select(desk: StatementContext, spec: Spec) -> Rows:
     """EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
-    lookup = spec["lookup"] is not None
+    kind = _kind_explanation(spec, stream, told)
     items = [
         ("kind", f"snapshot {'count of ' if spec['aggregate'] == 'count' else ''}{spec['kind']}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, told),
         ("slots", f"{told['of_slots']} of {told['of_slots']}: each answers for its own objects"),
-        ("access", _access(spec, told)),
-        *_order(spec, stream, told, "the snapshot", first="key" if lookup else None),
-        ("registered: index", _index(spec, stream, told)),
-        ("registered: candidates a record", _candidates(spec, stream, told)),
+        ("access", _access(spec, kind)),
+        *_order(spec, kind, told, "the snapshot"),
+        ("registered: index", _index(kind, told)),
+        ("registered: candidates a record", _candidates(kind, told)),
     ]
     return Rows("explain", ("item", "value"), tuple(items))
 
@@ -71,6 +75,14 @@ def _stream_of(view: SessionCatalogue, spec: Spec) -> Spec:
     stream = view.stream(spec["stream"])
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
+
+
+def _kind_explanation(spec: Spec, stream: Spec, measure: Spec) -> KindExplanation:
+    """Return what the kind of a query or snapshot says of it."""
+    from stqsh.core.contract.query_kind import ExplainInput
+    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+
+    return KINDS[spec["kind"]].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
 def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
@@ -105,78 +117,66 @@ def _slots(told: Spec, stream: Spec) -> str:
     return f"{told['slots']} of {told['of_slots']}: {spread}"
 
 
-def _access(spec: Spec, told: Spec) -> str:
-    """How a snapshot comes by its candidates."""
+def _access(spec: Spec, kind: KindExplanation) -> str:
+    """Return how a snapshot finds its candidates."""
     if spec["lookup"] is not None:
         return f"key: one look into each slot's hash table for {spec['lookup']!r}, no scan"
-    if spec["kind"] == "nearest":
-        return f"scan of {told['objects']} objects within a box that shrinks to the k-th distance so far"
-    return f"scan of {told['objects']} objects against the box"
+    return kind.access
 
 
-def _index(spec: Spec, stream: Spec, told: Spec) -> str:
-    """The index in which a registered query hangs, and how much of it its region touches."""
-    if _hangs_by(spec, stream):
-        name = "keyword index"
-    elif "focal" in spec["region"] or spec["kind"] == "nearest":
-        name = "moving cells"
-    else:
-        name = "grid"
-    side = told["sides"].get(name)
+def _index(kind: KindExplanation, told: Spec) -> str:
+    """Return the index of a registered query, and how much of it the query's region touches."""
+    side = told["sides"].get(kind.index)
     if side is None:
-        return name
+        return kind.index
     cells = side[0] * side[0]
-    return f"{name}: {min(side[1], cells)} of {cells} cells"
+    return f"{kind.index}: {min(side[1], cells)} of {cells} cells"
 
 
-def _candidates(spec: Spec, stream: Spec, told: Spec) -> str:
-    """The estimated number of this query's candidates for each record: its chance to come into the box."""
+def _candidates(kind: KindExplanation, told: Spec) -> str:
+    """Return the estimated number of a query's candidates for each record: the chance to be one."""
     if not told["objects"]:
         return "unknown: nothing is present"
-    if spec["kind"] == "nearest":
-        chance = min(1.0, (spec["region"]["k"] + 1) / told["objects"])
-    else:
-        chance = told["boxed"] / told["objects"]
-    asked = _keywords(spec, stream)
-    if asked and told["total"] and told["terms"]:
+    if kind.terms and told["total"] and told["terms"]:
         shares = [seen / told["total"] for seen in told["terms"].values()]
-        texts = math.prod(shares) if asked == "all" else min(1.0, sum(shares))
+        texts = math.prod(shares) if kind.terms == "all" else min(1.0, sum(shares))
         rare = min(told["terms"], key=lambda term: int(told["terms"][term]))
-        return f"{chance * texts:.2g} (box {chance:.2g}, terms {texts:.2g}; rarest term {rare!r})"
-    return f"{chance:.2g}"
+        return f"{kind.chance * texts:.2g} (box {kind.chance:.2g}, terms {texts:.2g}; rarest term {rare!r})"
+    return f"{kind.chance:.2g}"
 
 
-def _order(spec: Spec, stream: Spec, told: Spec, what: str, first: str | None = None) -> list[Item]:
-    """The operators in their order, and why. SOLE section 7: each looks at what the one before it left."""
-    contains = _keywords(spec, stream)
-    steps = [first] if first else []
-    steps += ["region's box"]
+def _shared_operators(spec: Spec) -> tuple[str, ...]:
+    """Return the operators that every kind shares, in order (SOLE section 7)."""
+    steps = ["key"] if spec.get("lookup") is not None else []
+    steps.append("region's box")
     if spec["region"]["type"] not in ("all", "rect", "moving_rect", "nearest"):
         steps.append("exact region")
-    if spec["join"] is not None:
-        steps.append(
-            f"look-up in {spec['join']['table']} by {spec['join']['key']} = {spec['join']['column']}"
-        )
+    join = spec["join"]
+    if join is not None:
+        steps.append(f"look-up in {join['table']} by {join['key']} = {join['column']}")
     if spec["condition"] is not None:
-        steps.append("condition, with the table's columns" if spec["join"] is not None else "condition")
-    if spec["kind"] == "nearest":
-        steps = [*steps[:-1], "condition", "k nearest"] if spec["condition"] else ["k nearest"]
-    items: list[Item] = [("order", " -> ".join(steps)), ("why", _reason(spec, told, what, first, contains))]
+        steps.append("condition, with the table's columns" if join is not None else "condition")
+    return tuple(steps)
+
+
+def _order(spec: Spec, kind: KindExplanation, told: Spec, what: str) -> list[Item]:
+    """Return the operators in their order, and why: each reads what the one before it leaves."""
+    items: list[Item] = [("order", " -> ".join(kind.operators)), ("why", _reason(spec, kind, told, what))]
     if told["sampled"]:
         share = _share(told["satisfied"], told["sampled"])
         items.append(("of the box in the answer", f"{share} (of {told['sampled']} objects looked at)"))
     return items
 
 
-def _reason(spec: Spec, told: Spec, what: str, first: str | None, contains: str | None) -> str:
-    if first == "key":
+def _reason(spec: Spec, kind: KindExplanation, told: Spec, what: str) -> str:
+    if spec.get("lookup") is not None:
         return "the key leaves one object, whatever the region and the condition"
     if spec["join"] is not None:
         left = _share(told["boxed"], told["objects"])
         return f"the region leaves {left} of the objects; a table's row is looked up for those only"
-    if spec["kind"] == "nearest" and spec["condition"] is not None:
-        return "the k nearest that satisfy it: ever more of the nearest are looked at until k do"
-    if contains:
+    if kind.reason is not None:
+        return kind.reason
+    if kind.terms:
         return "terms are rarer than places: a text is looked at where the query's rarest term occurs"
     return f"a box costs {what} four comparisons, the rest far more"
 
@@ -195,19 +195,6 @@ def _so_far(told: Spec) -> list[Item]:
         ("updates so far", mine["told"]),
         ("share of time so far", f"about {_share(mine['tested'], everything['tested'])}, by candidates"),
     ]
-
-
-def _keywords(spec: Spec, stream: Spec) -> str | None:
-    """How a range query hangs in the keyword index: by "all" of its terms, by "any", None: not at all."""
-    return _hangs_by(spec, stream) if spec["kind"] == "range" else None
-
-
-def _hangs_by(spec: Spec, stream: Spec) -> str | None:
-    """The same of any query; circles of kNN queries hang there too."""
-    from stqsh.core.matching.keyword_queries import keyword_part, text_column
-
-    part = keyword_part(spec, text_column(stream)) if spec["kind"] in ("range", "nearest") else None
-    return None if part is None else "all" if part.every else "any"
 
 
 def _share(part: int, of: int) -> str:

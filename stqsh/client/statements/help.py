@@ -23,7 +23,7 @@ def help_text(topic: str = "", width: int = 100) -> str:
         StqshError: there is no such topic.
 
     >>> help_text("PAUSE QUERY").splitlines()[0]
-    'PAUSE QUERY: Stop a query\'s updates without dropping it.'
+    "PAUSE QUERY: Stop a query's updates without dropping it."
     """
     from stqsh.lang.reference import PARTS, STATEMENTS
 

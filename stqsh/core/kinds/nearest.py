@@ -7,173 +7,171 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.matching.keyword_queries import forget_keywords, keywords_of, note_texts, take_keywords
+from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
+from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.kernels.index.scan import nearest
+from stqsh.core.matching.keyword_queries import (
+    add_keywords,
+    keyword_mode,
+    keywords_of,
+    record_texts,
+    release_keywords,
+)
 from stqsh.core.matching.moving_index import ObjectCellStore
-from stqsh.core.matching.paused_answers import PausedAnswers
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
-from stqsh.core.nearest.candidate_changes import CandidateChanges, fallen, farewell, together
+from stqsh.core.nearest.candidate_changes import (
+    CandidateChanges,
+    concatenated,
+    no_longer_candidates,
+    sent_before_pause,
+)
 from stqsh.core.nearest.circle_tracking import CircleTracker
 from stqsh.core.nearest.members import MemberTable
 from stqsh.core.output.batch_output import BatchOutput
-from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
-from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, CandidateOffers, Partials
-from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable, columns_of, set_focals
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.output.partials import CandidateOffers
+from stqsh.core.output.sent_answers import SentAnswers
+from stqsh.core.queries.query_table import ACTIVE, PAUSED
+from stqsh.core.queries.registrations import NewQueries
 
 Array = npt.NDArray[Any]
 
+_GROWTH = 8
+"""Factor by which a snapshot widens its search while too few neighbours satisfy the condition."""
 
-class NearestKind:
-    """The kind "nearest": the first k present objects that satisfy a condition, by (distance, key).
 
-    Each slot keeps the k nearest of its own objects, and tells Aggregate what becomes of them.
+class NearestKind(MergingKind):
+    """The first k present objects that satisfy a condition, by (distance, key).
+
+    Each slot offers the k nearest of its own objects.
     """
 
-    def step(self, batch: StreamBatch, report: BatchOutput) -> None:
-        """See `stqsh.core.contract.query_kind.QueryKind`."""
-        if batch.timing.last >= batch.timing.first:
-            NearestBatch(batch, report).run()
+    name = "nearest"
 
-    def count(self, state: SlotState, stream: int) -> int:
-        """How many kNN queries a stream has."""
-        return len(QueryTable(state, f"s{stream}/nearest"))
+    def build(self, batch: StreamBatch, output: BatchOutput) -> NearestLogic:
+        """Load the queries of a slot for one batch."""
+        return NearestLogic(self, batch, output)
 
-    def merge(self, batch: MergeInput) -> MergedUpdates:
-        """See `stqsh.core.contract.query_kind.MergingKind`."""
-        return first_k(batch)
+    def select_members(self, selection: SnapshotSelection) -> Array:
+        """Return the k nearest that satisfy the condition, and all that are as near as the k-th of them.
 
+        With a condition the search widens until k objects satisfy it: their distance bounds it, as the radius
+        r does in SSTD section 6.2.
+        """
+        present, wanted = selection.present, selection.spec["region"]["k"]
+        everybody = len(present.stored.known)
+        limit = wanted + 1  # for the focal object
+        while True:
+            found = nearest(present.stored, present.since, selection.centre, limit, present.resolver.planar)
+            objects = selection.satisfying(found)
+            if len(objects) >= wanted or limit >= everybody:
+                break
+            limit = limit * _GROWTH if limit * _GROWTH * _GROWTH < everybody else everybody
+        if len(objects) > wanted:
+            far = selection.distances(objects)
+            objects = objects[far <= np.partition(far, wanted - 1)[wanted - 1]]
+        return objects
 
-NEAREST = NearestKind()
+    def rank(self, selection: SnapshotSelection, objects: Array) -> Array:
+        """Return the distances of objects from the centre."""
+        return selection.distances(objects)
 
-
-class NearestBatch:
-    """One batch of a stream's kNN queries: commands, then events, then queries whose time has passed."""
-
-    def __init__(self, batch: StreamBatch, report: BatchOutput) -> None:
-        self.batch, self.report, self.first = batch, report, batch.timing.first
-        self.prefix = f"s{batch.spec['id']}/nearest"
-        self.queries = QueryTable(batch.state, self.prefix)
-        self.sent = PausedAnswers(batch.state, self.prefix)
-        self.roster = MemberTable(batch.state, self.prefix)
-        self.conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
-        self.partials = Partials(batch, "nearest")
-
-    def run(self) -> None:
-        """Report the whole batch."""
-        self._retire()
-        self._pause()
-        resumed, frozen = self._resume()
-        new = self._register()
-        if len(self.queries):
-            index = keywords_of(self.batch, self.prefix)
-            if index is not None:
-                note_texts(self.batch, index)
-            begin = np.full(len(self.queries), -1, np.int64)
-            begin[np.concatenate([resumed, new])] = self.first
-            self._follow(begin, frozen)
-            self._end()
-        else:
-            ObjectCellStore(self.batch, self.prefix).release()
-            forget_keywords(self.batch, self.prefix)
-        self.report.chunks += self.partials.chunks()
-
-    def _context(self) -> QueryContext:
-        return context_of(self.batch, self.queries, self.conditions, self.prefix, staying=True)
-
-    def _mark(self, positions: Array, step: int, mark: int) -> None:
-        queries = self.queries
-        self.partials.mark(
-            queries["id"][positions], step, mark, queries["k"][positions], queries["far"][positions] > 0
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows of a kNN query."""
+        spec, present = given.spec, given.measure["objects"]
+        conditional = spec["condition"] is not None
+        return KindExplanation(
+            index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",
+            access=f"scan of {present} objects within a box that shrinks to the k-th distance so far",
+            chance=min(1.0, (spec["region"]["k"] + 1) / present) if present else 0.0,
+            operators=(*given.operators[:-1], "condition", "k nearest") if conditional else ("k nearest",),
+            reason="the k nearest that satisfy it: ever more of the nearest are looked at until k do"
+            if conditional
+            else None,
         )
 
-    def _offer(self, offered: CandidateChanges) -> None:
-        ids = self.queries["id"][offered.query]
-        self.partials.offer(
-            CandidateOffers(offered.step, ids, offered.op, offered.why, offered.show, offered.distance)
-        )
 
-    def _forget(self, positions: Array) -> None:
-        self.queries.remove(positions)
-        self.roster.remove(positions)
+class NearestLogic(MergingLogic):
+    """One batch of a stream's kNN queries."""
 
-    def _retire(self) -> None:
-        """Let dropped queries go; Aggregate has what was sent, except what changed while they paused."""
-        commands, ids = self.batch.commands, self.queries["id"]
-        at = self.queries.positions(ids if commands.stream_dropped else commands.dropped)
-        if len(at):
-            self._farewell(at, self.first, DROPPED)
-            self._mark(at, self.first, DROP)
-            self._forget(at)
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self._sent = SentAnswers(batch.state, self.prefix)
+        self._members = MemberTable(batch.state, self.prefix)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._frozen: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
-    def _farewell(self, positions: Array, step: int, why: int) -> None:
-        paused = positions[self.queries["mode"][positions] == PAUSED]
-        ids, objects = self.sent.pop_queries(self.queries["id"][paused])
-        if len(ids):
-            at = np.searchsorted(self.queries["id"], ids)
-            self._offer(farewell(self._context(), at, objects, step, why))
-
-    def _pause(self) -> None:
-        """Remember what queries that are paused now have offered."""
-        at = self.queries.positions(self.batch.commands.paused)
-        at = at[self.queries["mode"][at] == ACTIVE]
-        if len(at):
-            follower = CircleTracker(self._context(), self.roster, np.full(len(self.queries), -1))
-            position, objects = follower.offered_before(at)
-            self.sent.add(self.queries["id"][position], objects)
-            self.queries["mode"][at] = PAUSED
-            self.roster.replace(at, np.zeros(len(at) + 1, np.int64), np.empty(0, np.int32))
-            self._mark(at, self.first, PAUSE)
-
-    def _resume(self) -> tuple[Array, tuple[Array, Array]]:
-        """Which queries go on (one that ends at once stays paused), and what they had offered."""
-        at = self.queries.resume(self.batch.commands.resumed, self.first)
-        self.queries["radius"][at] = 0
-        ids, objects = self.sent.pop_queries(self.queries["id"][at])
-        return at, (np.searchsorted(self.queries["id"], ids), objects)
-
-    def _register(self) -> Array:
-        """Add new queries; the positions of those that are not paused at once."""
-        new = self.batch.commands.registered
-        if not len(new):
-            return np.empty(0, np.int64)
-        columns = columns_of(new, self.batch.commands.still, self.batch.timing)
+    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
+        """Store new queries, with empty circles and their conditions."""
         columns["radius"] = np.zeros(len(new))
-        set_focals(columns, new, self.batch.focal.table)
-        at = self.queries.append(columns)
-        self.roster.append_empty(len(at))
-        self.conditions.add(at, new)
-        take_keywords(self.batch, self.prefix, new)
-        self._mark(at, self.first, REGISTER)
-        begun: Array = at[(self.queries["mode"][at] == ACTIVE) & (self.queries["until"][at] > self.first)]
-        return begun
+        positions = super().register(new, columns)
+        self._members.append_empty(len(positions))
+        self._conditions.add(positions, new)
+        add_keywords(self.batch, self.prefix, new)
+        return positions
 
-    def _follow(self, begin: Array, frozen: tuple[Array, Array]) -> None:
-        """Follow the batch's events, and say what became of what queries that go on had offered."""
-        context, queries = self._context(), self.queries
-        living = np.flatnonzero((queries["mode"] == ACTIVE) & (queries["until"] > self.first))
-        offered = CircleTracker(context, self.roster, begin).follow(living)
-        for some in offered:
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Take back what paused queries have sent; of the others Aggregate knows what was sent."""
+        for step in np.unique(steps).tolist():
+            at = positions[steps == step]
+            ids, objects = self._sent.pop_queries(self.queries["id"][at[self.queries["mode"][at] == PAUSED]])
+            if len(ids):
+                query = np.searchsorted(self.queries["id"], ids)
+                self._offer(sent_before_pause(self._context(), query, objects, step, why))
+        self._members.remove(positions)
+        super().retire(positions, steps, why)
+
+    def pause(self, positions: Array) -> None:
+        """Store what queries have offered, and forget their circles."""
+        tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
+        query, objects = tracker.offered_before(positions)
+        self._sent.add(self.queries["id"][query], objects)
+        self._members.replace(positions, np.zeros(len(positions) + 1, np.int64), np.empty(0, np.int32))
+        super().pause(positions)
+
+    def resume(self, positions: Array) -> None:
+        """Load what queries had offered before they paused."""
+        self.queries["radius"][positions] = 0
+        ids, objects = self._sent.pop_queries(self.queries["id"][positions])
+        self._frozen = np.searchsorted(self.queries["id"], ids), objects
+
+    def on_events(self, begun: Array) -> None:
+        """Offer what the events change about each query's k nearest objects on this slot."""
+        queries, first = self.queries, self.batch.timing.first
+        if not len(queries):
+            ObjectCellStore(self.batch, self.prefix).release()
+            release_keywords(self.batch, self.prefix)
+            return
+        index = keywords_of(self.batch, self.prefix)
+        if index is not None:
+            record_texts(self.batch, index)
+        begin = np.full(len(queries), -1, np.int64)
+        begin[begun] = first
+        context = self._context()
+        living = np.flatnonzero((queries["mode"] == ACTIVE) & (queries["until"] > first))
+        changes = CircleTracker(context, self._members, begin).track(living)
+        for some in changes:
             self._offer(some)
             queries["told"][:] += np.bincount(some.query, minlength=len(queries))
-        query, objects = frozen
-        if len(query):
-            size, now = len(self.batch.objects.table), together(offered)
-            begun = now.step == self.first
-            still = np.isin(query * size + objects, now.query[begun] * size + now.obj[begun])
-            self._offer(fallen(context, query[~still], objects[~still], self.first))
+        self._take_back(context, changes)
 
-    def _end(self) -> None:
-        """Let queries go whose FOR has passed, each at its own step."""
-        until = self.queries["until"]
-        over = np.flatnonzero(until <= self.batch.timing.last)
-        for step in np.unique(until[over]).tolist():
-            at = over[until[over] == step]
-            self._farewell(at, step, ENDED)
-            self._mark(at, step, END)
-            ids = self.queries["id"][at].tolist()
-            self.report.notices += [{"event": "ended", "query": id_, "step": step} for id_ in ids]
-        if len(over):
-            self._forget(over)
+    def _take_back(self, context: QueryContext, changes: list[CandidateChanges]) -> None:
+        """Take back what resumed queries had offered and do not offer again."""
+        query, objects = self._frozen
+        if not len(query):
+            return
+        size, first = len(self.batch.objects.table), self.batch.timing.first
+        now = concatenated(changes)
+        begun = now.step == first
+        again = np.isin(query * size + objects, now.query[begun] * size + now.obj[begun])
+        self._offer(no_longer_candidates(context, query[~again], objects[~again], first))
+
+    def _context(self) -> QueryContext:
+        return context_of(self.batch, self.queries, self._conditions, self.prefix, staying=True)
+
+    def _offer(self, changes: CandidateChanges) -> None:
+        ids = self.queries["id"][changes.query]
+        self.partials.offer(
+            CandidateOffers(changes.step, ids, changes.op, changes.why, changes.show, changes.distance)
+        )

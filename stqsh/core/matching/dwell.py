@@ -37,7 +37,7 @@ class DwellTable(StateTable):
         """Remove the waiting changes of these queries and return them, by the names of the columns."""
         return self.pop(np.isin(self["query"], np.array([*ids], np.int64)))
 
-    def told(
+    def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
     ) -> AnswerMembers:
         """The members of queries' answers after a step that have been told; what waits of them is forgotten.
@@ -59,7 +59,7 @@ class DwellTable(StateTable):
         kept = (column[known] for column in members)
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
-    def ripe(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
+    def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
         """What is to be told in a batch; what has not lasted yet goes on waiting.
 
         changes: of the answers of queries that dwell, as they would be told without; queries are positions.

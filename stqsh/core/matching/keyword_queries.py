@@ -46,9 +46,10 @@ def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, Keywor
     return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
 
 
-def keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
-    """The same of one query, None if it is no keyword query."""
-    return keyword_parts([spec], column).get(0)
+def keyword_mode(spec: Spec, stream: Spec) -> str | None:
+    """Return how many of its terms a keyword query asks for, "all" or "any"; None for another query."""
+    part = keyword_parts([spec], text_column(stream)).get(0)
+    return None if part is None else "all" if part.every else "any"
 
 
 def _keyword_part(spec: Spec, column: str | None) -> KeywordPart | None:
@@ -85,7 +86,7 @@ def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec["id"]))
 
 
-def take_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
+def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
     """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
     parts = keyword_parts(new.patterns, text_column(batch.spec))
     if parts:
@@ -110,7 +111,7 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
     return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", terms)
 
 
-def forget_keywords(batch: StreamBatch, prefix: str) -> None:
+def release_keywords(batch: StreamBatch, prefix: str) -> None:
     """Release the index of a kind that has no keyword queries any more, and the terms with the last one."""
     state, stream = batch.state, f"s{batch.spec['id']}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
@@ -120,7 +121,7 @@ def forget_keywords(batch: StreamBatch, prefix: str) -> None:
         state.release(f"{stream}terms/")
 
 
-def note_texts(batch: StreamBatch, index: KeywordIndex) -> None:
+def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     """Take a batch's new records into the statistics of terms, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, tell
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, living
 from stqsh.core.matching.moving_index import moving_pairs
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.core.matching.time_events import with_touches
+from stqsh.core.matching.time_events import with_time_events
 from stqsh.core.objects.batch_objects import joined
 
 Array = npt.NDArray[Any]
@@ -42,18 +43,18 @@ class RegionIndex(Protocol):
 def match(
     context: QueryContext, index: RegionIndex, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """The pairs that a batch's events bring to the queries that live then, and the events that they name.
+    """Return the pairs that a batch's events cause for the queries that live then, and the events they name.
 
     WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
     object, and the condition holds. A pair comes once; one may have neither flag. Events are those of the
-    objects, those that time brings (`with_touches`), and those of objects that did nothing themselves while
-    a region came or went: same version, same place before and after, and the place is not told.
+    objects, those that time causes (`with_time_events`), and those of objects that did nothing themselves
+    while a region moved over them: same version, same place before and after, and the place is not given.
 
-    Where an object was a member and still is, the pair is there if the query has a condition or a shape, or
+    Where an object was a member and still is, there is a pair if the query has a condition or a shape, or
     the context asks for it; but not if the object did nothing itself.
     """
     batch = context.batch
-    events = with_touches(batch.objects.events, context.conditions, batch.objects)
+    events = with_time_events(batch.objects.events, context.conditions, batch.objects)
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
         pairs = living(pairs, ordered, lives)
@@ -61,12 +62,20 @@ def match(
     moving, lone = moving_pairs(context, events, lives)
     if not len(pairs.event):
         events = joined(events, lone) if len(lone.step) else events
-        return context.conditions.settle(moving, events), events
+        return context.conditions.filter_pairs(moving, events), events
     if len(moving.event):
         moving = moving._replace(event=renumbered(moving.event, order, len(lone.step)))
         pairs = CandidatePairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
     events = joined(ordered, lone) if len(lone.step) else ordered
-    return context.conditions.settle(pairs, events), events
+    return context.conditions.filter_pairs(pairs, events), events
+
+
+def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> UpdateArrays:
+    """Return the updates that a batch's events bring to the queries that live then, and count their pairs."""
+    pairs, events = match(context, index, lives)
+    count_pairs(pairs, context.queries["tested"], context.queries["matched"])
+    why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
+    return tell(pairs, events, why, show)
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:

@@ -99,8 +99,8 @@ class QueryConditions:
         rows = self._queries["params"][queries]
         return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
-    def settle(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
-        """Take away WAS and IS where a condition did not or does not hold.
+    def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
+        """Clear WAS and IS where a condition did not or does not hold.
 
         WAS asks the version before the event, with NOW a step before it; IS asks the version after, at it.
         """

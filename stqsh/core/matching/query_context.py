@@ -87,7 +87,7 @@ class QueryContext:
         boxes[round_] = circle_boxes(x[round_], y[round_], radius[round_], self.planar)
         return boxes
 
-    def settle(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
+    def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Leave focal objects out of their own queries' pairs, and look at shapes and conditions.
 
         Shapes of moving regions have been looked at before; see `in_shape`.
@@ -95,7 +95,7 @@ class QueryContext:
         if (self.focals >= 0).any():
             others = self.focals[pairs.query] != events.obj[pairs.event]
             pairs = CandidatePairs(*(column[others] for column in pairs))
-        return self.conditions.settle(self.in_shape(pairs, events), events)
+        return self.conditions.filter_pairs(self.in_shape(pairs, events), events)
 
     def in_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
@@ -133,7 +133,7 @@ class QueryContext:
     def holders(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
         """The pairs of arrivals and queries at these positions whose answers have them after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
-        pairs = self.settle(self._in_circles(pairs, arrivals, step), arrivals)
+        pairs = self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals)
         held = pairs.flags != 0
         return CandidatePairs(*(column[held] for column in pairs))
 

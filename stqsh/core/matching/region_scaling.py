@@ -103,7 +103,7 @@ def factors(queries: QueryTable, at: Array) -> Array | None:
     return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
-def tell_shed(context: QueryContext, told: QueryUpdates) -> QueryUpdates:
+def with_shed_reasons(context: QueryContext, told: QueryUpdates) -> QueryUpdates:
     """The same updates, with the reason `shed` for what left scaled regions only.
 
     Such an object is in the region as it was registered.

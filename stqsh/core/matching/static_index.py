@@ -11,11 +11,11 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.matching.keyword_queries import (
-    forget_keywords,
+    add_keywords,
     keyword_pairs,
     keywords_of,
-    note_texts,
-    take_keywords,
+    record_texts,
+    release_keywords,
 )
 from stqsh.core.matching.match import JoinResult, renumbered
 from stqsh.core.matching.query_context import QueryContext
@@ -37,9 +37,9 @@ class StaticRegionIndex:
         self._batch, self._prefix = batch, prefix
         self._grid = StaticRectIndex(batch.state, f"{prefix}/grid")
 
-    def take(self, new: NewQueries) -> NewQueries:
+    def add_keywords(self, new: NewQueries) -> NewQueries:
         """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
-        parts = take_keywords(self._batch, self._prefix, new)
+        parts = add_keywords(self._batch, self._prefix, new)
         return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
 
     def fill(self, context: QueryContext) -> None:
@@ -54,7 +54,7 @@ class StaticRegionIndex:
             index.settle(queries["id"], boxes, checked, bounds)
             boxes[index.positions] = np.nan
             if not len(index):
-                forget_keywords(self._batch, self._prefix)
+                release_keywords(self._batch, self._prefix)
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds)
 
@@ -66,7 +66,7 @@ class StaticRegionIndex:
         order, ordered = self._grid.ordered(events)
         pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
         if index is not None:
-            note_texts(self._batch, index)
+            record_texts(self._batch, index)
             found = keyword_pairs(self._batch, index, events)
             found = found._replace(event=renumbered(found.event, order))
             pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))

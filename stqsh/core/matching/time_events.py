@@ -20,7 +20,7 @@ from stqsh.core.objects.batch_objects import BatchObjects, joined
 Array = npt.NDArray[Any]
 
 
-def with_touches(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
+def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
     """The events, and for each step at which a comparison with NOW may turn for an object, one more.
 
     Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.updates import account
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.core.matching.region_scaling import tell_shed
+from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 
 Array = npt.NDArray[Any]
@@ -24,31 +23,24 @@ class UpdateEmitter:
     def __init__(self, context: QueryContext, report: BatchOutput) -> None:
         self._context, self._queries, self._report = context, context.queries, report
 
-    def end(self, step: int, query: Array, why: int, versions: Array) -> None:
+    def emit_end(self, step: int, query: Array, why: int, versions: Array) -> None:
         """Report that members are taken back whatever happens in a step: as they were before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
         told = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
-        self.tell(told, np.full(count, step - 1))
+        self.emit(told, np.full(count, step - 1))
 
-    def tell(self, told: QueryUpdates, asof: Array | None = None) -> None:
+    def emit(self, told: QueryUpdates, asof: Array | None = None) -> None:
         """Report updates whose queries are given as positions.
 
         asof: the steps after which distances are meant, int64 (n,); those of the updates unless said.
         """
         if not len(told.step):
             return
-        told = tell_shed(self._context, told)
-        # Kernels are compiled once for each mixture of types, so there is one.
-        query, ids = told.query.astype(np.int32, copy=False), self._queries["id"]
-        op, why = (column.astype(np.int8, copy=False) for column in (told.op, told.why))
-        show = told.show.astype(np.int64, copy=False)
+        told = with_shed_reasons(self._context, told)
+        query, show = told.query.astype(np.int32, copy=False), told.show.astype(np.int64, copy=False)
         far = self._distances(query, show, told.step if asof is None else asof)
-        whose, count, deltas = account(query, op, ids)
-        self._report.told.append(QueryUpdates(told.step, whose, op, why, show, far))
-        self._queries["told"][:] += count
-        grown = np.flatnonzero(deltas)
-        self._report.grown.append((ids[grown], deltas[grown]))
+        self._report.add(told._replace(query=query, show=show, distance=far), self._queries)
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
         """How far what is shown is from the centres, NaN where a query does not ask; None if none does."""

@@ -32,7 +32,7 @@ class CandidateChanges(NamedTuple):
     obj: Array
 
 
-def settled(
+def with_reasons(
     context: QueryContext, offers: RankChanges, query: Array, events: Transitions
 ) -> CandidateChanges:
     """The offers of the kernel, with the reasons of those who left.
@@ -59,11 +59,11 @@ def _own_reasons(context: QueryContext, offers: RankChanges, at: Array) -> tuple
 def _if_satisfying(context: QueryContext, query: Array, event: Array, events: Transitions) -> Array:
     """OVERTAKEN where the condition holds after the event, else LEFT. int8 (n,)."""
     pairs = CandidatePairs(event.astype(np.int32), query.astype(np.int32), np.full(len(event), IS, np.uint8))
-    holds = context.conditions.settle(pairs, events).flags != 0
+    holds = context.conditions.filter_pairs(pairs, events).flags != 0
     return np.where(holds, OVERTAKEN, LEFT).astype(np.int8)
 
 
-def fallen(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
+def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
     """What became, by a step, of objects that queries had sent and that are no candidates any more."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
@@ -78,7 +78,9 @@ def fallen(context: QueryContext, query: Array, obj: Array, step: int) -> Candid
     return CandidateChanges(steps, query, np.full(len(obj), -1, np.int8), why, show, distance, obj)
 
 
-def farewell(context: QueryContext, query: Array, obj: Array, step: int, why: int) -> CandidateChanges:
+def sent_before_pause(
+    context: QueryContext, query: Array, obj: Array, step: int, why: int
+) -> CandidateChanges:
     """Take back what queries that go at a step had sent before they paused, as it was before the step."""
     before = np.full(len(obj), step - 1)
     versions = context.batch.objects.versions_after(obj, before)
@@ -102,7 +104,7 @@ def distances(context: QueryContext, query: Array, versions: Array, step: int) -
     return distances_between(*context.centres(query, steps), *places, context.planar)
 
 
-def together(some: list[CandidateChanges]) -> CandidateChanges:
+def concatenated(some: list[CandidateChanges]) -> CandidateChanges:
     """Several tables of offers as one."""
     kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.float64, np.int32)
     none = CandidateChanges(*(np.empty(0, kind) for kind in kinds))

@@ -80,7 +80,7 @@ class CircleSearch:
         circle, event = self._within(circles)
         query = circles.position[circle].astype(np.int32)
         pairs = CandidatePairs(event, query, np.full(len(event), IS, np.uint8))
-        holds = context.conditions.settle(pairs, self.present).flags != 0
+        holds = context.conditions.filter_pairs(pairs, self.present).flags != 0
         holds &= context.focals[query] != self.present.obj[event]
         return circle[holds], event[holds]
 

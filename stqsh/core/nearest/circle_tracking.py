@@ -32,7 +32,7 @@ from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.match import JoinResult, match
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.core.nearest.candidate_changes import CandidateChanges, settled
+from stqsh.core.nearest.candidate_changes import CandidateChanges, with_reasons
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
 from stqsh.core.nearest.members import MemberTable
 from stqsh.core.objects.event_objects import is_event
@@ -109,7 +109,7 @@ class CircleTracker:
         self._turn_of = np.searchsorted(who, np.arange(len(focal.table) + 1))
         self._want = enough(self._queries["k"])
 
-    def follow(self, positions: Array) -> list[CandidateChanges]:
+    def track(self, positions: Array) -> list[CandidateChanges]:
         """What the slot has to tell of these queries, all that live in the batch."""
         new = positions[self._begin[positions] >= 0]
         self._widen(new, *self._context.centres(new, np.full(len(new), self._timing.first)))
@@ -162,7 +162,7 @@ class CircleTracker:
         at = np.flatnonzero(touched)
         seen = _seen(context, pairs, events, at)
         ranked = rank(self._circling(at), self._turns, self._members(at), seen, self._world)
-        return ranked, settled(context, ranked.offers, at[ranked.offers.query], events), at
+        return ranked, with_reasons(context, ranked.offers, at[ranked.offers.query], events), at
 
     def _count(self, pairs: CandidatePairs) -> None:
         """Keep the figures of EXPLAIN ANALYZE."""

@@ -12,8 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
+from stqsh.core.kernels.events.updates import account
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.objects.batch_objects import BatchObjects
+from stqsh.core.queries.query_table import QueryTable
 from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, Phase, pack, pack_json
 
 Array = npt.NDArray[Any]
@@ -66,6 +68,20 @@ class BatchOutput:
     grown: list[tuple[Array, Array]] = field(default_factory=list)
     notices: list[dict[str, Any]] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
+
+    def add(self, updates: QueryUpdates, queries: QueryTable) -> None:
+        """Add updates whose queries are given by position, and count them."""
+        if not len(updates.step):
+            return
+        # Kernels are compiled once for each combination of types, so there is one combination.
+        position, ids = updates.query.astype(np.int32, copy=False), queries["id"]
+        op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
+        whose, count, deltas = account(position, op, ids)
+        show = updates.show.astype(np.int64, copy=False)
+        self.told.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
+        queries["told"][:] += count
+        grown = np.flatnonzero(deltas)
+        self.grown.append((ids[grown], deltas[grown]))
 
     def all_told(self) -> QueryUpdates:
         """One table of all updates."""

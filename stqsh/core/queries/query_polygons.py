@@ -13,7 +13,7 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 
-def place_in_areas(state: SlotState, columns: dict[str, Any], new: NewQueries) -> None:
+def assign_polygons(state: SlotState, columns: dict[str, Any], new: NewQueries) -> None:
     """Give new queries with polygons or areas their rows and boxes.
 
     columns: of a `QueryTable`, changed in place: area, and the box in a to d.
@@ -41,7 +41,7 @@ def place_in_areas(state: SlotState, columns: dict[str, Any], new: NewQueries) -
         columns[name] = corners
 
 
-def leave_areas(state: SlotState, rows: Array) -> None:
+def release_polygons(state: SlotState, rows: Array) -> None:
     """Forget the polygons of queries that go; rows of named areas stay, -1 is none."""
     if (rows >= 0).any():
         from stqsh.core.regions.polygon_table import PolygonTable

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.matching.region_scaling import scale
-from stqsh.core.queries.query_polygons import leave_areas, place_in_areas
+from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable, columns_of, set_focals
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, Specs
@@ -43,7 +43,7 @@ class InterestTable(QueryTable):
 
     def remove(self, positions: Array) -> None:
         """Remove the queries at these positions, and their polygons; the positions of others change."""
-        leave_areas(self.state, self["area"][positions])
+        release_polygons(self.state, self["area"][positions])
         super().remove(positions)
 
     def register(self, batch: StreamBatch) -> Array:
@@ -51,7 +51,7 @@ class InterestTable(QueryTable):
         commands, new = batch.commands, batch.commands.registered
         columns = columns_of(new, commands.still, batch.timing)
         set_focals(columns, new, batch.focal.table)
-        place_in_areas(self.state, columns, new)
+        assign_polygons(self.state, columns, new)
         columns = {name: np.asarray(values) for name, values in columns.items()}
         rounds = (columns["shape"] == CIRCLE) & (columns["focal"] >= 0)
         columns["d"] = np.where(rounds, columns["radius"], columns["d"])

@@ -20,6 +20,7 @@ from stqsh.core.kernels.geometry.circles import QueryCircles, settle_circles
 from stqsh.core.kernels.geometry.distance import circle_boxes, distances_between
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.kernels.retention.reference_counts import kth_distances
+from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.members import MemberTable
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
@@ -95,7 +96,7 @@ class KnnInterest:
     @cached_property
     def _past(self) -> PreviousCircles:
         batch = self._batch
-        queries = QueryTable(batch.state, f"s{batch.spec['id']}/nearest")
+        queries = NearestKind().queries(batch.state, batch.spec["id"])
         roster = MemberTable(batch.state, queries.prefix)
         at = np.flatnonzero(queries["mode"] == ACTIVE)
         start, obj = roster.of(at)

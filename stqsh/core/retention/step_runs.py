@@ -23,9 +23,10 @@ from stqsh.core.kernels.events.transitions import Transitions, none_accepted, pl
 from stqsh.core.kernels.index.static_rects import GridFrame, QueryLifetimes
 from stqsh.core.kernels.join.moving_params import MovingJoinParams
 from stqsh.core.kernels.retention.multi_step import MultiStepPlan, MultiStepState, go_through
+from stqsh.core.kinds import KINDS
 from stqsh.core.matching.moving_index import ObjectCellStore, by_step_and_cell, lay_cells, movers_of
 from stqsh.core.objects.batch_objects import BatchObjects, by_step, silent_from
-from stqsh.core.queries.query_table import ACTIVE, QueryTable
+from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.retention.dropped_objects import shadow_size
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.interest_table import InterestTable
@@ -69,9 +70,8 @@ def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
 
 def is_calm(state: SlotState, stream: int) -> bool:
     """Whether who stays after a step follows from what was kept before it, and from places alone."""
-    ranges, nearest = (QueryTable(state, f"s{stream}/{kind}") for kind in ("range", "nearest"))
-    dwells = bool((ranges["dwell"] > 0).any())
-    return not (len(nearest) or dwells or memory_of(state, stream).k > 1 or shadow_size(state, stream))
+    shed = memory_of(state, stream).k > 1 or shadow_size(state, stream) > 0
+    return not (shed or _needs_each_step(state, stream))
 
 
 def is_watched(state: SlotState, stream: int) -> bool:
@@ -83,8 +83,12 @@ def is_watched(state: SlotState, stream: int) -> bool:
     known = f"s{stream}/objects/known"
     if known not in state or not state.array(known).any():
         return False
-    asked = bool((QueryTable(state, f"s{stream}/range")["dwell"] > 0).any())
-    return asked or len(QueryTable(state, f"s{stream}/nearest")) > 0
+    return _needs_each_step(state, stream)
+
+
+def _needs_each_step(state: SlotState, stream: int) -> bool:
+    """Return whether queries of some kind are evaluated step by step."""
+    return any(kind.needs_each_step(kind.queries(state, stream)) for kind in KINDS.values())
 
 
 def is_stretch(batch: StreamBatch) -> bool:
@@ -143,7 +147,7 @@ def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array
     if not len(interest.queries):  # there may never have been any
         return np.empty(0, np.int32), np.empty(0, np.int32)
     pairs, events, order = interest.still.join(arrivals.events)
-    pairs = interest.context.settle(pairs, events)
+    pairs = interest.context.filter_pairs(pairs, events)
     inside = pairs.flags != 0
     versions = arrivals.versions if order is None else arrivals.versions[order]
     return pairs.query[inside], versions[pairs.event[inside]]

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from stqsh.core.conditions.evaluation import parts
 from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
+from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
 from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.kernels.index.static_rects import GridFrame, cover
-from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
@@ -25,7 +25,6 @@ Spec: TypeAlias = dict[str, Any]
 SAMPLE = 1000
 """So many objects in the region's box are asked whether region and condition hold."""
 
-_EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 _COUNTERS = ("tested", "matched", "told")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
@@ -58,7 +57,7 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
         len(inside) if condition is None else int(StoredRows(present, inside, reach).truth(condition).sum())
     )
     return {
-        "objects": int(count_in_box(present.stored, present.since, _EVERYWHERE)),
+        "objects": int(count_in_box(present.stored, present.since, EVERYWHERE)),
         "boxed": len(boxed),
         "sampled": len(sample),
         "inside": len(inside),

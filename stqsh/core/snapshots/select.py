@@ -11,7 +11,6 @@ section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,19 +20,17 @@ import pyarrow.compute as pc
 
 from stqsh.core.conditions.evaluation import parts
 from stqsh.core.conditions.region_test import Place, RegionNow, reach_of
-from stqsh.core.kernels.geometry.distance import distances
-from stqsh.core.kernels.index.scan import count_in_box, in_box, nearest
+from stqsh.core.contract.query_kind import QueryKind
+from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, SnapshotSelection, StoredRows
+from stqsh.core.kinds import KINDS
 from stqsh.core.snapshots.query_cost import measure
-from stqsh.core.snapshots.snapshot_rows import PresentObjects, StoredRows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import pack_json
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
 
-_KEY, _FAR, _COUNT = "key", "far", "count"
-_GROWTH = 8
-"""How many times more neighbours are looked at when too few of them satisfied the condition."""
+_KEY, _RANK, _COUNT = "key", "rank", "count"
 
 
 def knows(state: SlotState, spec: Spec) -> bool:
@@ -91,8 +88,8 @@ def part(state: SlotState, spec: Spec, place: Place | None = None) -> pa.RecordB
         place: where the focal object of the region is, None while it is not present.
 
     Returns:
-        The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and for nearest queries
-        `far`, the distance; or one row `count`. No more rows than the answer may have. None where the
+        The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and for kinds that
+        rank their members `rank`; or one row `count`. No more rows than the answer may have. None where the
         slot has not heard of the stream, or has no object with the key that is looked up.
 
     Raises:
@@ -101,14 +98,15 @@ def part(state: SlotState, spec: Spec, place: Place | None = None) -> pa.RecordB
     present = PresentObjects.of(state, spec["stream_id"])
     if present is None:
         return None
-    selection = _Selection(present, spec, reach_of(spec["region"], present.resolver, place))
+    selection = SnapshotSelection(present, spec, reach_of(spec["region"], present.resolver, place))
+    kind, by_key = KINDS[spec["kind"]], spec.get("lookup") is not None
     counts = spec.get("aggregate") == "count"
-    if counts and selection.is_its_box:
-        return _counted(int(count_in_box(present.stored, present.since, selection.reach.box)))
-    objects = selection.members()
-    if spec.get("lookup") is not None and not counts and not len(objects):
-        return None
-    return _counted(len(objects)) if counts else selection.rows(objects)
+    if counts and not by_key and not selection.reach.is_nowhere:
+        return _counted(kind.count_members(selection))
+    objects = _members(selection, kind)
+    if counts:
+        return _counted(len(objects))
+    return None if by_key and not len(objects) else _rows(selection, objects, kind.rank(selection, objects))
 
 
 def whole(parts: Sequence[pa.RecordBatch], spec: Spec) -> pa.Table:
@@ -122,8 +120,8 @@ def whole(parts: Sequence[pa.RecordBatch], spec: Spec) -> pa.Table:
         count = pc.sum(found[_COUNT]).as_py() or 0
         most = spec["region"].get("k", count)  # each slot counts as many as it has
         return pa.table({spec.get("output") or _COUNT: [min(count, most)]})
-    if _FAR in found.column_names:
-        order = pc.sort_indices(found, sort_keys=[(_FAR, "ascending"), (_KEY, "ascending")])
+    if _RANK in found.column_names:
+        order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (_KEY, "ascending")])
         found = found.take(order[: spec["region"]["k"]])
     found = found.take(_first(found, spec))
     names = [name for name, _ in spec["select"]]
@@ -137,12 +135,14 @@ def nothing(stream: Spec, spec: Spec) -> pa.RecordBatch:
     """
     state = SlotState.fresh(0)
     state.header["streams"] = {str(stream["id"]): stream}
+    present = PresentObjects.of(state, stream["id"])
+    assert present is not None, "the stream is there"
+    if spec.get("aggregate") == "count":
+        return _counted(0)
     select = [[name, _known(expr)] for name, expr in spec["select"]]
     order = [[_known(expr), descending] for expr, descending in spec.get("order") or ()]
-    plain = {"region": {"type": "all"}, "kind": "range", "condition": None, "lookup": None}
-    share = part(state, spec | plain | {"select": select, "order": order})
-    assert share is not None, "the stream is there"
-    return share
+    empty = SnapshotSelection(present, spec | {"select": select, "order": order}, RegionNow(EVERYWHERE))
+    return _rows(empty, np.empty(0, np.int32), None)
 
 
 def _known(expr: Any) -> Any:
@@ -150,102 +150,33 @@ def _known(expr: Any) -> Any:
     return ["lit", None, "STRING"] if parts(expr, "join") else expr
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """A snapshot on one slot: the spatial operator first, the condition on what it left (SOLE section 7)."""
+def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
+    """Return the objects of the answer as far as this slot knows: those of a kind, or of a key."""
+    if selection.reach.is_nowhere:
+        return np.empty(0, np.int32)
+    key = selection.spec.get("lookup")
+    return kind.select_members(selection) if key is None else selection.with_key(key)
 
-    present: PresentObjects
-    spec: Spec
-    reach: RegionNow
 
-    @property
-    def is_its_box(self) -> bool:
-        """Whether the answer is all that lies in the region's box, and nothing else is to be looked at."""
-        plain = self.spec["condition"] is None and self.reach.shape is None and self.spec["kind"] == "range"
-        return plain and "focal" not in self.spec["region"]
+def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
+    """Return what `part` answers for objects; with a LIMIT, only those that can be in the answer."""
+    limit = selection.spec.get("limit")
+    if limit is not None and len(objects) > limit and rank is None:
+        order = _columns(selection, objects, select=False)
+        objects = objects[_first(pa.table(order), selection.spec).to_numpy()]
+    columns = _columns(selection, objects)
+    if rank is not None:
+        columns[_RANK] = pa.array(rank)
+    return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
-    def members(self) -> Array:
-        """The objects of the answer as far as this slot knows; of nearest queries ties with the k-th too."""
-        if self.reach.is_nowhere:
-            return np.empty(0, np.int32)
-        if self.spec.get("lookup") is not None:
-            return self._looked_up(self.spec["lookup"])
-        if self.spec["kind"] == "nearest":
-            return self._nearest(self.spec["region"]["k"])
-        objects = in_box(self.present.stored, self.present.since, self.reach.box)
-        if self.reach.shape is not None:
-            objects = objects[self.reach.shape(*self.present.places(objects))]
-        return self._satisfying(objects)
 
-    def _looked_up(self, key: Any) -> Array:
-        """An object by its key, without a scan (CheetahGIS section VI-A's object query)."""
-        objects = self.present.among(self.present.find(key))
-        return self._satisfying(objects[self.reach.holds(*self.present.places(objects))])
-
-    def _nearest(self, wanted: int) -> Array:
-        """The k nearest that satisfy the condition, and all that are as near as the k-th of them.
-
-        With a condition, ever more of the nearest are looked at until k of them satisfy it: how far that goes
-        bounds the search, as the radius r does in SSTD section 6.2.
-        """
-        present, everybody = self.present, len(self.present.stored.known)
-        asked = wanted + 1  # for the focal object
-        while True:
-            found = nearest(present.stored, present.since, self._centre, asked, present.resolver.planar)
-            objects = self._satisfying(found)
-            if len(objects) >= wanted or asked >= everybody:
-                break
-            asked = asked * _GROWTH if asked * _GROWTH * _GROWTH < everybody else everybody
-        if len(objects) > wanted:
-            far = self._far(objects)
-            objects = objects[far <= np.partition(far, wanted - 1)[wanted - 1]]
-        return objects
-
-    @property
-    def _centre(self) -> Place:
-        assert self.reach.centre is not None, "only regions with a centre have distances"
-        return self.reach.centre
-
-    def _far(self, objects: Array) -> Array:
-        """How far objects are from the centre, float64 (n,)."""
-        return distances(*self._centre, *self.present.places(objects), self.present.resolver.planar)
-
-    def _satisfying(self, objects: Array) -> Array:
-        """Those that satisfy the condition; a focal object is never in the answer of its own query."""
-        key, condition = self.spec["region"].get("focal"), self._condition
-        if key is not None:
-            objects = objects[~np.isin(objects, self.present.find(key))]
-        if condition is not None and len(objects):
-            objects = objects[StoredRows(self.present, objects, self.reach).truth(condition)]
-        return objects
-
-    @property
-    def _condition(self) -> Any:
-        """The condition, but for what the look-up by key has seen to."""
-        condition, key = self.spec["condition"], self.spec.get("lookup")
-        column = ["col", self.present.table.spec["key"]]
-        if key is None or condition is None or condition[:3] != ["cmp", "=", column]:
-            return condition
-        return None if condition[3][:2] == ["lit", key] else condition
-
-    def rows(self, objects: Array) -> pa.RecordBatch:
-        """What `part` gives of objects; with a LIMIT, of those only that can be in the answer."""
-        limit, nearby = self.spec.get("limit"), self.spec["kind"] == "nearest"
-        if limit is not None and len(objects) > limit and not nearby:
-            order = self._columns(objects, select=False)
-            objects = objects[_first(pa.table(order), self.spec).to_numpy()]
-        columns = self._columns(objects)
-        if nearby:
-            columns[_FAR] = pa.array(self._far(objects) if len(objects) else np.empty(0))
-        return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-
-    def _columns(self, objects: Array, *, select: bool = True) -> dict[str, Any]:
-        rows = StoredRows(self.present, objects, self.reach)
-        columns: dict[str, Any] = {_KEY: self.present.table.show_keys(objects)}
-        columns |= {f"o{i}": rows.value(expr) for i, (expr, _) in enumerate(self.spec.get("order") or ())}
-        if select:
-            columns |= {f"s{i}": rows.value(expr) for i, (_, expr) in enumerate(self.spec["select"])}
-        return columns
+def _columns(selection: SnapshotSelection, objects: Array, *, select: bool = True) -> dict[str, Any]:
+    spec, rows = selection.spec, StoredRows(selection.present, objects, selection.reach)
+    columns: dict[str, Any] = {_KEY: selection.present.table.show_keys(objects)}
+    columns |= {f"o{i}": rows.value(expr) for i, (expr, _) in enumerate(spec.get("order") or ())}
+    if select:
+        columns |= {f"s{i}": rows.value(expr) for i, (_, expr) in enumerate(spec["select"])}
+    return columns
 
 
 def _counted(count: int) -> pa.RecordBatch:

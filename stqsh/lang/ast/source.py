@@ -19,7 +19,7 @@ NOWHERE = Span(-1, -1)
 
 
 def cover(first: Span, last: Span) -> Span:
-    """The span from the start of the first to the end of the last; what stands nowhere does not count."""
+    """Return the span from the start of the first to the end of the last, without those at NOWHERE."""
     if first.start < 0 or last.start < 0:
         return last if first.start < 0 else first
     return Span(first.start, last.end)
@@ -48,12 +48,12 @@ class Source:
         return starts
 
     def place(self, offset: int) -> Place:
-        """The line and column of the character at `offset`."""
+        """Return the line and column of the character at `offset`."""
         line = bisect_right(self._line_starts, offset)
         return Place(line, offset - self._line_starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from 1, without its newline."""
+        """Return the text of a line, counted from 1, without its newline."""
         start = self._line_starts[number - 1]
         end = self.text.find("\n", start)
         return self.text[start:].rstrip("\r") if end < 0 else self.text[start:end].rstrip("\r")

@@ -33,7 +33,7 @@ REBALANCINGS = ("shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
 @rule("start")
 def start(parts: Parts) -> Statement:
-    """The one statement of a text."""
+    """Return the one statement of a text."""
     return parts[0]  # type: ignore[no-any-return]
 
 
@@ -157,13 +157,13 @@ def map_one(parts: Parts) -> dict[str, Any]:
 
 @rule("map_both")
 def map_both(parts: Parts) -> dict[str, Any]:
-    """A stream and its queries."""
+    """Return a stream and its queries."""
     return {"stream": parts[0], "queries": tuple(parts[1:])}
 
 
 @rule("map_queries")
 def map_queries(parts: Parts) -> dict[str, Any]:
-    """Queries only."""
+    """Return queries only."""
     return {"queries": tuple(parts)}
 
 

@@ -203,7 +203,7 @@ def drop(parts: Parts) -> Drop:
 
 
 def _source_fields(name: Name, clauses: list[Clause]) -> dict[str, Any]:
-    """The clauses by field, with the format put into the source that it belongs to."""
+    """Return the clauses by field, with the format put into the source that it belongs to."""
     fields = fields_of(clauses)
     source: DataSource | None = fields.get("source")
     if source is None:

@@ -80,7 +80,7 @@ def positive(parts: Parts) -> Expression:
 
 @rule("comparator", "add_operator", "multiply_operator", "sign")
 def operator(parts: Parts) -> str:
-    """The operator's text; `!=` is `<>`."""
+    """Return the operator's text; `!=` is `<>`."""
     return "<>" if parts[0] == "!=" else str(parts[0])
 
 

@@ -36,13 +36,13 @@ _SMALLEST_RING = 3
 
 @rule("measures")
 def measures(parts: Parts) -> list[Literal | Quantity]:
-    """Numbers and lengths, as many as there are."""
+    """Return numbers and lengths, as many as there are."""
     return parts
 
 
 @rule("around")
 def around(parts: Parts) -> Literal:
-    """The key of the focal object."""
+    """Return the key of the focal object."""
     return key(parts[0])
 
 
@@ -123,28 +123,28 @@ def point(parts: Parts) -> Point:
 
 
 def nearest(k: int, place: Point | Literal) -> Nearest:
-    """The k nearest to a point or to a focal object."""
+    """Return the k nearest to a point or to a focal object."""
     if isinstance(place, Literal):
         return Nearest(k, focal=key(place), span=place.span)
     return Nearest(k, point=(place.x, place.y), span=place.span)
 
 
 def coordinate(value: Literal | Quantity) -> float:
-    """A number without a unit, as a coordinate."""
+    """Return a number without a unit, as a coordinate."""
     if isinstance(value, Literal) and isinstance(value.value, int | float):
         return float(value.value)
     raise StatementSyntaxError("a coordinate is a number without a unit", value.span)
 
 
 def key(value: Literal) -> Literal:
-    """The key of an object: a string or a whole number."""
+    """Return the key of an object: a string or a whole number."""
     if value.kind == "DECIMAL":
         raise StatementSyntaxError(f"a key is a string or a whole number, not {value.value}", value.span)
     return value
 
 
 def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, xdist, ydist)") -> None:
-    """The 'M' of the notations that move; `what` it begins and its `form` are for who writes another."""
+    """Check the 'M' that begins a moving notation; `what` and its `form` are for the error message."""
     if letter.value not in ("M", "m"):
         raise StatementSyntaxError(
             f"'{letter.value}' begins no {what}", letter.span, expected=(f"'M', as in {form}",)

@@ -37,7 +37,7 @@ class Clause(NamedTuple):
 
 
 def fields_of(clauses: Iterable[Clause]) -> dict[str, Any]:
-    """The values by field; raises where a clause is given twice."""
+    """Return the values by field; raises where a clause is given twice."""
     fields: dict[str, Any] = {}
     for clause in clauses:
         if clause.field in fields:
@@ -47,11 +47,11 @@ def fields_of(clauses: Iterable[Clause]) -> dict[str, Any]:
 
 
 def span_of(token: Token) -> Span:
-    """Where a token stands."""
+    """Return where a token stands."""
     start = token.start_pos or 0
     return Span(start, start + len(token))
 
 
 def capitals(parts: Parts) -> str:
-    """The words of a rule that keeps its keywords, in capitals."""
+    """Return the words of a rule that keeps its keywords, in capitals."""
     return " ".join(word.upper() for word in parts)

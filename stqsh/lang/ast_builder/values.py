@@ -28,7 +28,7 @@ rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda p
     "word",
 )  # fmt: skip
 def name(parts: Parts) -> Name:
-    """An identifier, its double quotes taken off."""
+    """Return an identifier, its double quotes taken off."""
     token: Token = parts[0]
     text = token.value
     return Name(text[1:-1].replace('""', '"') if text[0] == '"' else text, span=span_of(token))
@@ -36,7 +36,7 @@ def name(parts: Parts) -> Name:
 
 @rule("setting")
 def setting(parts: Parts) -> Name:
-    """A dotted key."""
+    """Return a dotted key."""
     return Name(
         ".".join(name([part]).text for part in parts), span=cover(span_of(parts[0]), span_of(parts[-1]))
     )
@@ -44,13 +44,13 @@ def setting(parts: Parts) -> Name:
 
 @rule("string")
 def string(parts: Parts) -> Literal:
-    """A string without its quotes."""
+    """Return a string without its quotes."""
     return Literal(parts[0][1:-1].replace("''", "'"), "STRING", span=span_of(parts[0]))
 
 
 @rule("number", "plain_number")
 def number(parts: Parts) -> Literal:
-    """A number, perhaps after a sign."""
+    """Return a number, perhaps after a sign."""
     span = cover(span_of(parts[0]), span_of(parts[-1]))
     value = _number(parts[-1], span)
     return Literal(
@@ -60,7 +60,7 @@ def number(parts: Parts) -> Literal:
 
 @rule("whole")
 def whole(parts: Parts) -> int:
-    """A whole number, 0 or more."""
+    """Return a whole number, 0 or more."""
     value = _number(parts[0], span_of(parts[0]))
     if not isinstance(value, int):
         raise StatementSyntaxError(f"{parts[0]} is no whole number", span_of(parts[0]))
@@ -69,7 +69,7 @@ def whole(parts: Parts) -> int:
 
 @rule("duration", "length", "any_speed")
 def quantity(parts: Parts) -> Quantity:
-    """A number with a unit."""
+    """Return a number with a unit."""
     match = _QUANTITY.fullmatch(parts[0])
     assert match is not None
     span = span_of(parts[0])

@@ -69,12 +69,12 @@ def listed_columns(
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:
-    """The columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
+    """Return the columns whose names and types say that they are {"key", "x", "y", "time"}; None for none."""
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
 def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
-    """The roles as the statement says, and guessed where it says nothing.
+    """Return the roles as the statement says, and guessed where it says nothing.
 
     Raises `BindError` for a column that does not exist, two roles for one column, or a role that can
     be guessed from no name.
@@ -97,7 +97,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
 
 
 def _missing(stream: CreateStream, roles: Sequence[str], columns: Sequence[str]) -> BindError:
-    """What to say of a stream for whose key, location or time there is no column: all of it at once."""
+    """Return the error for a stream without columns for key, location or time, all of them at once."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
     return BindError(
@@ -114,7 +114,7 @@ def _guess(role: str, columns: Columns) -> str | None:
 
 
 def _columns_hint(names: Sequence[str]) -> str:
-    """What there is instead: the columns' names, or that a file's one column is several."""
+    """Return what there is instead: the columns' names, or that a file's one column is several."""
     found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
     if found is None:
         return f"the columns are {', '.join(names)}"

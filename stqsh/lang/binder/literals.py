@@ -17,7 +17,7 @@ _LONGEST_US = 2**62
 
 
 def timestamp_us(text: str, span: Span) -> int:
-    """Microseconds since the epoch of an ISO 8601 timestamp; UTC unless it carries an offset.
+    """Return microseconds since the epoch of an ISO 8601 timestamp; UTC unless it carries an offset.
 
     Raises `BindError` for any other text.
     """
@@ -33,7 +33,7 @@ def timestamp_us(text: str, span: Span) -> int:
 
 
 def duration_us(value: Quantity, what: str) -> int:
-    """A duration in microseconds, more than 0; `what` names the clause in the error."""
+    """Return a duration in microseconds, more than 0; `what` names the clause in the error."""
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
         raise BindError(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)

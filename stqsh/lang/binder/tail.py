@@ -18,7 +18,7 @@ _NOT_SELECTED = "the query does not select DISTANCE"
 
 
 def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
-    """What TAIL follows: the query, where it begins, and its condition.
+    """Return what TAIL follows: the query, where it begins, and its condition.
 
     The condition is over the names of the select list, the columns of the stream and of a table joined
     with it, and DISTANCE where the query selects it. Raises `BindFault`.
@@ -50,7 +50,7 @@ def _scope(query: Spec, name: Name, catalogue: CatalogueView) -> Scope:
 
 
 def type_of(expr: Expr, scope: Scope) -> str:
-    """The type of a bound expression of a select list; conditions are BOOLEAN."""
+    """Return the type of a bound expression of a select list; conditions are BOOLEAN."""
     rule = _TYPES.get(expr[0])
     return "BOOLEAN" if rule is None else rule(scope, *expr[1:])
 

@@ -48,7 +48,7 @@ _PRECEDENCE: dict[type[Expression], int] = {
 
 
 def expression(node: Expression) -> str:
-    """An expression."""
+    """Return an expression."""
     return _PRINTERS[type(node)](node)
 
 
@@ -59,7 +59,7 @@ def _precedence(node: Expression) -> int:
 
 
 def _at(node: Expression, least: int) -> str:
-    """The node, in parentheses where it binds less tightly than it has to here."""
+    """Return the node, in parentheses where it binds less tightly than it has to here."""
     text = expression(node)
     return text if _precedence(node) >= least else f"({text})"
 
@@ -120,7 +120,7 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
 
 
 def region(node: Region) -> str:
-    """A region."""
+    """Return a region."""
     return _REGIONS[type(node)](node)
 
 

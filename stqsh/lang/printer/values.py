@@ -48,17 +48,17 @@ _LARGEST_EXACT = 2**53
 
 
 def quoted(text: str) -> str:
-    """A string in single quotes."""
+    """Return a string in single quotes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def column_name(text: str) -> str:
-    """The name of a column; hardly any word is a keyword where columns stand."""
+    """Return the name of a column; hardly any word is a keyword where columns stand."""
     return text if _PLAIN.fullmatch(text) and text.upper() not in _VALUES else _in_quotes(text)
 
 
 def identifier(text: str) -> str:
-    """A name, in double quotes where it would not be read as one without them."""
+    """Return a name, in double quotes where it would not be read as one without them."""
     if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
         return text
     return _in_quotes(text)
@@ -69,14 +69,14 @@ def _in_quotes(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number in the fewest characters that give it back; a whole one without a point."""
+    """Return a number in the fewest characters that give it back; a whole one without a point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
         return str(int(value))
     return repr(value)
 
 
 def constant(value: Literal | Quantity | Column) -> str:
-    """A constant, or the bare word of a SET."""
+    """Return a constant, or the bare word of a SET."""
     if isinstance(value, Quantity):
         return f"{number(value.number)} {value.unit}"
     if isinstance(value, Column):
@@ -102,5 +102,5 @@ def pace(value: float | str) -> str:
 
 
 def joined(parts: Iterable[str | None]) -> str:
-    """The parts that are there, with a space between."""
+    """Return the parts that are there, with a space between."""
     return " ".join(part for part in parts if part)

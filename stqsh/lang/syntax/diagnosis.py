@@ -68,7 +68,7 @@ _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
 def diagnose(scan: ScannedText) -> StatementSyntaxError:
-    """The fault of a scan that has stopped: at a character, at a token, or at the end of the text."""
+    """Return the error of a scan that has stopped: at a character, at a token, or at the end of the text."""
     if scan.stopped_at is not None:
         return _bad_character(scan, scan.stopped_at)
     follow = what_may_follow(scan.stacks[-1])
@@ -80,7 +80,7 @@ def diagnose(scan: ScannedText) -> StatementSyntaxError:
 
 
 def in_words(follow: Collection[str]) -> tuple[str, ...]:
-    """What may follow, in human words: categories first, then keywords, then signs, then the end."""
+    """Return what may follow, in human words: categories first, then keywords, then signs, then the end."""
     rest = set(follow) - _SILENT
     words = [_WORDS[category] for category in _WORDS if category in rest]
     if rest >= {"column", "number", "NOW"}:
@@ -133,7 +133,7 @@ def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 
 def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """A word that is much like a keyword: where the parser stopped, or just before.
+    """Return a word that is much like a keyword: where the parser stopped, or just before.
 
     In `SELECT a FORM t`, FORM was taken for an alias, and only what follows gives it away.
     """

@@ -46,7 +46,7 @@ CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
 
 
 def expected(text: str) -> frozenset[str]:
-    """What may follow a text whose last word is complete: keywords in capitals, signs, categories, ";".
+    """Return what may follow a text with a complete last word: keywords, signs, categories, ";".
 
     Only the statement that the text ends in counts. A text that is wrong already, or that ends in an
     open string or comment, gives an empty set.
@@ -71,7 +71,7 @@ def expected(text: str) -> frozenset[str]:
 
 
 def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
-    """The same for a parser's stack of states."""
+    """Return the same for a parser's stack of states."""
     table = states()
     found: set[str] = set()
     for terminal in accepted(table, stack):
@@ -84,7 +84,7 @@ def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
 
 
 def sign_or_keyword(terminal: str) -> str:
-    """The text of a terminal that has just one: a sign, a keyword in capitals, or ";" for the end."""
+    """Return the text of a terminal that has just one: a sign, a keyword in capitals, or ";" for the end."""
     if terminal == "$END":
         return ";"
     lexer: Any = grammar().parser.lexer

@@ -24,7 +24,7 @@ from stqsh.lang.syntax.parse_table import States
 
 @cache
 def grammar() -> Lark:
-    """The parser of one statement; it gives the statement's tree."""
+    """Return the parser of one statement; it gives the statement's tree."""
     text = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     kept = _cache_file(text)
     if kept is None:
@@ -40,13 +40,13 @@ def grammar() -> Lark:
 
 
 def states() -> States:
-    """The parse table."""
+    """Return the parse table."""
     frontend: Any = grammar().parser
     return frontend.parser._parse_table.states  # type: ignore[no-any-return]
 
 
 def start_state() -> int:
-    """The state in which the parser begins."""
+    """Return the state in which the parser begins."""
     frontend: Any = grammar().parser
     return frontend.parser._parse_table.start_states["start"]  # type: ignore[no-any-return]
 
@@ -63,7 +63,7 @@ def _make(text: str, kept: Path | None) -> Lark:
 
 
 def _cache_file(text: str) -> Path | None:
-    """Where this grammar's tables are kept; None where no folder can be had."""
+    """Return where this grammar's tables are kept; None where no folder can be had."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         return user_cache_path("stqsh", appauthor=False, ensure_exists=True) / f"grammar-{digest}.tables"

@@ -22,7 +22,7 @@ _KEPT = 256
 
 
 def names_in(text: str) -> frozenset[int]:
-    """The offsets of the words that look like keywords and are names, as far as the text can be parsed.
+    """Return the offsets of names that look like keywords, as far as the text can be parsed.
 
     The text may be unfinished. Behind a place where it cannot go on nothing is said.
     """
@@ -32,7 +32,7 @@ def names_in(text: str) -> frozenset[int]:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """The statements, up to a string, name or comment that has no end yet."""
+    """Return the statements, up to a string, name or comment that has no end yet."""
     try:
         return split(text)
     except StqshError as error:

@@ -17,18 +17,18 @@ States = Mapping[int, Mapping[str, tuple[Any, Any]]]
 
 
 def accepts(states: States, stack: Sequence[int], terminal: str) -> bool:
-    """Whether a parser with this stack can go on with a terminal (`$END`: whether it may stop)."""
+    """Return whether a parser with this stack can go on with a terminal (`$END`: whether it may stop)."""
     return shifted(states, stack, terminal) is not None
 
 
 def accepted(states: States, stack: Sequence[int]) -> frozenset[str]:
-    """All terminals that a parser with this stack can go on with, `$END` among them."""
+    """Return all terminals that a parser with this stack can go on with, `$END` among them."""
     candidates = [name for name in states[stack[-1]] if name == "$END" or name.isupper()]
     return frozenset(name for name in candidates if accepts(states, stack, name))
 
 
 def shifted(states: States, stack: Sequence[int], terminal: str) -> list[int] | None:
-    """The stack after a terminal, None where the parser cannot go on with it."""
+    """Return the stack after a terminal, None where the parser cannot go on with it."""
     after = list(stack)
     while (action := states[after[-1]].get(terminal)) is not None:
         kind, argument = action
@@ -42,7 +42,7 @@ def shifted(states: States, stack: Sequence[int], terminal: str) -> list[int] | 
 
 
 def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> frozenset[str]:
-    """The rules that a terminal may be taken for by itself: {"column_name", "function_name"} for a name."""
+    """Return the rules that a terminal may stand for: {"column_name", "function_name"} for a name."""
     after = shifted(states, stack, terminal)
     if after is None:
         return frozenset()
@@ -53,7 +53,7 @@ def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> fr
 
 
 def _unit_reductions(states: States, stack: Sequence[int], terminal: str) -> Iterator[str]:
-    """The rules of one symbol that the top of the stack is reduced by when `terminal` follows."""
+    """Return the rules of one symbol that the top of the stack is reduced by when `terminal` follows."""
     current = list(stack)
     while (action := states[current[-1]].get(terminal)) is not None:
         kind, rule = action
@@ -70,5 +70,5 @@ def _reduce(states: States, stack: list[int], rule: Any) -> None:
 
 
 def _is_finished(states: States, stack: Sequence[int], rule: Any) -> bool:
-    """Whether this reduction is of the start rule, after which there is no state to go to."""
+    """Return whether this reduction is of the start rule, after which there is no state to go to."""
     return str(rule.origin.name) == "start" or len(rule.expansion) >= len(stack)

@@ -1,4 +1,4 @@
-"""The frozen answers of paused queries: what was sent last, as pairs of query id and object."""
+"""The members of answers that queries have sent, as pairs of query id and object."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stqsh.core.state.table import ArraySpec, Specs, StateTable
 Array = npt.NDArray[Any]
 
 
-class PausedAnswers(StateTable):
-    """Members of paused queries' answers, one row each."""
+class SentAnswers(StateTable):
+    """Members of answers, one row each; the built-in kinds keep those of paused queries."""
 
     specs: ClassVar[Specs] = {"sent_query": ArraySpec(np.int64), "sent_obj": ArraySpec(np.int32, "objects")}
 

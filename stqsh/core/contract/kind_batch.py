@@ -1,0 +1,82 @@
+"""One batch of one query kind: commands, then events, then the queries whose time is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, columns_of, set_focals
+
+Array = npt.NDArray[Any]
+
+
+def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+    """Drive one kind through a batch, see `stqsh.core.contract.query_kind.QueryLogic`.
+
+    Args:
+        batch: its commands are those of the kind.
+        output: receives the updates, notices and chunks of the kind's queries.
+    """
+    if batch.timing.last < batch.timing.first:
+        return
+    logic = kind.build(batch, output)
+    _drop(logic)
+    _pause(logic)
+    rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
+    logic.on_events(np.concatenate([rescaled, _resume(logic), _register(logic)]))
+    _end(logic)
+    output.chunks += logic.chunks()
+
+
+def _drop(logic: QueryLogic) -> None:
+    """Retire the queries that a command drops, or all where the stream is dropped."""
+    commands, queries = logic.batch.commands, logic.queries
+    at = queries.positions(queries["id"] if commands.stream_dropped else commands.dropped)
+    if len(at):
+        logic.retire(at, np.full(len(at), logic.batch.timing.first), DROPPED)
+
+
+def _pause(logic: QueryLogic) -> None:
+    queries = logic.queries
+    at = queries.positions(logic.batch.commands.paused)
+    at = at[queries["mode"][at] == ACTIVE]
+    if len(at):
+        logic.pause(at)
+        queries["mode"][at] = PAUSED
+
+
+def _resume(logic: QueryLogic) -> Array:
+    """Resume queries, and return their positions; one that ends at the first step stays paused."""
+    at = logic.queries.resume(logic.batch.commands.resumed, logic.batch.timing.first)
+    if len(at):
+        logic.resume(at)
+    return at
+
+
+def _register(logic: QueryLogic) -> Array:
+    """Register new queries, and return the positions of those that are active at once."""
+    batch, new = logic.batch, logic.batch.commands.registered
+    if not len(new):
+        return np.empty(0, np.int64)
+    columns = columns_of(new, batch.commands.still, batch.timing)
+    set_focals(columns, new, batch.focal.table)
+    at = logic.register(new, columns)
+    active: Array = at[logic.queries["mode"][at] == ACTIVE]
+    return active
+
+
+def _end(logic: QueryLogic) -> None:
+    """Retire the queries whose FOR is over, each at its own step."""
+    queries, last = logic.queries, logic.batch.timing.last
+    over = np.flatnonzero(queries["until"] <= last)
+    if not len(over):
+        return
+    steps, ids = queries["until"][over], queries["id"][over]
+    for i in np.argsort(steps, kind="stable").tolist():
+        logic.output.notices.append({"event": "ended", "query": int(ids[i]), "step": int(steps[i])})
+    logic.retire(over, steps, ENDED)

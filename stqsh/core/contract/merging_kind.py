@@ -1,0 +1,67 @@
+"""Kinds whose answers need the objects of all slots: slots offer candidates, and Aggregate merges them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
+from stqsh.core.kernels.events.updates import DROPPED
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
+from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.spec.chunk import Chunk
+
+Array = npt.NDArray[Any]
+
+
+class MergingKind(QueryKind):
+    """A kind whose answers are merged; its logic is a `MergingLogic`."""
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge what the slots offer in a batch, and return the updates of the whole answers.
+
+        Runs on the slot of Aggregate that has the queries; what the kind keeps there is in arrays beneath
+        `prefix` of that slot's state. The default is for answers that are the first k by (rank, key).
+        """
+        return first_k(batch)
+
+
+class MergingLogic(QueryLogic):
+    """The logic of a merging kind: tells Aggregate what becomes of queries.
+
+    `on_events` offers each change of a candidate with `self.partials.offer`. After a pause, the candidates
+    that have changed or gone since are offered or taken back at the step in which the query resumes.
+    """
+
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self.partials = Partials(batch, kind.name)
+
+    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
+        """Store new queries, and announce them to Aggregate."""
+        positions = super().register(new, columns)
+        self._mark(positions, self.batch.timing.first, REGISTER)
+        return positions
+
+    def pause(self, positions: Array) -> None:
+        """Let Aggregate freeze the answers of queries."""
+        self._mark(positions, self.batch.timing.first, PAUSE)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Remove queries; Aggregate takes back what they have sent."""
+        for step in np.unique(steps).tolist():
+            self._mark(positions[steps == step], step, DROP if why == DROPPED else END)
+        super().retire(positions, steps, why)
+
+    def chunks(self) -> list[Chunk]:
+        """Return the candidates and marks of the batch."""
+        return self.partials.chunks()
+
+    def _mark(self, positions: Array, step: int, mark: int) -> None:
+        columns = (self.queries[name][positions] for name in ("id", "k", "far"))
+        ids, k, far = columns
+        self.partials.mark(ids, step, mark, k, far > 0)

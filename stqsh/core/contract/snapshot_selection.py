@@ -1,0 +1,204 @@
+"""What a snapshot reads of one slot: the objects that are present, their rows, and the region asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stqsh.core.conditions.evaluation import columns_read, compute, evaluate, parts
+from stqsh.core.conditions.region_test import Place, RegionNow
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.kernels.events.transitions import StoredArrays
+from stqsh.core.kernels.geometry.distance import distances
+from stqsh.core.kernels.index.scan import count_in_box, in_box
+from stqsh.core.objects.object_table import BatchRows, ObjectTable
+from stqsh.core.state.slot_state import SlotState
+
+Array = npt.NDArray[Any]
+Expr: TypeAlias = list[Any]
+
+EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
+"""The box that holds all places: x1, y1, x2, y2."""
+
+_EVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class PresentObjects:
+    """The objects of a stream on a slot after the slot's last step.
+
+    now: the step's time, µs. since: objects with older records (µs) are no longer present.
+    """
+
+    table: ObjectTable
+    resolver: Resolver
+    now: int
+    since: int
+
+    @staticmethod
+    def of(state: SlotState, stream_id: int) -> PresentObjects | None:
+        """Return a stream's objects, None where the slot does not know the stream; the state is only read."""
+        spec = state.header.get("streams", {}).get(str(stream_id))
+        if spec is None:
+            return None
+        clock = state.header.get("clock", {})
+        now = ((clock.get("base_tick") or 0) + clock.get("step", 0) - 1) * (clock.get("tick_us") or 1)
+        report, keep = spec.get("report_every_us"), spec.get("keep_us")
+        lasts = report if report is not None else keep
+        table = ObjectTable(state, f"s{stream_id}/objects", spec)
+        return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
+
+    @cached_property
+    def stored(self) -> StoredArrays:
+        """Places and times as stored, also of objects that are not present."""
+        return self.table.stored
+
+    @cached_property
+    def no_rows(self) -> BatchRows:
+        """An empty batch of rows; the table asks for one beside what is stored."""
+        return self.table.encode([])
+
+    def find(self, key: Any) -> Array:
+        """Return the object with a key, whether it is present or not. int32 (0,) or (1,)."""
+        found = self.table.keys.find(pa.array([key], self.table.key_type))
+        return found[found >= 0]
+
+    def among(self, objects: Array) -> Array:
+        """Return those of the objects that are present."""
+        stored = self.stored
+        there = stored.known[objects] & (stored.ts[objects] >= self.since) & ~np.isnan(stored.x[objects])
+        return objects[there]
+
+    def places(self, objects: Array) -> tuple[Array, Array]:
+        """Return the places of objects: x and y, float64 (n,) each."""
+        return self.stored.x[objects], self.stored.y[objects]
+
+
+class StoredRows:
+    """The rows of some objects, int32 (n,), over which expressions are evaluated."""
+
+    def __init__(self, present: PresentObjects, objects: Array, reach: RegionNow) -> None:
+        self._present, self._objects, self._reach = present, objects, reach
+
+    def truth(self, condition: Expr) -> Array:
+        """Return whether a condition holds; UNKNOWN is no. bool (n,)."""
+        columns, plain = self._operands(condition)
+        truth = evaluate(plain, columns, self._present.now, self._present.resolver)
+        verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
+        return verdict
+
+    def value(self, expr: Expr) -> pa.Array[Any]:
+        """Return the values of an expression; plain columns keep their declared Arrow types."""
+        if expr[0] == "col":
+            return self._column(expr[1])
+        if expr[0] == "join":
+            _, table, stream_column, column = expr
+            keys = self._column(stream_column)
+            joined: pa.Array[Any] = self._present.resolver.tables.values(table, keys, column)
+            return joined
+        if expr[0] == "distance":
+            return self._distance()
+        columns, plain = self._operands(expr)
+        value: pa.Array[Any] = compute(plain, columns, self._present.now, self._present.resolver)
+        return value
+
+    def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
+        """Return the columns that an expression reads, at least one: constants need a length too."""
+        names = columns_read(expr, self._present.resolver.location)
+        columns = {name: self._column(name) for name in sorted(names)}
+        if parts(expr, "distance"):
+            columns["\0distance"] = self._distance()
+            expr = _with_column(expr, "\0distance")
+        return columns or {"": pa.nulls(len(self._objects))}, expr
+
+    def _column(self, name: str) -> pa.Array[Any]:
+        return self._present.table.show(name, self._present.no_rows, self._objects, self._objects)
+
+    def _distance(self) -> pa.Array[Any]:
+        centre = self._reach.centre
+        if centre is None:
+            return pa.nulls(len(self._objects), pa.float64())
+        x, y = self._present.places(self._objects)
+        far: pa.Array[Any] = pa.array(distances(*centre, x, y, self._present.resolver.planar))
+        return far
+
+
+@dataclass(frozen=True)
+class SnapshotSelection:
+    """A snapshot on one slot: the operators that kinds put together (SOLE section 7).
+
+    spec: of the snapshot; reach: its region as it is now. All methods take and return objects, int32 (n,).
+    """
+
+    present: PresentObjects
+    spec: dict[str, Any]
+    reach: RegionNow
+
+    @property
+    def is_box_only(self) -> bool:
+        """Whether the members are all that lies in the region's box, without further tests."""
+        return (
+            self.spec["condition"] is None and self.reach.shape is None and "focal" not in self.spec["region"]
+        )
+
+    @property
+    def centre(self) -> Place:
+        """The place from which the region measures distances."""
+        assert self.reach.centre is not None, "only regions with a centre have distances"
+        return self.reach.centre
+
+    def everything(self) -> Array:
+        """Return all objects that are present."""
+        return in_box(self.present.stored, self.present.since, EVERYWHERE)
+
+    def count_in_box(self) -> int:
+        """Return how many objects lie in the region's box."""
+        return int(count_in_box(self.present.stored, self.present.since, self.reach.box))
+
+    def in_region(self) -> Array:
+        """Return the objects within the region."""
+        objects = in_box(self.present.stored, self.present.since, self.reach.box)
+        if self.reach.shape is not None:
+            objects = objects[self.reach.shape(*self.present.places(objects))]
+        return objects
+
+    def with_key(self, key: Any) -> Array:
+        """Return the object with a key, without a scan, if it is a member (CheetahGIS section VI-A)."""
+        objects = self.present.among(self.present.find(key))
+        return self.satisfying(objects[self.reach.holds(*self.present.places(objects))])
+
+    def satisfying(self, objects: Array) -> Array:
+        """Return those that satisfy the condition; a focal object is no member of its own query."""
+        key, condition = self.spec["region"].get("focal"), self._condition
+        if key is not None:
+            objects = objects[~np.isin(objects, self.present.find(key))]
+        if condition is not None and len(objects):
+            objects = objects[StoredRows(self.present, objects, self.reach).truth(condition)]
+        return objects
+
+    def distances(self, objects: Array) -> Array:
+        """Return how far objects are from the region's centre, float64 (n,)."""
+        if not len(objects):  # there may be no centre
+            return np.empty(0)
+        return distances(*self.centre, *self.present.places(objects), self.present.resolver.planar)
+
+    @property
+    def _condition(self) -> Any:
+        """The condition, without the comparison that `with_key` has already made."""
+        condition, key = self.spec["condition"], self.spec.get("lookup")
+        column = ["col", self.present.table.spec["key"]]
+        if key is None or condition is None or condition[:3] != ["cmp", "=", column]:
+            return condition
+        return None if condition[3][:2] == ["lit", key] else condition
+
+
+def _with_column(expr: Any, name: str) -> Any:
+    """Return the expression with DISTANCE replaced by a column."""
+    if not isinstance(expr, list):
+        return expr
+    return ["col", name] if expr == ["distance"] else [_with_column(part, name) for part in expr]
