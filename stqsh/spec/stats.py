@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class TaskTiming(Struct, frozen=True, omit_defaults=True):
+class TaskTiming(Struct, frozen=True):
     """The content of a `timing` chunk: where the time of one task went.
 
     at: the source, or an operator. slot: the operator's slot. us: the time of a task of the source. open_us,
