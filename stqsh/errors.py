@@ -1,7 +1,8 @@
-"""The one root of every error that a user of stqsh may see.
+"""The errors of stqsh: one root, its families, and how an error's text is built.
 
-An error carries its parts (`message`, `hint`) as data, and its text is built here and nowhere else. The
-language's errors, which also know a place in a statement, are in `stqsh.lang.errors`.
+An error carries its parts (`message`, `hint`) as data; `text` joins them, here and nowhere else. Errors that
+belong to one module are defined there and derive from a family below; the language's errors, which also know
+a place in a statement, are in `stqsh.lang.errors`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from typing import ClassVar
 
 
 class StqshError(Exception):
-    """Something that the user should know, in one line: what, where, what was given.
+    """An error that a user may see: what is wrong, where, and with which value.
 
-    `hint` is the remedy, shown on a line of its own. `exit_code` is what a script run ends with.
+    Attributes:
+        message: One line that describes the problem.
+        hint: The remedy, shown on a line of its own.
+        exit_code: The exit code of a script that fails with this error.
     """
 
     exit_code: ClassVar[int] = 1
@@ -23,9 +27,10 @@ class StqshError(Exception):
         self.hint = hint
 
     def text(self, width: int | None = None) -> str:
-        """The whole text, of one line or more, without a newline at its end.
+        """Return the whole text, one line or more, without a newline at its end.
 
-        `width`: of the terminal; an excerpt that is shown is cut to it. Nothing else is folded here.
+        Args:
+            width: Width of the terminal in columns; an excerpt of a statement is cut to it.
         """
         del width
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
@@ -34,11 +39,8 @@ class StqshError(Exception):
         return self.text()
 
 
-class NotSupported(StqshError):
-    """A part of the language that has not come yet: `not supported yet: …`, and nothing else.
-
-    `what` names the part; the words before it are put there by this class alone.
-    """
+class NotSupportedError(StqshError):
+    """A part of the language that is not implemented; the message is `not supported yet: {what}`."""
 
     exit_code = 2
 
@@ -47,28 +49,50 @@ class NotSupported(StqshError):
         self.what = what
 
 
+class CommandLineError(StqshError):
+    """A command line, or an argument of a backslash command, that is wrong."""
+
+    exit_code = 2
+
+
+class ProfileError(StqshError):
+    """A profile that cannot be read, or that has an unknown key or a bad value."""
+
+    exit_code = 2
+
+
 class HomeError(StqshError):
-    """A session home that cannot be made, read or written."""
+    """A session home that cannot be created, read or written."""
 
 
-class BadSessionName(HomeError):
+class SessionNameError(HomeError):
     """A name that no session has, or can have."""
 
     exit_code = 2
 
 
-class EngineDead(StqshError):
-    """The session's engine has stopped, or failed, and something needs it."""
+class SlotStateError(StqshError):
+    """A slot's state in shared memory that cannot be used now."""
+
+
+class EngineError(StqshError):
+    """A failure of the engine or of a part of it."""
+
+
+class EngineDeadError(EngineError):
+    """The session's engine has stopped or failed, and is needed."""
 
 
 class SourceError(StqshError):
-    """A source that cannot be read: a missing file, an unknown format."""
+    """A source that cannot be read, such as a missing file or an unknown format."""
 
 
 class OptionError(SourceError):
-    """An option of a source that there is not, or whose value makes no sense.
+    """A source's option that does not exist, or that has a bad value.
 
-    `option` names it, "" for the source's own name; `is_unknown`: it is the name that is wrong.
+    Attributes:
+        option: The option's name; "" for the name of the source itself.
+        is_unknown: Whether the name is wrong, and not the value.
     """
 
     def __init__(
@@ -77,9 +101,3 @@ class OptionError(SourceError):
         super().__init__(message, hint=hint)
         self.option = option
         self.is_unknown = is_unknown
-
-
-class ProfileError(StqshError):
-    """A profile that cannot be read, or one with an unknown key or a bad value."""
-
-    exit_code = 2

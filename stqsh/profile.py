@@ -6,9 +6,9 @@ A profile is a file `NAME.yaml` of nested or dotted keys:
       master: local[2,4]
     engine.slots: 2
 
-It is looked for by path, then in the `profiles/` folder of the working copy, then in the one that comes
-with the package. `STQSH_ENGINE_SLOTS=4` in the environment overrides `engine.slots`, and so on for each
-key. Every value knows where it came from: `load_profile(None)["engine.slots"].origin`.
+A profile is found by path, else by name in the `profiles/` folder of the working copy, else in that of the
+package. An environment variable such as `STQSH_ENGINE_SLOTS=4` overrides a key (`engine.slots`). Every value
+records its origin: `load_profile(None)["engine.slots"].origin`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_PROFILE = "local"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A setting's value and its origin: `default`, `file:line` or an environment variable's name."""
+    """A setting's value and its origin: `default`, `file:line` or the name of an environment variable."""
 
     value: Setting
     origin: str
@@ -41,7 +41,7 @@ class Value:
 class Profile(Mapping[str, Value]):
     """All settings of a session by dotted key, in the order of `KEYS`.
 
-    `name` is what was asked for; `path` the file that was read (None where there is none).
+    `name` is the requested name; `path` the file that was read, None where there is none.
     """
 
     name: str
@@ -58,21 +58,21 @@ class Profile(Mapping[str, Value]):
         return len(self.values_)
 
     def text(self, key: str) -> str:
-        """The value of a text setting; "" where it is not set."""
+        """Return the value of a text setting; "" where it is not set."""
         value = self.values_[key].value
         return "" if value is None else str(value)
 
     def number(self, key: str) -> int:
-        """The value of a whole-number setting."""
+        """Return the value of a whole-number setting."""
         return int(self.values_[key].value or 0)
 
     def share(self, key: str) -> float:
-        """The value of a setting from 0 to 1."""
+        """Return the value of a setting from 0 to 1."""
         return float(self.values_[key].value or 0)
 
     @property
     def script(self) -> Path | None:
-        """The script that a new session begins with; a profile names it relative to its own place."""
+        """Return the script that a new session begins with; a profile names it relative to itself."""
         text = self.text("session.script")
         if not text:
             return None
@@ -80,7 +80,7 @@ class Profile(Mapping[str, Value]):
         return (self.path.parent if self.path and is_own else Path()) / Path(text).expanduser()
 
     def flag(self, key: str) -> bool:
-        """The value of a yes/no setting."""
+        """Return the value of a yes/no setting."""
         return bool(self.values_[key].value)
 
 
@@ -88,7 +88,7 @@ _BY_NAME = {key.name: key for key in KEYS}
 
 
 def load_profile(name: str | None = None, environ: Mapping[str, str] | None = None) -> Profile:
-    """Read the profile called `name` (a name or a path; else `STQSH_PROFILE`, else `local`).
+    """Read a profile.
 
     Raises `ProfileError` for a profile that is not there, an unknown key or a value of the wrong kind,
     with file and line.
@@ -107,7 +107,7 @@ def load_profile(name: str | None = None, environ: Mapping[str, str] | None = No
 
 
 def profile_folders() -> tuple[Path, ...]:
-    """Where profiles are looked for by name: the working copy, then the installed package."""
+    """Return the folders that are searched for profiles: the working copy, then the installed package."""
     package = Path(__file__).resolve().parent
     return (package.parent / "profiles", package / "profiles")
 

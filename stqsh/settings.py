@@ -1,4 +1,4 @@
-"""Settings: every one there is, what it means, how its text is read, and what it is by default."""
+"""The settings: name, meaning, parser, default and suggested values of each."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stqsh.sizes import size_bytes
+from stqsh.units import parse_size
 
 Setting = str | int | float | bool | None
-FORMATS = ("auto", "jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
+FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
+"""The formats of results, as FORMAT, --format and shell.format name them."""
 SCHEMES = ("auto", "dark", "light", "none")
 SHEDDING = ("off", "object", "query")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One known setting: its name, what it means, how its text is read, its default, what to offer."""
+    """A setting: its name, meaning, parser and default, and the values that completion offers."""
 
     name: str
     help: str
@@ -32,7 +33,7 @@ class Key:
 
 
 def cores() -> int:
-    """The processor cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -64,7 +65,7 @@ def _memory(text: str) -> str:
 
 
 def _size(text: str) -> str:
-    size_bytes(text)
+    parse_size(text)
     return text
 
 
@@ -78,14 +79,14 @@ def _budget(text: str) -> str | int:
     if re.fullmatch(r"\d[\d_]*", text) and int(text) > 0:
         return int(text)
     try:
-        size_bytes(text)
+        parse_size(text)
     except ValueError:
         raise ValueError("a number of objects of at least 1, or a size such as '64 MB'") from None
     return text
 
 
 def driver_memory() -> str:
-    """A quarter of the machine's memory, from 1g to 4g."""
+    """Return a quarter of the machine's memory, between 1g and 4g."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{min(4, max(1, total >> 32))}g"
 
@@ -100,79 +101,92 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("spark.master", "where Spark runs", _text, lambda: f"local[{cores()},4]"),
-    Key("spark.executor.memory", "memory of each of a cluster's executors", _memory, lambda: None),
-    Key("spark.executor.cores", "cores of each of a cluster's executors", _count, lambda: None),
-    Key("engine.slots", "parts that the objects are dealt to, a multiple of the cores", _count, cores),
-    Key("engine.memory", "memory of Spark's driver", _memory, driver_memory),
+    Key(
+        "spark.master",
+        "the Spark master, such as local[4] or a cluster's URL",
+        _text,
+        lambda: f"local[{cores()},4]",
+    ),
+    Key("spark.executor.memory", "memory of each executor of a cluster", _memory, lambda: None),
+    Key("spark.executor.cores", "cores of each executor of a cluster", _count, lambda: None),
+    Key(
+        "engine.slots", "number of partitions (slots) of the objects; a multiple of the cores", _count, cores
+    ),
+    Key("engine.memory", "memory of the Spark driver", _memory, driver_memory),
     Key(
         "engine.max_records_per_batch",
-        "most records that one batch takes in; how many it does follows what batches cost",
+        "upper limit of records per batch; the actual number follows the cost of earlier batches",
         _count,
         lambda: 2_000_000,
     ),
     Key(
         "engine.spool_bytes",
-        "payloads of so many bytes go through files, not through Spark, where all runs on one machine",
+        "on one machine, payloads of at least this many bytes pass through files instead of Spark",
         _count,
         lambda: 16_384,
     ),
     Key(
         "updates.keep",
-        "so much of the update log is kept update by update; older ones as the answers that they made",
+        "size of the update log kept in full; older updates are compacted to the answers they led to",
         _size,
         lambda: "1 GB",
         ("'1 GB'", "'10 GB'"),
     ),
-    Key("shell.autoplay", "streams made in the shell play at once", _flag, lambda: True, ("true", "false")),
+    Key(
+        "shell.autoplay",
+        "whether streams created in the shell play at once",
+        _flag,
+        lambda: True,
+        ("true", "false"),
+    ),
     Key(
         "shell.format",
-        "how results are shown; auto: tables on a terminal, else jsonl",
-        _one_of(FORMATS),
+        "output format of results; auto: table on a terminal, jsonl elsewhere",
+        _one_of(("auto", *FORMATS)),
         lambda: "auto",
-        FORMATS,
+        ("auto", *FORMATS),
     ),
     Key(
         "shell.scheme",
-        "the prompt's colours: for a dark or a light terminal, or none",
+        "colours of the prompt: for a dark or a light terminal, or none",
         _one_of(SCHEMES),
         lambda: "auto",
         SCHEMES,
     ),
     Key(
         "shedding",
-        "what goes over the budget: objects few queries want, or parts of queries",
+        "what is dropped over the budget: objects that few queries need, or parts of queries",
         _one_of(SHEDDING),
         lambda: "off",
         SHEDDING,
     ),
     Key(
         "shedding.budget",
-        "most that streams that RETAIN SIGNIFICANT may hold: objects, or a size",
+        "upper limit for streams that RETAIN SIGNIFICANT: a number of objects, or a size",
         _budget,
         lambda: None,
         ("100000", "'64 MB'"),
     ),
     Key(
         "shedding.keep",
-        "the share of the budget to which shedding brings the load down",
+        "share of the budget that shedding reduces the load to, 0 to 1",
         _share,
         lambda: 0.9,
         ("0.9", "0.8", "0.5"),
     ),
     Key(
         "cache.factor",
-        "how much of the cache area around regions that move or grow is kept, 0 to 1",
+        "share of the cache area kept around regions that move or grow, 0 to 1",
         _share,
         lambda: 1.0,
         ("1", "0.5", "0.25", "0"),
     ),
-    Key("session.home_root", "the folder of the session homes", _text, lambda: None),
+    Key("session.home_root", "folder that contains the session homes", _text, lambda: None),
     Key(
         "session.script",
-        "a script that the shell runs first in a new session; beside the profile that names it",
+        "script that the shell runs first in a new session; relative to the profile that names it",
         _text,
         lambda: None,
     ),
 )
-"""Every setting there is: the only place that names them all."""
+"""All settings; no other place lists them."""

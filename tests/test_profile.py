@@ -61,7 +61,7 @@ def test_an_unknown_key_is_named_with_its_line_and_a_near_one(tmp_path: Path) ->
             " expected a number of objects of at least 1, or a size such as '64 MB'",
         ),
         ("shedding:\n  keep: 2", ":2: shedding.keep is '2', expected a number from 0 to 1"),
-        ("shell.format: xml", f":1: shell.format is 'xml', expected one of {', '.join(FORMATS)}"),
+        ("shell.format: xml", f":1: shell.format is 'xml', expected one of {', '.join(('auto', *FORMATS))}"),
         ("engine.slots: [1, 2]", ":1: engine.slots takes one value"),
         ("- a\n- b", ":1: expected `key: value` lines"),
         ("a: b: c", ":1: not valid YAML: mapping values are not allowed here"),

@@ -11,9 +11,8 @@ import typer
 
 from stqsh.cli.completion import document_names, format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
-from stqsh.shell.exit_codes import exit_on_signals, guarded
-from stqsh.shell.scripting.batch import BatchOptions, run_batch
-from stqsh.shell.scripting.scripts import script_text
+from stqsh.shell.exit_codes import exit_on_signals, run_guarded
+from stqsh.shell.scripting.options import BatchOptions, ShellOptions
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -98,7 +97,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         texts = [("\n".join(command), "-c")] if command else []
         _batch(file or ([] if command else ["-"]), texts, options)
     else:
-        from stqsh.shell.repl.app import ShellOptions, run_shell
+        from stqsh.shell.repl.app import run_shell
 
         shell = ShellOptions(
             session,
@@ -109,7 +108,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
             not no_init,
             None if output is None else str(output),
         )
-        raise typer.Exit(guarded(lambda: run_shell(shell)))
+        raise typer.Exit(run_guarded(lambda: run_shell(shell)))
 
 
 @app.command(epilog=page("run"))
@@ -132,7 +131,7 @@ def serve(session: Session = None, profile: ProfileName = None) -> None:
     """Run a session's engine in the foreground."""
     from stqsh.cli.sessions import serve as serve_session
 
-    raise typer.Exit(guarded(lambda: serve_session(session, profile)))
+    raise typer.Exit(run_guarded(lambda: serve_session(session, profile)))
 
 
 @app.command(epilog=page("sessions"))
@@ -140,7 +139,7 @@ def sessions(profile: ProfileName = None, format_: Format = None) -> None:
     """List the sessions and their engines."""
     from stqsh.cli.sessions import show_sessions
 
-    raise typer.Exit(guarded(lambda: show_sessions(profile, format_)))
+    raise typer.Exit(run_guarded(lambda: show_sessions(profile, format_)))
 
 
 @app.command(epilog=page("stop"))
@@ -158,7 +157,7 @@ def stop(
     """
     from stqsh.cli.sessions import stop_session
 
-    raise typer.Exit(guarded(lambda: stop_session(name or session, profile)))
+    raise typer.Exit(run_guarded(lambda: stop_session(name or session, profile)))
 
 
 @app.command(epilog=page("logs"))
@@ -174,7 +173,7 @@ def logs(
     """Show what a session's engine printed."""
     from stqsh.cli.logs import show_logs
 
-    raise typer.Exit(guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
+    raise typer.Exit(run_guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
 
 
 @app.command("map", epilog=page("map"))
@@ -200,11 +199,11 @@ def draw_map(
 
     That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
     """
-    from stqsh.shell.map.command import MapOptions, run_map
+    from stqsh.cli.map_command import MapOptions, run_map
 
     exit_on_signals()
     options = MapOptions(tuple(names or ()), to, serve_it, once, session, profile)
-    raise typer.Exit(guarded(lambda: run_map(options)))
+    raise typer.Exit(run_guarded(lambda: run_map(options)))
 
 
 @app.command(epilog=page("tutorial"))
@@ -216,7 +215,7 @@ def tutorial(profile: ProfileName = None) -> None:
     from stqsh.cli.tutorial import run_tutorial
 
     exit_on_signals()
-    raise typer.Exit(guarded(lambda: run_tutorial(profile)))
+    raise typer.Exit(run_guarded(lambda: run_tutorial(profile)))
 
 
 @app.command(epilog=page("docs"))
@@ -231,7 +230,7 @@ def docs(
     """Show a document, or the list of documents."""
     from stqsh.cli.documents import show_documents
 
-    raise typer.Exit(guarded(lambda: show_documents(topic)))
+    raise typer.Exit(run_guarded(lambda: show_documents(topic)))
 
 
 @app.command(epilog=page("doctor"))
@@ -242,7 +241,7 @@ def doctor(profile: ProfileName = None) -> None:
     """
     # By name: it looks at the engine's Java, and the shell does not know the engine.
     examined = import_module("stqsh.cli.doctor").doctor
-    raise typer.Exit(guarded(lambda: examined(profile)))
+    raise typer.Exit(run_guarded(lambda: examined(profile)))
 
 
 @app.command(
@@ -263,10 +262,13 @@ def show_version() -> None:
 
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
+    from stqsh.shell.scripting.batch import run_batch
+    from stqsh.shell.scripting.scripts import script_text
+
     exit_on_signals()
 
     def run_all() -> int:
         read = [(script_text(file), "stdin" if file == "-" else file) for file in files]
         return run_batch([*read, *texts], options)
 
-    raise typer.Exit(guarded(run_all))
+    raise typer.Exit(run_guarded(run_all))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from stqsh.docs import TOPICS
 from stqsh.errors import StqshError
+from stqsh.profile import profile_folders
+from stqsh.settings import FORMATS
+from stqsh.storage.home import list_sessions
 
 
 def session_names(incomplete: str) -> list[str]:
     """The sessions that are there."""
-    from stqsh.storage.home import list_sessions
-
     try:
         found = list_sessions()
     except StqshError:  # a home that cannot be read: there is nothing to offer
@@ -18,21 +20,15 @@ def session_names(incomplete: str) -> list[str]:
 
 def profile_names(incomplete: str) -> list[str]:
     """The profiles that are known by name."""
-    from stqsh.profile import profile_folders
-
     names = {path.stem for folder in profile_folders() for path in folder.glob("*.yaml")}
     return sorted(name for name in names if name.startswith(incomplete))
 
 
 def format_names(incomplete: str) -> list[str]:
     """The formats of results."""
-    from stqsh.shell.writers.writer import FORMATS
-
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 def document_names(incomplete: str) -> list[str]:
     """The documents."""
-    from stqsh.docs import TOPICS
-
     return [name for name in TOPICS if name.startswith(incomplete)]

@@ -14,10 +14,14 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from stqsh.engine.config import EngineSettings
+from stqsh.engine.spark.errors import check_master
+from stqsh.engine.spark.java import JavaMissingError, find_java
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
 from stqsh.settings import cores
 from stqsh.storage.home import SHM, SHM_FREE_BYTES, open_home, sessions_root
+from stqsh.units import parse_size
 
 State = Literal["ok", "note", "bad"]
 GB = 1 << 30
@@ -87,8 +91,6 @@ def _requirements() -> list[str]:
 
 def java() -> Finding:
     """The Java runtime that the engine would use."""
-    from stqsh.engine.spark.java import JavaMissingError, find_java
-
     try:
         found = find_java()
     except JavaMissingError as error:
@@ -98,7 +100,7 @@ def java() -> Finding:
 
 def memory(profile: Profile, meminfo: Path = _MEMINFO) -> Finding:
     """Whether what engine.memory asks for is free."""
-    wanted = _bytes(profile.text("engine.memory")) + SPARK_OVERHEAD
+    wanted = parse_size(profile.text("engine.memory")) + SPARK_OVERHEAD
     free = _available(meminfo)
     found = f"engine.memory is {profile.text('engine.memory')}"
     if free is None:
@@ -118,10 +120,6 @@ def _available(meminfo: Path) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
-def _bytes(text: str) -> int:
-    return int(text[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[text[-1].lower()]
-
-
 def slots(profile: Profile) -> Finding:
     """Whether the slots keep all cores busy."""
     number = profile.number("engine.slots")
@@ -133,9 +131,6 @@ def slots(profile: Profile) -> Finding:
 
 def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
     """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
-    from stqsh.engine.config import EngineSettings
-    from stqsh.engine.spark.errors import check_master
-
     try:
         with socket.create_server((host, 0)) as server:
             socket.create_connection(server.getsockname(), 2).close()

@@ -9,8 +9,8 @@ from stqsh.client.statements.help import two_columns
 from stqsh.docs import TOPICS
 from stqsh.errors import StqshError
 from stqsh.shell.repl.help_text import drawn_document
-from stqsh.shell.terminal.charset import drawn_bytes
-from stqsh.shell.terminal.pager import show
+from stqsh.shell.terminal.capabilities import encode_for_terminal
+from stqsh.shell.terminal.pager import page_output
 
 
 def show_documents(topic: str | None) -> int:
@@ -26,5 +26,5 @@ def show_documents(topic: str | None) -> int:
     if name not in TOPICS:
         raise StqshError(f"there is no document {topic}", hint=f"documents: {', '.join(TOPICS)}")
     text = drawn_document(name).rstrip("\n") + "\n"
-    show(lambda width: drawn_bytes(text), paged=sys.stdout.isatty())
+    page_output(lambda width: encode_for_terminal(text), paged=sys.stdout.isatty())
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 import time
@@ -9,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stqsh.cli.sessions import session_home
 from stqsh.errors import HomeError
-from stqsh.shell.exit_codes import say
+from stqsh.shell.messages import print_message
 
 POLL_S = 0.2
 
@@ -26,13 +29,11 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
 
     `json`: each line as an object, see `Structured`.
     """
-    from stqsh.cli.sessions import session_home
-
     home = session_home(session, profile)
     log = home.engine_log
     if not log.exists():
         raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
-    say(f"-- {log}")
+    print_message(f"-- {log}")
     written = Structured().line if json else str
     end = log.stat().st_size  # what comes from now on is followed, and none of it is lost
     for line in last_lines(log, lines, end):
@@ -55,8 +56,6 @@ class Structured:
 
     def line(self, line: str) -> str:
         """The next line of the log."""
-        import json
-
         found = _HEAD.fullmatch(line)
         if found is not None:
             self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
@@ -106,8 +105,6 @@ def followed(log: Path, begin: int) -> Iterator[str]:
 
 
 def _is_same(descriptor: int, log: Path) -> bool:
-    import os
-
     try:
         return os.fstat(descriptor).st_ino == log.stat().st_ino
     except FileNotFoundError:

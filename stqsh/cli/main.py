@@ -11,6 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from stqsh.shell.exit_codes import run_guarded
+from stqsh.shell.scripting.options import ShellOptions
+
 _VALUES = {"--session": "session", "-s": "session", "--profile": "profile"}
 _FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init", False)}
 
@@ -20,9 +23,7 @@ def main() -> None:
     _open_closed()
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        from stqsh.shell.exit_codes import guarded
-
-        sys.exit(guarded(lambda: _shell(plain)))
+        sys.exit(run_guarded(lambda: _shell(plain)))
     from stqsh.cli.commands import app
 
     app(prog_name="stqsh")
@@ -57,6 +58,6 @@ def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _shell(options: dict[str, Any]) -> int:
-    from stqsh.shell.repl.app import ShellOptions, run_shell
+    from stqsh.shell.repl.app import run_shell
 
     return run_shell(ShellOptions(**options))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stqsh.client.engine_process import is_alive, read_engine, stop_engine
+from stqsh.client.results import Rows
+from stqsh.errors import HomeError, SessionNameError
 from stqsh.profile import Profile, load_profile
-from stqsh.shell.exit_codes import coloured, say
-
-if TYPE_CHECKING:
-    from stqsh.storage.home import SessionHome
+from stqsh.shell.messages import print_message
+from stqsh.shell.terminal.capabilities import has_colour, table_width
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.text_columns import instant
+from stqsh.shell.writers.writer import Target
+from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, sessions_root
 
 
 def serve(session: str | None, profile: str | None) -> int:
     """Become a session's engine, until Ctrl-C or a TERM signal; raises `HomeError` where one runs already."""
-    from stqsh.client.engine_process import is_alive, read_engine
-    from stqsh.errors import HomeError
-    from stqsh.storage.home import open_home
-
     home = open_home(session, root=_root(load_profile(profile)))
     engine = read_engine(home)
     if engine is not None and is_alive(engine):
@@ -27,18 +27,12 @@ def serve(session: str | None, profile: str | None) -> int:
             f"session {home.name} has an engine already (pid {engine.pid})",
             hint=f"stqsh stop --session {home.name} ends it",
         )
-    say(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
+    print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
     os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(home.path)])
 
 
 def show_sessions(profile: str | None, format_: str | None) -> int:
     """Print the sessions with their engines' states."""
-    from stqsh.client.engine_process import is_alive, read_engine
-    from stqsh.client.results import Rows
-    from stqsh.shell.writers.text_columns import instant
-    from stqsh.shell.writers.writer import Target, open_writer
-    from stqsh.storage.home import list_sessions
-
     found = list_sessions(_root(load_profile(profile)))
     lines = []
     for info in found:
@@ -50,10 +44,10 @@ def show_sessions(profile: str | None, format_: str | None) -> int:
             (info.home.name, state, pid, instant(int(info.changed) * 1_000_000), str(info.home.path))
         )
     terminal = sys.stdout.isatty()
-    target = Target(sys.stdout.buffer, colour=coloured(sys.stdout), width=terminal_width())
+    target = Target(sys.stdout.buffer, colour=has_colour(sys.stdout), width=table_width())
     rows = Rows("sessions", ("session", "engine", "pid", "changed", "home"), tuple(lines))
     if not found:
-        say("no sessions yet")
+        print_message("no sessions yet")
     else:
         open_writer(format_ or ("table" if terminal else "jsonl"), target).rows(1, rows)
     return 0
@@ -61,34 +55,22 @@ def show_sessions(profile: str | None, format_: str | None) -> int:
 
 def stop_session(session: str | None, profile: str | None) -> int:
     """Stop a session's engine between two batches."""
-    from stqsh.client.engine_process import stop_engine
-
     home = session_home(session, profile)
     stopped = stop_engine(home)
-    say(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
+    print_message(f"session {home.name}: " + ("engine stopped" if stopped else "no engine was running"))
     return 0
 
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:
-    """The home of a session that is there; raises `BadSessionName`, with the names of those that are."""
-    from stqsh.errors import BadSessionName
-    from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions
-
+    """The home of a session that is there; raises `SessionNameError`, with the names of those that are."""
     root, name = _root(load_profile(profile)), session or DEFAULT_NAME
     names = [info.home.name for info in list_sessions(root)]
     if name not in names:
-        raise BadSessionName(f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}")
+        raise SessionNameError(
+            f"there is no session '{name}'", hint=f"sessions: {', '.join(names) or 'none'}"
+        )
     return SessionHome(root / name)
 
 
-def terminal_width() -> int | None:
-    """The terminal's width where standard output is one."""
-    import shutil
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
 def _root(profile: Profile) -> Path:
-    from stqsh.storage.home import sessions_root
-
     return sessions_root(default=profile.text("session.home_root") or None)

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.cli.lessons import FAREWELL, LESSONS, Lesson
+from stqsh.client.api import connect
+from stqsh.client.run import RunHandle
 from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import error_text, folded, width_of
-from stqsh.shell.renderer import Renderer
+from stqsh.shell.messages import fold, format_error
+from stqsh.shell.render import PromptRenderer, render
 from stqsh.shell.scripting.console import Console
+from stqsh.shell.terminal.capabilities import terminal_width
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -22,8 +25,6 @@ _WIDTH = 100
 
 def run_tutorial(profile: str | None = None) -> int:
     """Go through the lessons; without a terminal, straight through. Raises `StqshError`."""
-    from stqsh.client.api import connect
-
     script = sample_folder() / "tutorial.stq"
     with connect(temporary=True, profile=profile, autoplay=False) as session:
         session.start_engine(wait=False)  # while the user reads
@@ -50,7 +51,7 @@ class Tutorial:
         self._session, self._script, self._asks = session, script, asks
         console = Console(self.tell, "table")
         console.pager = False  # Enter leads on, and nowhere else
-        self._showing = Renderer(console)
+        self._renderer = PromptRenderer(console, session)
 
     def run(self) -> None:
         """All lessons, or those before the user leaves."""
@@ -79,21 +80,20 @@ class Tutorial:
             try:
                 self._execute(typed)
             except StqshError as error:
-                self.tell(error_text(error, sys.stdout))
+                self.tell(format_error(error, sys.stdout))
         return True
 
     def _execute(self, statements: str) -> None:
-        from stqsh.client.run import RunHandle
-
         numbers = [1]
         for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
             if isinstance(outcome, RunHandle) and not self._asks:
                 continue  # it is waited for all the same; nobody looks at how far it is
-            self._showing.outcome(self._session, outcome, numbers[-1])
+            self._renderer.statement = numbers[-1]
+            render(outcome, self._renderer)
 
 
 def _page(number: int, lesson: Lesson) -> str:
     head = f"{number} of {len(LESSONS)}: {lesson.title}"
     statements = "\n".join(f"    {line}" for line in lesson.statements.splitlines())
-    text = folded(" ".join(lesson.text.split()), width_of(sys.stdout) or _WIDTH)
+    text = fold(" ".join(lesson.text.split()), terminal_width(sys.stdout) or _WIDTH)
     return f"\n{head}\n{'-' * len(head)}\n{text}\n\n{statements}\n"

@@ -179,7 +179,8 @@ class Session:
         Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
         call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
         `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
-        two calls it may be folded (`updates.keep`). Raises `EngineDead`, `SourceError`, `LogCutError`.
+        two calls it may be folded (`updates.keep`). Raises `EngineDeadError`, `SourceError`,
+        `LogCompactedError`.
         """
         if self._reader is None or from_start:
             self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
@@ -251,7 +252,7 @@ class Session:
     def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
         """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.
 
-        `on_progress` is told about the start in a few words. Raises `EngineDead` with the reason.
+        `on_progress` is told about the start in a few words. Raises `EngineDeadError` with the reason.
         """
         info = self.link.restart()
         return wait_until_ready(self.home, on_progress) if wait else info

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stqsh.client.engine_process import EngineInfo, check_alive, ensure_engine
-from stqsh.errors import EngineDead, SourceError
+from stqsh.errors import EngineDeadError, SourceError
 from stqsh.storage.catalogue import NameBook, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError, is_full
@@ -70,7 +70,7 @@ class Connection:
     def watch(self) -> Iterator[Progress]:
         """The engine's progress every `POLL_S`, without end.
 
-        Raises `EngineDead` where the engine has died, `SourceError` where a stream cannot be read and
+        Raises `EngineDeadError` where the engine has died, `SourceError` where a stream cannot be read and
         `DiskFullError` where all stands still since there is no room on the disk.
         """
         self._had_room = time.monotonic()
@@ -109,6 +109,6 @@ class Connection:
     def _check_engine(self) -> None:
         try:
             check_alive(self.home)
-        except EngineDead:
+        except EngineDeadError:
             self._started = False  # so that the next statement starts it again
             raise

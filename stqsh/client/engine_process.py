@@ -21,7 +21,7 @@ from typing import Literal
 
 import stqsh
 from stqsh.client.engine_failure import last_words
-from stqsh.errors import EngineDead
+from stqsh.errors import EngineDeadError
 from stqsh.storage import processes
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.home import SessionHome, kept_log
@@ -75,16 +75,16 @@ def is_alive(info: EngineInfo | None) -> bool:
 def check_alive(home: SessionHome) -> EngineInfo:
     """The engine's own word, if it is alive and well.
 
-    Raises `EngineDead` with the reason that it gave, or the last lines of its log that matter.
+    Raises `EngineDeadError` with the reason that it gave, or the last lines of its log that matter.
     """
     info = read_engine(home)
     if info is None:
-        raise EngineDead("no engine has been started for this session")
+        raise EngineDeadError("no engine has been started for this session")
     if info.state == "failed" or not is_alive(info):
-        raise EngineDead(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
+        raise EngineDeadError(last_words(home, info), hint=f"the engine's log is {kept_log(home)}")
     if wall_clock_us() - info.heartbeat_us > SILENT_US:
         silent = (wall_clock_us() - info.heartbeat_us) // 1_000_000
-        raise EngineDead(
+        raise EngineDeadError(
             f"the engine (pid {info.pid}) has not answered for {silent} s",
             hint=f"stqsh stop {home.name} ends it; the next statement starts it again, where it was",
         )
@@ -95,7 +95,7 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
     """Start the session's engine unless it runs already; returns at once, see `wait_until_ready`.
 
     Two clients that do this at the same time start one engine. `command` replaces the usual way to start
-    it; `--home DIR` is added. Raises `EngineDead` where the process cannot be started.
+    it; `--home DIR` is added. Raises `EngineDeadError` where the process cannot be started.
     """
     with _starting_alone(home):
         info = read_engine(home)
@@ -111,7 +111,7 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
 def wait_until_ready(
     home: SessionHome, on_progress: OnProgress | None = None, timeout_s: float = START_TIMEOUT_S
 ) -> EngineInfo:
-    """Wait for the engine to take batches. Raises `EngineDead` where it fails or takes too long."""
+    """Wait for the engine to take batches. Raises `EngineDeadError` where it fails or takes too long."""
     began, told = time.monotonic(), ""
     while True:
         info = check_alive(home)
@@ -119,7 +119,7 @@ def wait_until_ready(
             return info
         waited = time.monotonic() - began
         if waited > timeout_s:
-            raise EngineDead(
+            raise EngineDeadError(
                 f"the engine was not ready after {timeout_s:.0f} s", hint=f"see {kept_log(home)}"
             )
         text = f"{info.message or 'starting Spark'}… {waited:.0f} s"
@@ -159,7 +159,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
                 start_new_session=True,
             )
     except OSError as error:
-        raise EngineDead(f"the engine cannot be started: {error}") from error
+        raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
     now = wall_clock_us()
     info = EngineInfo(child.pid, now, now, "starting")

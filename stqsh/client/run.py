@@ -33,7 +33,7 @@ class RunHandle:
     def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Wait until the RUN is done and give the progress then; `on_progress` is told at each poll.
 
-        Raises `EngineDead` where the engine dies meanwhile, `SourceError` where a stream cannot be read.
+        Raises `EngineDeadError` where the engine dies meanwhile, `SourceError` where a stream cannot be read.
         """
         for progress in self.link.watch():
             if on_progress is not None:

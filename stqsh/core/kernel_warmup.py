@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
-from stqsh.core.kernels.events.latest_updates import newest
+from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
@@ -87,7 +87,7 @@ def _seldom() -> None:
     terms = TermTable(state, 1)
     KeywordIndex(state, "s1/range/keywords", terms).hang_better(None)
     terms.pack()
-    newest(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
+    latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
 
 
 def _clock(step: int) -> Chunk:

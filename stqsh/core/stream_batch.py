@@ -24,7 +24,7 @@ from stqsh.core.output.batch_output import BatchOutput, chunks_of
 from stqsh.core.queries.query_table import QueryCommands, digest
 from stqsh.core.queries.registrations import NewQueries, unpack_alike
 from stqsh.core.retention.retention_step import close, take_out
-from stqsh.core.retention.step_runs import stretches
+from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
 from stqsh.core.state.retention_mode import is_significant, remember
 from stqsh.core.state.slot_state import SlotState
@@ -81,7 +81,7 @@ def _pieces(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterable[BatchPi
     if whole.commands.stream_dropped:
         return [whole]
     if is_significant(spec):
-        return stretches(state, spec, whole)
+        return cut_batch(state, spec, whole)
     merges = _merges(state, spec, whole.commands)
     return pieces(whole, partial(_known, state, spec)) if merges else [whole]
 

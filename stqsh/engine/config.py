@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stqsh.profile import Profile
+from stqsh.units import parse_size
 
 STATE_FORMAT = 3
 """The format of all that slots keep and of the update log.
@@ -131,8 +132,7 @@ class EngineSettings:
 
         A batch lies several times in the memory of Spark's driver and workers, so it gets a sixteenth of it.
         """
-        unit = {"k": 10, "m": 20, "g": 30, "t": 40}[self.memory[-1].lower()]
-        return (int(self.memory[:-1]) << unit) // 16
+        return parse_size(self.memory) // 16
 
     @property
     def local(self) -> bool:

@@ -15,10 +15,18 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import ClassVar
 
-from stqsh.errors import NotSupported, StqshError
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast.source import NOWHERE, Piece, Place, Span
 
-__all__ = ["BindError", "LangError", "NotSupported", "StatementSyntaxError", "locating", "near", "or_list"]
+__all__ = [
+    "BindError",
+    "LangError",
+    "NotSupportedError",
+    "StatementSyntaxError",
+    "locating",
+    "near",
+    "or_list",
+]
 
 TOO_DEEP = "this statement is nested too deeply"
 _MOST_EXPECTED = 12

@@ -11,7 +11,7 @@ import pyarrow as pa
 import shapely
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.geometry.distance import circle_box, circle_boxes
+from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 
 Spec = Mapping[str, Any]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.client.engine_process import is_alive, read_engine
-from stqsh.time_format import iso
+from stqsh.client.engine_process import check_alive, is_alive, read_engine
+from stqsh.client.read.accuracy import shedding_text
+from stqsh.errors import EngineDeadError
+from stqsh.shell.messages import RESTART_HINT, format_engine_death
+from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
@@ -14,11 +17,6 @@ if TYPE_CHECKING:
 
 
 READY = "engine ready"
-
-
-def grouped(number: float) -> str:
-    """A whole number with its digits in groups of three: 4 212."""
-    return f"{number:,.0f}".replace(",", " ")
 
 
 def engine_text(home: SessionHome) -> str:
@@ -33,6 +31,21 @@ def engine_text(home: SessionHome) -> str:
         return READY
     waited = (time.time_ns() // 1000 - engine.started_us) // 1_000_000
     return f"{engine.message or 'starting Spark'}… {max(0, waited)} s"
+
+
+def explain_engine_death(home: SessionHome) -> str:
+    """Return why the engine has gone, with the last lines of its log that matter, and how to restart it.
+
+    "" where the engine runs. One that was stopped, from another shell or by `stqsh stop`, needs no reason.
+    """
+    info = read_engine(home)
+    if info is not None and info.state == "stopping":
+        return f"the engine was stopped\nhint: {RESTART_HINT}"
+    try:
+        check_alive(home)
+    except EngineDeadError as error:
+        return format_engine_death(error)
+    return ""
 
 
 def alive_text(home: SessionHome, progress: Progress) -> str:
@@ -51,7 +64,7 @@ def status_text(progress: Progress) -> str:
 def status_parts(progress: Progress) -> list[tuple[int, str]]:
     """The parts of that line, each with its weight: where there is no room, those that weigh least go."""
     parts = [
-        (5, f"step {grouped(progress.step)}"),
+        (5, f"step {group_digits(progress.step)}"),
         (4, clock_text(progress)),
         (2, rate_text(progress)),
         (7, lag_text(progress)),
@@ -65,21 +78,19 @@ def shedding_part(progress: Progress) -> str:
     memory = progress.stats.get("memory")
     if not memory:
         return ""
-    from stqsh.client.read.accuracy import shedding_text
-
     sheds = shedding_text(memory)
     return sheds and f"shedding: {sheds}"
 
 
 def clock_text(progress: Progress) -> str:
     """The event time of the last step."""
-    return iso(progress.at_us()) or ""
+    return format_instant(progress.at_us()) or ""
 
 
 def rate_text(progress: Progress) -> str:
     """Records a second in the last batch, while the streams move."""
     rate = progress.stats.get("records_per_s")
-    return "" if rate is None or not is_moving(progress) else f"{grouped(rate)} records/s"
+    return "" if rate is None or not is_moving(progress) else f"{group_digits(rate)} records/s"
 
 
 def is_moving(progress: Progress) -> bool:
@@ -95,5 +106,5 @@ def lag_text(progress: Progress) -> str:
         return "streams stand still"
     lag, backlog = progress.stats.get("lag_s"), progress.stats.get("backlog")
     if lag is None:
-        return f"{grouped(backlog)} records to go" if backlog else "up to date"
-    return f"lag {lag:.1f} s" + (f", {grouped(backlog)} records" if backlog else "")
+        return f"{group_digits(backlog)} records to go" if backlog else "up to date"
+    return f"lag {lag:.1f} s" + (f", {group_digits(backlog)} records" if backlog else "")

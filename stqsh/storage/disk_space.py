@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from stqsh.errors import StqshError
-from stqsh.sizes import size_text
+from stqsh.units import format_size
 
 RESERVE = 256 << 20
 """Bytes that stay free: more than a large batch writes."""
@@ -20,7 +20,7 @@ class DiskFullError(StqshError):
     """The disk of a session's home has so little room that its streams stand still."""
 
     def __init__(self, home: Path) -> None:
-        free, needed = size_text(free_bytes(home)), size_text(RESERVE)
+        free, needed = format_size(free_bytes(home)), format_size(RESERVE)
         super().__init__(
             f"only {free} are free on the disk of {home}, {needed} have to be",
             hint="the streams stand still meanwhile and go on by themselves once there is room",

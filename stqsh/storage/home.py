@@ -26,7 +26,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stqsh.errors import BadSessionName, HomeError
+from stqsh.errors import HomeError, SessionNameError
 
 DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
@@ -138,12 +138,12 @@ def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | 
 def open_home(name: str | None = None, *, root: Path | None = None, temporary: bool = False) -> SessionHome:
     """Make the home of a session (mode 0700) or find it again.
 
-    Raises `BadSessionName` where the name is no file name, `HomeError` where the folder cannot be made, read
-    or written.
+    Raises `SessionNameError` where the name is no file name, `HomeError` where the folder cannot be made,
+    read or written.
     """
     root = root or sessions_root()
     if name is not None and not _NAME.fullmatch(name):
-        raise BadSessionName(
+        raise SessionNameError(
             f"'{name}' cannot be a session's name",
             hint="use letters, digits, '_', '-' and '.', at most 64 of them",
         )

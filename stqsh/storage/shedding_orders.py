@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from stqsh.profile import Profile
-from stqsh.sizes import size_bytes
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import Spec, StreamRow
+from stqsh.units import parse_size
 
 SETTINGS = ("shedding", "shedding.budget", "shedding.keep", "cache.factor")
 """The settings that an order depends on."""
@@ -50,7 +50,7 @@ def memory_settings(settings: Profile) -> MemorySettings:
     """The part of the settings that concerns memory."""
     given = settings["shedding.budget"].value
     in_bytes = isinstance(given, str)
-    budget = None if given is None else size_bytes(str(given)) if in_bytes else int(given)
+    budget = None if given is None else parse_size(str(given)) if in_bytes else int(given)
     return MemorySettings(
         settings.text("shedding"),
         budget,

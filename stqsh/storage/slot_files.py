@@ -26,6 +26,7 @@ import orjson
 from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import SlotState
+from stqsh.errors import SlotStateError
 
 FORMAT = 2
 """Of head files; others are not to be trusted."""
@@ -39,12 +40,12 @@ Array = NDArray[Any]
 T = TypeVar("T")
 
 
-class ArenaBusyError(Exception):
-    """Another process has held a slot's arena for so long that something must be wrong with it."""
+class ArenaBusyError(SlotStateError):
+    """Another process has held a slot's arena for too long."""
 
 
-class NotPublishedError(Exception):
-    """There is no state on this host that is to be trusted; `args` says why."""
+class NotPublishedError(SlotStateError):
+    """This host has no state that can be trusted; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

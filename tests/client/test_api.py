@@ -13,7 +13,7 @@ from stqsh.client.engine_process import EngineInfo
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.errors import NotSupported, StqshError
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb, read_log
@@ -319,7 +319,7 @@ def test_a_setting_is_set_for_the_session(session, opened):
 
 @pytest.mark.parametrize("text", ["SHOW ROUTING;", "REBALANCE;"])
 def test_what_is_not_built_yet_says_so(session, text):
-    with pytest.raises(NotSupported, match=r"^not supported yet: "):
+    with pytest.raises(NotSupportedError, match=r"^not supported yet: "):
         run(session, text)
 
 

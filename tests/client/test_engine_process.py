@@ -20,7 +20,7 @@ from stqsh.client.engine_process import (
     wait_until_ready,
     write_engine,
 )
-from stqsh.errors import EngineDead
+from stqsh.errors import EngineDeadError
 from stqsh.storage import processes
 from stqsh.storage.home import open_home, remove_home
 
@@ -59,14 +59,14 @@ def test_an_engine_is_started_waited_for_found_again_and_stopped(home):
     assert ensure_engine(home, command(GOOD)).pid == started.pid
     assert stop_engine(home) is True and not is_alive(read_engine(home))
     assert stop_engine(home) is False
-    with pytest.raises(EngineDead, match="not running any more"):
+    with pytest.raises(EngineDeadError, match="not running any more"):
         check_alive(home)
 
 
 def test_the_log_of_a_temporary_session_outlives_it(tmp_path):
     home = open_home(root=tmp_path, temporary=True)
     ensure_engine(home, command(CRASHES))
-    with pytest.raises(EngineDead) as caught:
+    with pytest.raises(EngineDeadError) as caught:
         for _ in range(3000):
             check_alive(home)
             time.sleep(0.02)
@@ -84,13 +84,13 @@ def test_an_engine_that_does_not_heed_sigterm_is_killed(home):
 
 def test_a_failed_start_tells_its_own_reason(home):
     ensure_engine(home, command(FAILS))
-    with pytest.raises(EngineDead, match="the engine failed: no Java runtime was found"):
+    with pytest.raises(EngineDeadError, match="the engine failed: no Java runtime was found"):
         wait_until_ready(home)
 
 
 def test_a_crash_tells_the_lines_of_the_log_that_matter(home):
     ensure_engine(home, command(CRASHES))
-    with pytest.raises(EngineDead) as caught:
+    with pytest.raises(EngineDeadError) as caught:
         for _ in range(3000):
             check_alive(home)
             time.sleep(0.02)
@@ -103,7 +103,7 @@ def test_a_killed_engine_is_said_to_be_killed_and_what_its_parts_said_of_that_is
     started = ensure_engine(home, command(noisy))
     wait_until_ready(home)
     os.kill(started.pid, signal.SIGKILL)
-    with pytest.raises(EngineDead) as caught:
+    with pytest.raises(EngineDeadError) as caught:
         for _ in range(3000):
             check_alive(home)
             time.sleep(0.02)
@@ -143,19 +143,19 @@ def test_an_engine_that_hangs_is_reported(home):
     assert check_alive(home).pid == os.getpid()
     stale = processes.started_us(os.getpid())
     write_engine(home, EngineInfo(os.getpid(), stale, min(stale, now - 61_000_000), "ready"))
-    with pytest.raises(EngineDead):
+    with pytest.raises(EngineDeadError):
         check_alive(home)
     home.engine_json.unlink()
 
 
 def test_a_session_without_an_engine_says_so(home):
     assert read_engine(home) is None
-    with pytest.raises(EngineDead, match="no engine has been started"):
+    with pytest.raises(EngineDeadError, match="no engine has been started"):
         check_alive(home)
 
 
 def test_a_command_that_cannot_be_run_is_one_clear_line(home):
-    with pytest.raises(EngineDead, match="the engine cannot be started"):
+    with pytest.raises(EngineDeadError, match="the engine cannot be started"):
         ensure_engine(home, ("/no/such/program",))
 
 

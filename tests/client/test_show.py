@@ -10,7 +10,7 @@ from stqsh.storage.control_log import append
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
 from stqsh.storage.session_settings import check_setting
-from stqsh.time_format import age, duration, iso
+from stqsh.units import format_age, format_duration, format_instant
 
 PROFILE = load_profile(None, {})
 
@@ -124,10 +124,17 @@ def test_a_dump_has_what_lives_in_order(link, query):
     [(0, "0 ms"), (1500, "1.5 ms"), (30_000_000, "30 s"), (90_000_000, "90 s"), (7_200_000_000, "2 hours")],
 )
 def test_durations_read_as_they_are_written(us, text):
-    assert duration(us) == text
+    assert format_duration(us) == text
 
 
 def test_instants_and_ages():
-    assert iso(1_500_000) == "1970-01-01T00:00:01.500000Z" and iso(0) == "1970-01-01T00:00:00Z"
-    assert iso(-1_000_000) == "1969-12-31T23:59:59Z" and iso(None) is None and duration(None) is None
-    assert age(61_000_000) == "1 min" and age(0) == "0 ms"
+    assert (
+        format_instant(1_500_000) == "1970-01-01T00:00:01.500000Z"
+        and format_instant(0) == "1970-01-01T00:00:00Z"
+    )
+    assert (
+        format_instant(-1_000_000) == "1969-12-31T23:59:59Z"
+        and format_instant(None) is None
+        and format_duration(None) is None
+    )
+    assert format_age(61_000_000) == "1 min" and format_age(0) == "0 ms"

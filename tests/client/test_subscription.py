@@ -7,7 +7,7 @@ from stqsh.client.engine_process import ensure_engine, stop_engine
 from stqsh.client.read.subscription import Subscription, TailOptions, UpdateReader
 from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
-from stqsh.errors import EngineDead, SourceError
+from stqsh.errors import EngineDeadError, SourceError
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
 from stqsh.storage.control_log import append
@@ -215,7 +215,7 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
     link.start = start
     link.wake()
     run = append(link.db, "run", "RUN;", {"mode": "end"})
-    with pytest.raises(EngineDead, match="ValueError: no memory"):
+    with pytest.raises(EngineDeadError, match="ValueError: no memory"):
         RunHandle(run.seq, run.spec, link).wait()
     link.wake()
     link.wake()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.read.watch import WatchFeed, folded
-from stqsh.errors import EngineDead
+from stqsh.errors import EngineDeadError
 from stqsh.storage import catalogue_writer
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.log import last_of_each_key
@@ -76,11 +76,11 @@ def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):
 
 def test_a_dead_engine_ends_it(link, deliver, query, monkeypatch):
     def check(home):
-        raise EngineDead("the engine is not there any more")
+        raise EngineDeadError("the engine is not there any more")
 
     link.wake()
     monkeypatch.setattr("stqsh.client.connection.check_alive", check)
-    with pytest.raises(EngineDead, match="not there"):
+    with pytest.raises(EngineDeadError, match="not there"):
         next(WatchFeed((query,), link).standings())
 
 

@@ -10,14 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.slots import Slot, of_kind, records, register
-from stqsh.core.kernels.geometry.distance import (
-    EARTH_M,
-    circle_box,
-    circle_boxes,
-    distance,
-    distances,
-    distances_between,
-)
+from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
+from stqsh.core.kernels.geometry.distance import EARTH_M, distance, distances, distances_between
 from stqsh.spec.chunk import unpack
 
 HALF = math.pi * EARTH_M

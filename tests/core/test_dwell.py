@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.slots import UNIT, Slot, register
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 
 
 def reference(states, dwell):
@@ -34,7 +34,7 @@ def test_changes_are_told_once_they_have_lasted(states, dwell):
         np.zeros(count, np.int32), np.zeros(count, np.int32), np.array(steps, np.int64), op
     )
     timing = BatchTiming(1, len(states), 1, 1_000_000, -1)
-    ripe, due, _ = ripen(toggles, np.array([dwell]), np.array([NEVER]), timing)
+    ripe, due, _ = find_lasting(toggles, np.array([dwell]), np.array([NEVER]), timing)
     assert list(zip(due.tolist(), op[ripe].tolist(), strict=True)) == reference(states, dwell)
 
 

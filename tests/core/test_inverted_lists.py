@@ -12,10 +12,11 @@ from support.budget import share
 
 from stqsh.core.kernels.index.inverted_lists import (
     SearchCentres,
-    asked_distances,
-    asked_within,
+    TermSearch,
+    build_lists,
     list_lengths,
-    post,
+    search_distances,
+    search_within,
 )
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
@@ -52,8 +53,8 @@ def test_places_with_terms_are_those_of_brute_force(some, queries):
     code = np.where(said.is_valid(), pool_of(state, 1).intern(said), -1).astype(np.int32)
     terms.learn(code)
     x, y = (np.array([place[i] for place in some], np.float64) for i in range(2))
-    lists = post(x, y, code, terms.spans, np.ones(len(terms), np.bool_))
-    scene = index.asked, lists, terms.spans
+    lists = build_lists(x, y, code, terms.spans, np.ones(len(terms), np.bool_))
+    search = TermSearch(index.asked, lists, terms.spans, True)
     rows = np.arange(len(queries))
     centres = SearchCentres(rows, *(np.array([q[i] for q in queries], np.float64) for i in range(2)))
     room = int(list_lengths(index.asked, rows, lists.start).sum())
@@ -67,7 +68,7 @@ def test_places_with_terms_are_those_of_brute_force(some, queries):
         for qx, qy, words, every, _, _ in queries
     ]
     found = list(
-        zip(*(column.tolist() for column in asked_within(centres, radius, scene, True, room)), strict=True)
+        zip(*(column.tolist() for column in search_within(centres, radius, search, room)), strict=True)
     )
     assert len(found) == len(set(found))
     assert set(found) == {(q, i) for q, ones in enumerate(far) for d, i in ones if d <= radius[q]}
@@ -75,4 +76,4 @@ def test_places_with_terms_are_those_of_brute_force(some, queries):
         0.0 if math.isnan(q[0]) else ones[q[5] - 1][0] if len(ones) >= q[5] else math.inf
         for q, ones in zip(queries, far, strict=True)
     ]
-    np.testing.assert_allclose(asked_distances(centres, want, scene, True, room), wanted)
+    np.testing.assert_allclose(search_distances(centres, want, search, room), wanted)

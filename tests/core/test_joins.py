@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.versions import number
-from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.geometry.boxes import extended_boxes
 from stqsh.core.kernels.index.object_grid import (
     BLOCK,
     ObjectGrid,
@@ -18,7 +18,7 @@ from stqsh.core.kernels.index.object_grid import (
     move_object,
     places_in,
 )
-from stqsh.core.kernels.index.static_rects import cell_of, list_rects
+from stqsh.core.kernels.index.static_rects import build_rect_grid, cell_of
 from stqsh.core.kernels.join.static_join import by_cell, join, join_in_order
 from stqsh.core.regions import grid_layout as module
 from stqsh.core.regions.grid_layout import lattice_over, rect_lists
@@ -52,7 +52,7 @@ def test_each_pair_comes_once(places, some, bounds, side, large):
     tag = np.arange(len(rects), dtype=np.int32) * 2 + np.arange(len(rects), dtype=np.int32) % 2
     events = events_of(places)
     lattice = lattice_over(rects[:, 0], rects[:, 1], side, bounds)
-    pairs = join(events, lattice, list_rects(rects, tag, lattice, large))
+    pairs = join(events, lattice, build_rect_grid(rects, tag, lattice, large))
     want = set()
     for e in range(len(places)):
         was = inside(rects, events.ox[e], events.oy[e])
@@ -154,7 +154,7 @@ def test_regions_are_those_of_the_formula(planar):
     draw = np.random.default_rng(5)
     x, y = draw.uniform(-180, 180, 500), draw.uniform(-89.9, 89.9, 500)
     w, h = draw.uniform(0, 9000, 500), draw.uniform(0, 9000, 500)
-    found = regions(x, y, (w, h), np.full(len(x), np.nan), planar)
+    found = extended_boxes(x, y, w, h, np.full(len(x), np.nan), planar)
     for i in range(500):
         dx, dy = w[i] / 2, h[i] / 2
         if not planar:

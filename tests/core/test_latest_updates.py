@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.events.latest_updates import newest
+from stqsh.core.kernels.events.latest_updates import latest_updates
 
 UPDATES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=60)
 
@@ -22,6 +22,6 @@ def test_of_each_query_and_member_the_newest_is_found(pairs, chance) -> None:
     query, member = (
         np.array([pair[i] for pair in pairs], kind) for i, kind in ((0, np.int64), (1, np.int32))
     )
-    found = newest(query, member, np.array(times, np.int64), 6)
+    found = latest_updates(query, member, np.array(times, np.int64), 6)
     assert sorted(found.tolist()) == sorted(last.values())
     assert (np.diff(query[found]) >= 0).all()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.boxes import regions
+from stqsh.core.kernels.geometry.boxes import extended_boxes
+from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
 from stqsh.core.kernels.index.static_rects import IS, WAS, QueryLifetimes
-from stqsh.core.kernels.join.moving_join import follow_movers
-from stqsh.core.kernels.join.moving_params import MovingJoinParams, MovingQueries, by_focal
+from stqsh.core.kernels.join.moving_join import MovingJoin, MovingJoinParams, by_focal, join_moving
 from stqsh.core.regions.grid_layout import lattice_over
 
 OBJECTS, FOCALS, MOVERS = 300, 40, 120
@@ -63,7 +63,7 @@ def as_movers(some, focals, checked):
     sides = 2 * some["half"][:, 0], 2 * some["half"][:, 1]
     sides = tuple(np.where(some["radius"] >= 0, 2 * some["radius"], side) for side in sides)
     nothing = np.full(MOVERS, np.nan)
-    now = np.column_stack([regions(x, y, sides, nothing, True), x, y])
+    now = np.column_stack([extended_boxes(x, y, *sides, nothing, True), x, y])
     now[np.isnan(x), :4] = np.nan
     number, (start, member) = np.arange(MOVERS, dtype=np.int32), by_focal(some["focal"], FOCALS)
     own = np.where(number % 3 == 0, number, -1).astype(np.int32)
@@ -113,7 +113,7 @@ def test_regions_gain_and_lose_what_brute_force_says(seed, share, far):
     turns = events_of([(step, acts, before, after) for step, _, _, _, before, after, acts in walked])
     lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
     own = movers.own.copy()
-    seen, lone = follow_movers(events, turns, cells, movers, MovingJoinParams(lattice, lives, True))
+    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(lattice, lives, True)), cells)
     objects = np.concatenate([events.obj, lone.obj[::-1]])[seen.event].tolist()
     steps = np.concatenate([events.step, lone.step[::-1]])[seen.event].tolist()
     found = list(zip(steps, seen.query.tolist(), objects, seen.flags.tolist(), strict=True))
@@ -133,7 +133,7 @@ def test_an_object_that_many_regions_come_upon_is_named_once_a_step():
     turns = events_of([(1, who, focals, focals + 0.4), (2, who, focals + 0.4, focals)])
     events = events_of([(1, nobody, places, places)])
     lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
-    seen, lone = follow_movers(events, turns, cells, movers, MovingJoinParams(lattice, lives, True))
+    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(lattice, lives, True)), cells)
     assert lone.step.tolist() == [1, 2]
     assert sorted(zip(seen.event.tolist(), seen.flags.tolist(), strict=True)) == sorted(
         [(-1, IS)] * MOVERS + [(-2, WAS)] * MOVERS

@@ -12,7 +12,7 @@ from support.budget import share
 
 from core.slots import TICK, Slot, records, register
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.matching.region_scaling import scale, will_scale
 from stqsh.core.queries.query_table import REGION, QueryTable, columns_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from core.slots import Slot, records, register, stats
-from stqsh.core.retention.dropped_objects import shadow_size
+from stqsh.core.retention.dropped_objects import dropped_count
 from stqsh.core.retention.stream_stats import tallies
 from stqsh.core.snapshots.select import part
 from stqsh.core.state.slot_state import restore, snapshot
@@ -183,7 +183,7 @@ def test_shadows_follow_objects_that_report_and_fall_silent():
     slot.batch(4, 4, rows(4, a=(30, 1)))
     assert tally(slot) == {7: (0, 1, 0.0), 8: (0, 0, 1.0)}
     slot.batch(5, 30)
-    assert (tally(slot)[7], shadow_size(slot.state, 1)) == ((0, 0, 1.0), 0)
+    assert (tally(slot)[7], dropped_count(slot.state, 1)) == ((0, 0, 1.0), 0)
 
 
 def test_shadows_that_fell_silent_leave_nothing_behind():
@@ -212,10 +212,10 @@ def test_shadows_are_counted_anew_as_queries_move_and_come(region):
     assert tally(slot) == {7: (0, 1, 0.0), 8: (0, 1, 0.0)}
     slot.batch(4, 4, commands=[{"op": "drop", "id": 8}])
     assert tally(slot) == {7: (0, 1, 0.0)}
-    assert shadow_size(slot.state, 1) == 1
+    assert dropped_count(slot.state, 1) == 1
     gone = rows(5, f=None)
     slot.batch(5, 5, gone, focal=records(slot.spec, gone))
-    assert (tally(slot)[7][:2], shadow_size(slot.state, 1)) == ((0, 0), 0)
+    assert (tally(slot)[7][:2], dropped_count(slot.state, 1)) == ((0, 0), 0)
 
 
 def test_a_neighbour_is_missed_by_the_queries_that_would_ask_for_it():
@@ -398,7 +398,7 @@ def test_counts_are_true_and_answers_are_those_over_what_is_kept(story):
         assert {key for key in moves if want.get(key)} - stay == dropped
         shadow = {key for key in shadow if step - places[key][1] <= REPORT_S and want.get(key)} - set(moves)
         shadow |= dropped
-        assert shadow_size(told.slot.state, 1) == len(shadow)
+        assert dropped_count(told.slot.state, 1) == len(shadow)
         for i, low in enumerate(least, start=7):
             held, lacks = (sum(i in want[key] for key in keys) for keys in (stay, shadow))
             accuracy = held / (held + lacks) if held + lacks else 1.0

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from core.slots import TICK, Slot, records, register, stats, updates
-from stqsh.core.kernels.geometry.boxes import extended
-from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+from stqsh.core.kernels.geometry.boxes import extended_box
+from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.stream_stats import tallies
 from stqsh.core.state.slot_state import restore, snapshot
@@ -298,7 +298,7 @@ class Brute:
     """Who is kept for whom, step by step, with plain loops."""
 
     def __init__(self, spec):
-        self.planar, self.reach = spec["planar"], reach(spec, TICK)
+        self.planar, self.reach = spec["planar"], cache_distance(spec, TICK)
         self.kept, self.focal, self.queries, self.paused = {}, {}, {}, set()
 
     def step(self, n, rows, commands):
@@ -499,7 +499,7 @@ def test_extended_rectangles_hold_what_they_may_become(latitude):
     for _ in range(300):
         x, y = draw.choice([10.0, 179.99]), latitude + draw.uniform(-0.01, 0.01)
         sides, far = tuple(draw.uniform(0, 9000, 2).tolist()), draw.uniform(1, 9000)
-        x1, y1, x2, y2 = extended(x, y, sides, far, False)
+        x1, y1, x2, y2 = extended_box(x, y, *sides, far, False)
         place = destination(x, y, draw.uniform(0, 360), draw.choice([0.3, 1.0]) * far * (1 - 1e-9))
         becomes = rectangle_around(*place, *sides, False)
         assert y1 <= becomes[1] <= becomes[3] <= y2

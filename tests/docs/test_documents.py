@@ -16,7 +16,7 @@ from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.run import RunHandle
 from stqsh.docs import TOPICS, document, document_path
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.reference import OPTIONS, STATEMENTS
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.split import split
@@ -63,7 +63,7 @@ def test_the_statements_of_a_document_run_in_their_order(
         for one in fences(topic):
             for piece in split(one.text) if one.claim.startswith("sql") else ():
                 if one.claim == "sql not-supported":
-                    with pytest.raises(NotSupported):
+                    with pytest.raises(NotSupportedError):
                         perform(session, f"{piece.text};")
                 else:
                     perform(session, f"{piece.text};")

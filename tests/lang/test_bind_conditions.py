@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError
 from stqsh.lang.syntax.parse import parse
@@ -160,7 +160,7 @@ def test_a_wrong_condition_is_told(text: str, message: str, close: str | None, t
 @pytest.mark.parametrize(("text", "what"), LATER)
 def test_what_conditions_cannot_do_yet(text: str, what: str, taxis: Catalogue) -> None:
     [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
-    with pytest.raises(NotSupported) as caught:
+    with pytest.raises(NotSupportedError) as caught:
         bind(statement, taxis)
     assert str(caught.value) == f"not supported yet: {what}"
 

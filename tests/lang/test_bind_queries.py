@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.binder.scope import NO_CENTRE
 from stqsh.lang.errors import BindError
@@ -358,11 +358,11 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
     for text in (f"REGISTER QUERY q AS {query}", f"SUBSCRIBE {query}"):
-        with pytest.raises(NotSupported) as caught:
+        with pytest.raises(NotSupportedError) as caught:
             bound(text, taxis)
         assert str(caught.value) == f"not supported yet: {what}"
 
 
 def test_neighbours_do_not_dwell_yet(taxis: Catalogue) -> None:
-    with pytest.raises(NotSupported, match="dwell on the nearest neighbours"):
+    with pytest.raises(NotSupportedError, match="dwell on the nearest neighbours"):
         bound("REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis NEAREST 3 TO (1, 2)", taxis)

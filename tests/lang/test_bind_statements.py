@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.errors import BindError
 
@@ -119,7 +119,7 @@ def test_wrong_commands(text: str, message: str, close: str | None, taxis: Catal
     ],
 )
 def test_statements_to_come(text: str, what: str, taxis: Catalogue) -> None:
-    with pytest.raises(NotSupported) as caught:
+    with pytest.raises(NotSupportedError) as caught:
         bound(text, taxis)
     assert str(caught.value) == f"not supported yet: {what}"
     assert caught.value.exit_code == 2

@@ -10,7 +10,7 @@ import pytest
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
-from stqsh.lang.units import CANONICAL, UNITS, metres, metres_a_second, micros, parse_ago
+from stqsh.units import CANONICAL, UNITS, metres, metres_per_second, microseconds, parse_ago
 
 SECOND = 1_000_000
 DURATIONS = [
@@ -78,7 +78,7 @@ def test_the_grammar_knows_every_name_of_a_unit(name: str) -> None:
     [statement] = parse(f"SELECT 3 {name} FROM t")
     quantity = statement.items[0].expression  # type: ignore[attr-defined]
     assert (quantity.number, quantity.unit) == (3, CANONICAL[name])
-    convert = {"duration": micros, "length": metres, "speed": metres_a_second}
+    convert = {"duration": microseconds, "length": metres, "speed": metres_per_second}
     assert convert[UNITS[quantity.unit].dimension](3, quantity.unit) > 0
 
 

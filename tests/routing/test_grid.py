@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.geometry.distance import circle_box, distances
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.distance import distances
 from stqsh.routing.grid_routing import SIDE, CellRouting, z_order
 
 numbers = st.floats(-200, 200) | st.sampled_from([-10.0, 0.0, 0.1, 10.0])

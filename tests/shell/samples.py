@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.client.results import Updates
-from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target
 from stqsh.storage.rows import QueryRow, StreamRow
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]

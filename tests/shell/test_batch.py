@@ -13,11 +13,11 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.errors import StqshError
+from stqsh.settings import FORMATS
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
 from stqsh.shell.scripting.scripts import read_scripts
-from stqsh.shell.writers.writer import FORMATS
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TRANSCRIPTS = [

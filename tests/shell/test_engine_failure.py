@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
-from stqsh.shell.engine_failure import obituary
-from stqsh.shell.status import engine_text
+from stqsh.shell.status import engine_text, explain_engine_death
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.home import SessionHome, open_home
 
@@ -29,7 +28,7 @@ def gone(home: SessionHome, state: EngineState, message: str = "") -> None:
 def test_a_killed_engine_has_last_words_and_a_way_on(home: SessionHome) -> None:
     home.engine_log.write_text("starting\njava.lang.OutOfMemoryError: Java heap space\n\tat a.b(c)\n")
     gone(home, "ready")
-    told = obituary(home)
+    told = explain_engine_death(home)
     assert f"the engine (pid {NOBODY}) is not running any more" in told
     assert "java.lang.OutOfMemoryError: Java heap space" in told
     assert "\tat" not in told
@@ -40,20 +39,20 @@ def test_a_killed_engine_has_last_words_and_a_way_on(home: SessionHome) -> None:
 def test_what_went_well_is_no_reason(home: SessionHome) -> None:
     home.engine_log.write_text("2026-01-01 00:00:00,000 INFO stqsh.engine: the update log is folded\n")
     gone(home, "ready")
-    assert "folded" not in obituary(home)
+    assert "folded" not in explain_engine_death(home)
 
 
 def test_one_that_failed_says_why_itself(home: SessionHome) -> None:
     gone(home, "failed", "no Java")
-    assert "the engine failed: no Java" in obituary(home)
+    assert "the engine failed: no Java" in explain_engine_death(home)
 
 
 def test_one_that_was_stopped_needs_no_reason(home: SessionHome) -> None:
     gone(home, "stopping")
-    assert obituary(home).startswith("the engine was stopped\n")
+    assert explain_engine_death(home).startswith("the engine was stopped\n")
 
 
 def test_a_status_line_tells_the_reason_and_leaves_the_remedy_to_what_has_room(home: SessionHome) -> None:
     gone(home, "failed", "no Spark cluster at x\nhint: start one")
     assert engine_text(home) == "engine failed: no Spark cluster at x"
-    assert "hint: start one" in obituary(home)
+    assert "hint: start one" in explain_engine_death(home)

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.results import SnapshotMark
-from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import CommandLineError
+from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.live.export import export
-from stqsh.shell.renderer import Renderer
+from stqsh.shell.render import PromptRenderer
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.writers.redirect import open_outlet
 from tests.shell.samples import START_US, updates
@@ -91,8 +90,8 @@ def test_the_shell_writes_a_tail_where_the_console_says(
     console = Console(print)
     console.direct(str(tmp_path / "out.arrow"))
     following = Query([MANY], interrupted=False)
-    monkeypatch.setattr(Renderer, "_screen", lambda self: terminal.screen)
-    Renderer(console)._following(following, None, "dark")  # type: ignore[arg-type]
+    monkeypatch.setattr("stqsh.shell.render.open_screen", lambda stream: terminal.screen)
+    PromptRenderer(console, None).follow(following)  # type: ignore[arg-type]
     console.close()
     assert capsys.readouterr().out == f"5 000 updates to {tmp_path}/out.arrow\n"
     assert (tmp_path / "out.arrow").stat().st_size > 10_000

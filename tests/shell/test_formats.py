@@ -9,7 +9,7 @@ import pytest
 
 from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
-from stqsh.shell.terminal.charset import charset, drawn_bytes
+from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset
 from stqsh.shell.writers.arrow_files import PIECE, ArrowFileWriter
 from tests.shell.samples import START_US, STREAM, Paper, query, updates
 
@@ -173,8 +173,8 @@ def test_a_terminal_without_utf8_gets_what_it_can_show(monkeypatch, said, found,
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    assert charset() == found
-    assert drawn_bytes("é ─…").decode(found) == drawn
+    assert terminal_charset() == found
+    assert encode_for_terminal("é ─…").decode(found) == drawn
 
 
 def test_tables_in_a_pipe_are_utf8_and_on_a_plain_terminal_are_not(monkeypatch) -> None:

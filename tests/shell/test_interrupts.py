@@ -17,14 +17,15 @@ import pexpect
 import pytest
 
 from stqsh.lang.syntax.parse import parse
-from stqsh.shell.terminal.interrupts import InterruptNotice, forcible, undisturbed
+from stqsh.shell.scripting.interrupt_notice import InterruptNotice
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
 from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
 import sqlite3, sys
-from stqsh.shell.terminal.interrupts import forcible
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt
 database = sqlite3.connect(sys.argv[1], timeout=120)
-with forcible("left by force; the session goes on"):
+with force_on_second_interrupt("left by force; the session goes on"):
     print("asking", flush=True)
     database.execute("BEGIN EXCLUSIVE")
 """
@@ -63,12 +64,12 @@ def test_it_says_of_a_statement_that_it_is_done(tmp_path: Path) -> None:
 
 
 def test_one_that_is_heard_is_an_interrupt_as_ever_however_many_there_were_before() -> None:
-    with forcible("left by force"):
+    with force_on_second_interrupt("left by force"):
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(60)
-        with undisturbed():
+        with ignore_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -97,7 +98,7 @@ VIEW = """
 import sys, time
 from prompt_toolkit.key_binding import KeyBindings
 from stqsh.shell.terminal.fullscreen import Fullscreen
-from stqsh.shell.terminal.interrupts import forcible
+from stqsh.shell.terminal.interrupts import force_on_second_interrupt
 
 class View:
     def draw(self, width, height):
@@ -110,7 +111,7 @@ class View:
     def last(self, width, height):
         return [[("", "the last frame")]]
 
-with forcible("left by force; the session goes on"):
+with force_on_second_interrupt("left by force; the session goes on"):
     Fullscreen(View(), KeyBindings()).run()
     print("and on")
     time.sleep(100)

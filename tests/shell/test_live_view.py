@@ -14,9 +14,10 @@ from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import SnapshotMark
 from stqsh.shell import status
 from stqsh.shell.live.tail import watch
-from stqsh.shell.status import grouped, status_text
+from stqsh.shell.status import status_text
 from stqsh.shell.terminal.screen import BURST, Screen
 from stqsh.storage.rows import Progress
+from stqsh.units import group_digits
 from tests.shell.samples import START_US, query, updates
 
 Q1 = query(7, "q1")
@@ -163,7 +164,7 @@ def test_what_is_too_much_for_a_terminal_is_sampled_and_counted(terminal: Termin
     many = updates([Q1], [enters(12, str(number)) for number in range(5000)])
     watch(Query([many]), terminal.screen)
     shown = terminal.buffer.getvalue().decode()
-    assert f"… {grouped(5000 - BURST)} more\n" in shown.partition(f" {5000 - BURST} ")[0]
+    assert f"… {group_digits(5000 - BURST)} more\n" in shown.partition(f" {5000 - BURST} ")[0]
     assert "4999" in terminal.lines()[-1]  # the latest
     assert len(shown) < 40_000
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stqsh.client.results import Rows, SnapshotMark
-from stqsh.shell.exit_codes import CommandLineError
+from stqsh.errors import CommandLineError
+from stqsh.settings import FORMATS
+from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.text_columns import cells, instant, json_fragments, rounded, texts
-from stqsh.shell.writers.writer import FORMATS, check_format
 from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")

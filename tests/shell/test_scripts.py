@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.scripting.scripts import CommandCall, StatementBlock, ends_vertical, is_command, read_scripts
+from stqsh.errors import CommandLineError, StqshError
+from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, ends_vertical, is_command
+from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables, replaced
 
 

@@ -155,7 +155,7 @@ def test_a_session_that_does_not_open_ends_the_shell_with_the_reason(typed: Any)
 def test_while_a_stream_is_waited_for_the_session_shows_that_it_lives(
     typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stqsh.shell.renderer.draws", lambda stream: True)
+    monkeypatch.setattr("stqsh.shell.terminal.screen.is_interactive", lambda stream: True)
     told: list[Progress] = []
 
     def wait(tell: Callable[[Progress], None]) -> None:

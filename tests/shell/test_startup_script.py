@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stqsh.shell.scripting.startup_script import is_new, profile_script
+from stqsh.shell.user_files import is_new_session, profile_script
 from stqsh.storage.control_log import ControlDb, append
 
 
@@ -25,6 +25,6 @@ def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytes
 
 def test_a_session_is_new_until_it_is_asked_for_something(tmp_path: Path) -> None:
     session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path)))
-    assert is_new(session)
+    assert is_new_session(session)
     append(session.link.db, "set", "SET shell.scheme = dark;", {})
-    assert not is_new(session)
+    assert not is_new_session(session)

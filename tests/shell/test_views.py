@@ -223,7 +223,7 @@ def test_a_dashboard_needs_a_terminal(environ: dict[str, str]) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "WATCH draws on a terminal, and this is none\nhint: TAIL name;" in done.stderr
+    assert "WATCH needs a terminal to draw on\nhint: TAIL name;" in done.stderr
 
 
 def test_watch_repeats_in_place_until_it_is_left(shell: Terminal) -> None:

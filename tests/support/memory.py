@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import shapely
 
-from stqsh.core.kernels.geometry.distance import circle_box
+from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, address_partials

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.retention.dropped_objects import DroppedObjects, shadow_size
+from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.stream_stats import figures, tallies
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.operators.slot_task import EVALUATE
@@ -46,7 +46,7 @@ def _kept(state: SlotState, spec: Spec) -> Kept:
     name = f"{prefix}/objects/refs"
     refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
     shadow: set[int] = set()
-    if shadow_size(state, spec["id"]):
+    if dropped_count(state, spec["id"]):
         shadow = set(DroppedObjects(state, spec)["hash"].tolist())
     told, s = tallies(state, spec), figures(state, spec)["histogram"]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)

@@ -14,6 +14,7 @@ from stqsh.bench.harness.cpu import spent
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.peers.answers import Updates
 from stqsh.bench.peers.peer_case import PeerCase
+from stqsh.errors import StqshError
 
 
 @dataclass(frozen=True)
@@ -70,5 +71,5 @@ def write_csv(table: pa.Table, file: Path) -> None:
     pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
-class PeerFailedError(Exception):
+class PeerFailedError(StqshError):
     """A peer's program ended with an error; the text holds its last words."""

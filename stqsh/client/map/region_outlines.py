@@ -104,7 +104,7 @@ def _polygon(region: Spec, centre: Place | None, planar: bool) -> Rings:
 
 
 def _moving_rectangle(region: Spec, centre: Place | None, planar: bool) -> Rings:
-    from stqsh.core.kernels.geometry.boxes import region as rectangle_around
+    from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 
     assert centre is not None, "without its focal object there is no region"
     return _box(*rectangle_around(*centre, region["xdist"], region["ydist"], planar))

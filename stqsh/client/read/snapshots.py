@@ -90,7 +90,7 @@ class SnapshotReader:
     def ask(self, spec: Spec, stream: Spec) -> SnapshotResult:
         """Answer a snapshot spec over a stream, whose StreamSpec is given.
 
-        Raises `EngineDead` where the engine is needed and dies, `SourceError` where a stream cannot be read.
+        Raises `EngineDeadError` where the engine is needed and dies, `SourceError` for an unreadable stream.
         """
         progress = self._link.progress()
         if progress.step == 0:

@@ -56,7 +56,7 @@ class WatchFeed:
     def standings(self) -> Iterator[tuple[Progress, tuple[AnswerState, ...]]]:
         """The answers as they stand, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
 
-        Raises `EngineDead`, `SourceError`.
+        Raises `EngineDeadError`, `SourceError`.
         """
         folds, worth = self._begun(), {}
         after, looked = -1, float("-inf")

@@ -11,12 +11,12 @@ from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
-from stqsh.sizes import size_text
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import MemorySettings, is_significant, memory_settings, standing_order
+from stqsh.units import format_size
 
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
 CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
@@ -53,7 +53,7 @@ def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
     """What is wished, and what slots are told to reach it; nothing of what does not apply."""
     found: dict[str, Any] = {"shedding": wished.mode}
     if wished.budget is not None and wished.target is not None:
-        size = size_text if wished.in_bytes else math.floor
+        size = format_size if wished.in_bytes else math.floor
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
     scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
     found |= {name: value for name, value in scales.items() if value is not None}

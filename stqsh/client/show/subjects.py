@@ -27,7 +27,7 @@ from stqsh.storage.catalogue import (
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.time_format import age, iso
+from stqsh.units import format_age, format_instant
 
 MOST_SHOWN = 10_000
 """Of more queries than this, the last ones are shown; DUMP has all."""
@@ -48,7 +48,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("engine", "not started" if engine is None else engine.state if alive else "dead"),
         ("pid", engine.pid if engine and alive else None),
         ("step", progress.step),
-        ("clock", iso(progress.at_us())),
+        ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),
         ("answers", summary(link).text()),
         ("shedding", shedding_text(progress.stats.get("memory")) or _at_rest(link, profile)),
@@ -90,7 +90,7 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
     accurate = accuracies(link, queries)
     rows = tuple(
         (
-            *(q.name, q.spec["kind"], q.spec["stream"], q.state, age(now - q.since_us), q.size),
+            *(q.name, q.spec["kind"], q.spec["stream"], q.state, format_age(now - q.since_us), q.size),
             *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec["text"]),
             accuracy_shown(accurate[q.id]),
         )

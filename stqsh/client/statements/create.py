@@ -22,7 +22,7 @@ from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.rows import Spec, StreamRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.time_format import duration, iso
+from stqsh.units import format_duration, format_instant
 
 DEFAULT_TICK_US = 1_000_000
 _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
@@ -120,7 +120,8 @@ def _at_another_time(desk: StatementContext, spec: Spec) -> Iterator[str]:
     first = first_time_us(spec)
     if first is None or now - _RECENT_US <= first <= now + _SOON_US:
         return
-    times = f"its first records are of {iso(first)}, and the session's clock is at {iso(now)}"
+    begin, clock = format_instant(first), format_instant(now)
+    times = f"its first records are of {begin}, and the session's clock is at {clock}"
     if first < now:
         yield f"{times}: what is older is taken in at once"
     else:
@@ -139,7 +140,7 @@ def _with_session_tick(desk: StatementContext, statement: statements.CreateStrea
     own = duration_us(statement.tick, "TICK")
     if own != shared:
         raise BindError(
-            f"TICK {duration(own)} does not fit this session, whose TICK is {duration(shared)}",
+            f"TICK {format_duration(own)} does not fit this session, whose TICK is {format_duration(shared)}",
             statement.tick.span,
             hint="all streams of a session share one clock; another TICK takes another session",
         )

@@ -21,7 +21,7 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, QueryRow, Spec, StreamRow, StreamStatus, TableRow
-from stqsh.time_format import duration, iso
+from stqsh.units import format_duration, format_instant
 
 _DEFINITIONS = (
     "SELECT CASE WHEN kind = 'register_alike' THEN json_extract(spec, '$.first') ELSE seq END, seq, text"
@@ -41,8 +41,8 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
     items: list[tuple[str, Any]] = [
         ("source", source_text(stream)),
         ("geometry", "planar" if spec["planar"] else "geodetic"),
-        ("tick", duration(spec["tick_us"])),
-        ("report every", duration(spec.get("report_every_us"))),
+        ("tick", format_duration(spec["tick_us"])),
+        ("report every", format_duration(spec.get("report_every_us"))),
         ("max speed", None if speed is None else f"{speed:g} {'units/s' if spec['planar'] else 'm/s'}"),
         ("bounds", None if bounds is None else ", ".join(f"{value:g}" for value in bounds)),
         ("order", spec.get("order")),
@@ -51,7 +51,11 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
-        *([("keep", duration(spec.get("keep_us"))), ("duplicates", status.duplicates)] if event else ()),
+        *(
+            [("keep", format_duration(spec.get("keep_us"))), ("duplicates", status.duplicates)]
+            if event
+            else ()
+        ),
         ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
@@ -91,14 +95,18 @@ def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows
     """SHOW QUERY: all about one query; `told` is what the slots say of it (`measure.total`)."""
     spec, own = query.spec, told["query"] or {}
     join = spec.get("join")
-    ends = None if spec.get("for_us") is None else f"{duration(spec['for_us'])} of event time after it began"
+    ends = (
+        None
+        if spec.get("for_us") is None
+        else f"{format_duration(spec['for_us'])} of event time after it began"
+    )
     items: list[tuple[str, Any]] = [
         ("query", query.name),
         ("text", spec["text"]),
         ("kind", spec["kind"]),
         ("stream", spec["stream"]),
         ("state", query.state),
-        ("registered", iso(query.since_us)),
+        ("registered", format_instant(query.since_us)),
         ("ends", ends),
         ("region", region_text(spec["region"])),
         ("joined with", None if join is None else f"{join['table']} on {join['key']} = {join['column']}"),
@@ -114,7 +122,7 @@ def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows
 
 def _options_text(options: Spec) -> str:
     """The options of a query as they were given."""
-    shown = {"dwell_us": ("dwell", duration), "min_accuracy": ("min_accuracy", "{:g}".format)}
+    shown = {"dwell_us": ("dwell", format_duration), "min_accuracy": ("min_accuracy", "{:g}".format)}
     return ", ".join(f"{shown[name][0]} {shown[name][1](value)}" for name, value in options.items())
 
 
@@ -126,8 +134,8 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
         ("kind", spec["kind"]),
         ("stream", spec["stream"]),
         ("state", query.state),
-        ("registered", iso(query.since_us)),
-        ("for", duration(spec.get("for_us"))),
+        ("registered", format_instant(query.since_us)),
+        ("for", format_duration(spec.get("for_us"))),
         ("answer", query.size),
         ("select", ", ".join(name for name, _ in spec["select"])),
         ("text", spec["text"]),

@@ -31,7 +31,7 @@ from stqsh.client.statements.drop import drop
 from stqsh.client.statements.explain import explain
 from stqsh.client.statements.help import help_text
 from stqsh.client.statements.set import set_setting
-from stqsh.errors import NotSupported, StqshError
+from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
@@ -50,11 +50,11 @@ Action = Callable[[StatementContext, Any], Iterator[Outcome]]
 
 
 def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
-    """Do what a statement says. Raises `NotSupported` for one that is not built yet."""
+    """Do what a statement says. Raises `NotSupportedError` for one that is not built yet."""
     action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, desk.view)  # says what is wrong, or that it is not supported yet
-        raise NotSupported(statement.text)
+        raise NotSupportedError(statement.text)
     yield from action(desk, statement)
 
 
@@ -174,7 +174,7 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
     """SHOW."""
     subject = SUBJECTS.get(statement.what)
     if subject is None:
-        raise NotSupported(f"SHOW {statement.what}")
+        raise NotSupportedError(f"SHOW {statement.what}")
     yield from subject(desk.link, desk.profile)
 
 

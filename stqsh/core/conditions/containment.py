@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.conditions.region_test import reach_of
-from stqsh.core.kernels.geometry.point_tests import in_circles
+from stqsh.core.kernels.geometry.circles import QueryCircles, in_circles
 from stqsh.core.kernels.jit import frozen
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def inside(region: dict[str, Any], x: Array, y: Array, resolver: Resolver) -> Ar
         return within
     if region["type"] == "circle":
         centre_x, centre_y, radius = (_numbers(region[name]) for name in ("x", "y", "radius"))
-        return in_circles(centre_x, centre_y, radius, (frozen(x), frozen(y)), resolver.planar)
+        return in_circles(QueryCircles(centre_x, centre_y, radius), frozen(x), frozen(y), resolver.planar)
     return _in_members(region["area"], region["member"], (x, y), resolver)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stqsh.core.kernels.geometry.boxes import region as rectangle_around
-from stqsh.core.kernels.geometry.distance import circle_box, distances
+from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.state.slot_state import SlotState
 
 if TYPE_CHECKING:

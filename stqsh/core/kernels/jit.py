@@ -1,4 +1,4 @@
-"""The one decorator that compiles kernels: cached on disk, without the interpreter lock."""
+"""The decorators that compile kernels: cached on disk, without the interpreter lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from platformdirs import user_cache_path
 
 Array: TypeAlias = npt.NDArray[Any]
 Int: TypeAlias = Any
-"""An integer of any width within a kernel, where numba and not Python says what it is."""
+"""An integer of any width within a kernel; numba infers its type."""
+
 Float: TypeAlias = Any
 """A number within a kernel."""
 
@@ -22,10 +23,10 @@ Flag: TypeAlias = Any
 
 
 def _cache_folder() -> str:
-    """Where compiled kernels are kept: a folder for each state of their sources.
+    """Return the folder of compiled kernels, one for each state of their sources.
 
-    Numba by itself compiles a kernel anew when its own file changes, but not when that of a kernel it calls
-    does.
+    Numba by itself recompiles a kernel when its own file changes, but not when the file of a kernel that it
+    calls does.
     """
     folder = Path(__file__).parent
     files = [*sorted(folder.rglob("*.py")), folder.parent / "base" / "clock.py"]
@@ -41,27 +42,28 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` with numba on its first call: nopython, cached on disk, the GIL released,
-    division by zero as in numpy.
+    """Compile `function` with numba on its first call.
 
-    A kernel takes and gives numpy arrays and numbers only. It keeps its Python signature for type checkers.
+    Compiled kernels are cached on disk, release the GIL, and divide by zero as numpy does. A kernel takes and
+    returns numpy arrays, numbers and NamedTuples of them. It keeps its Python signature for type checkers.
     """
     return cast(Callable[P, R], numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """A part of kernels that is put into them where it is called.
+    """Compile `function` into the kernels that call it.
 
-    For what is called in inner loops with arrays: a call counts references to each, two atomic operations.
+    For functions that inner loops call with arrays: a real call counts references to each array, which takes
+    two atomic operations.
     """
     return cast(Callable[P, R], numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 
 
 def frozen(array: Array) -> Array:
-    """The same array as a view that cannot be written to.
+    """Return a read-only view of an array.
 
-    Numba compiles a kernel anew for each mixture of writable and read-only arguments. What comes from Arrow
-    is now the one and now the other, so it is frozen before it goes to a kernel.
+    Numba compiles a kernel for each combination of writable and read-only arguments. Arrays from Arrow may be
+    either, so they are frozen before they go to a kernel.
     """
     view = array.view()
     view.flags.writeable = False

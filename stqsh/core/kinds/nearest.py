@@ -10,6 +10,7 @@ import numpy.typing as npt
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
+from stqsh.core.kernels.geometry.shapes import Place
 from stqsh.core.kernels.index.scan import nearest
 from stqsh.core.matching.keyword_queries import (
     add_keywords,
@@ -61,9 +62,9 @@ class NearestKind(MergingKind):
         """
         present, wanted = selection.present, selection.spec["region"]["k"]
         everybody = len(present.stored.known)
-        limit = wanted + 1  # for the focal object
+        limit, centre = wanted + 1, Place(*selection.centre)  # one more for the focal object
         while True:
-            found = nearest(present.stored, present.since, selection.centre, limit, present.resolver.planar)
+            found = nearest(present.stored, present.since, centre, limit, present.resolver.planar)
             objects = selection.satisfying(found)
             if len(objects) >= wanted or limit >= everybody:
                 break

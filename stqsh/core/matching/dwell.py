@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.kernels.events.dwell_changes import DwellChanges, ripen
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
@@ -71,7 +71,7 @@ class DwellTable(StateTable):
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.lexsort((step, obj, query))
         toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
-        lasted, due, left = ripen(toggles, queries["dwell"], queries["until"], timing)
+        lasted, due, left = find_lasting(toggles, queries["dwell"], queries["until"], timing)
         self.store(
             {
                 "query": queries["id"][toggles.query[left]],

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, tell
-from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, living
+from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, make_updates
+from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, filter_alive
 from stqsh.core.matching.moving_index import moving_pairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.time_events import with_time_events
@@ -57,7 +57,7 @@ def match(
     events = with_time_events(batch.objects.events, context.conditions, batch.objects)
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
-        pairs = living(pairs, ordered, lives)
+        pairs = filter_alive(pairs, ordered, lives)
     pairs = context.in_shape(pairs, ordered)
     moving, lone = moving_pairs(context, events, lives)
     if not len(pairs.event):
@@ -75,7 +75,7 @@ def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifeti
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries["tested"], context.queries["matched"])
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
-    return tell(pairs, events, why, show)
+    return make_updates(pairs, events, why, show)
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.boxes import regions
-from stqsh.core.kernels.geometry.distance import circle_boxes
+from stqsh.core.kernels.geometry.boxes import extended_boxes
+from stqsh.core.kernels.geometry.circles import circle_boxes
+from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
 from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, QueryLifetimes
-from stqsh.core.kernels.join.moving_join import follow_movers
-from stqsh.core.kernels.join.moving_params import MovingJoinParams, MovingQueries, by_focal
+from stqsh.core.kernels.join.moving_join import MovingJoin, MovingJoinParams, by_focal, join_moving
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import by_step
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
@@ -51,11 +51,11 @@ def moving_pairs(
         return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
     movers = movers_of(context, at)
-    field = MovingJoinParams(lattice, lives, context.planar)
+    params = MovingJoinParams(lattice, lives, context.planar)
     order = by_step_and_cell(events, batch.timing.first, lattice)
     turns = batch.focal.events
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
-    seen, lone = follow_movers(by_step(events, order), turns, objects, movers, field)
+    seen, lone = join_moving(MovingJoin(by_step(events, order), turns, movers, params), objects)
     place = np.zeros(len(lone.obj))  # present, wherever that is
     more = Transitions(lone.step, lone.obj, lone.version, lone.version, place, place, place, place)
     numbers = np.concatenate([order, len(events.step) + np.arange(len(lone.obj))[::-1]]).astype(np.int32)
@@ -89,7 +89,7 @@ def movers_of(context: QueryContext, at: Array) -> MovingQueries:
     reach, rounds = queries["c"][at], queries["shape"][at] == CIRCLE
     _, xs, ys = focals.at(context.batch.timing.first - 1)
     x, y, sides = xs[focal], ys[focal], (queries["a"][at], queries["b"][at])
-    now = np.column_stack([regions(x, y, sides, reach, context.planar), x, y])
+    now = np.column_stack([extended_boxes(x, y, *sides, reach, context.planar), x, y])
     now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], context.planar)
     start, member = by_focal(focal, len(focals.table))
     return MovingQueries(

@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.boxes import regions
-from stqsh.core.kernels.geometry.circles import QueryCircles, settle_circles
-from stqsh.core.kernels.geometry.distance import circle_boxes
+from stqsh.core.kernels.geometry.boxes import extended_boxes
+from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.matching.focal_index import own_objects
@@ -82,8 +81,8 @@ class QueryContext:
         if not len(moving) and not round_.any():
             return boxes
         x, y = self.centres(positions, np.full(len(positions), step))
-        sides = boxes[moving, 0], boxes[moving, 1]
-        boxes[moving] = regions(x[moving], y[moving], sides, boxes[moving, 2], self.planar)
+        width, height, reach = boxes[moving, 0], boxes[moving, 1], boxes[moving, 2]
+        boxes[moving] = extended_boxes(x[moving], y[moving], width, height, reach, self.planar)
         boxes[round_] = circle_boxes(x[round_], y[round_], radius[round_], self.planar)
         return boxes
 
@@ -100,7 +99,7 @@ class QueryContext:
     def in_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
         if len(pairs.event) and not np.isnan(self.circles.x).all():
-            pairs = pairs._replace(flags=settle_circles(pairs, events, self.circles, self.planar))
+            pairs = pairs._replace(flags=filter_circles(pairs, events, self.circles, self.planar))
         if (self.queries["shape"] == AREA).any():
             pairs = pairs._replace(flags=self._in_areas(pairs, events))
         return pairs
@@ -173,7 +172,7 @@ class QueryContext:
         at = np.flatnonzero(mine)
         x[at], y[at] = self.centres(at, np.full(len(at), step))
         circles = QueryCircles(x, y, queries["radius"])
-        return pairs._replace(flags=settle_circles(pairs, arrivals, circles, self.planar))
+        return pairs._replace(flags=filter_circles(pairs, arrivals, circles, self.planar))
 
 
 def context_of(

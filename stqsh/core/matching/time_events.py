@@ -11,7 +11,7 @@ import orjson
 
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import Expr
-from stqsh.core.kernels.events.time_conditions import flips, spans, within_reach
+from stqsh.core.kernels.events.time_conditions import find_flips, values_near_now, version_spans
 from stqsh.core.kernels.events.transitions import Transitions, places_at
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -36,8 +36,10 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
         values = compute(expr, columns, 0, conditions.resolver)
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        bounds = spans(versions, objects.accepted, objects.rows.arrays, objects.stored, objects.timing)
-        steps, at = flips(frozen(numbers), frozen(valid), frozen(shifts), bounds, objects.timing)
+        bounds = version_spans(
+            versions, objects.accepted, objects.rows.arrays, objects.stored, objects.timing
+        )
+        steps, at = find_flips(frozen(numbers), frozen(valid), frozen(shifts), bounds, objects.timing)
         found.append((steps, versions[at]))
     steps, versions = (np.concatenate(column) for column in zip(*found, strict=True))
     return joined(events, _touches(steps, versions, objects)) if len(steps) else events
@@ -48,7 +50,7 @@ def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
     instants = objects.table.instants(expr[1]) if expr[0] == "col" else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
-    stored = within_reach(frozen(instants), frozen(shifts), objects.timing)
+    stored = values_near_now(frozen(instants), frozen(shifts), objects.timing)
     rows = np.arange(len(objects.table), objects.versions, dtype=np.int32)
     return np.concatenate([stored, rows])
 

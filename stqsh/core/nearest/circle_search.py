@@ -12,7 +12,7 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.inverted_lists import SearchCentres
 from stqsh.core.kernels.index.nearest_cells import (
     PlaceGrid,
-    cells_of_places,
+    build_place_grid,
     wanted_distances,
     within_distances,
 )
@@ -58,7 +58,7 @@ class CircleSearch:
         x, y = self.present.nx, self.present.ny
         side = int(np.clip((len(x) / _PLACES_A_CELL) ** 0.5, 1, _MAX_SIDE))
         some = slice(None, None, max(1, len(x) // _SAMPLE))
-        return cells_of_places(x, y, lattice_over(x[some], y[some], side))
+        return build_place_grid(x, y, lattice_over(x[some], y[some], side))
 
     @cached_property
     def _asking(self) -> TextFilter:

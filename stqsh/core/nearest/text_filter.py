@@ -13,10 +13,11 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.inverted_lists import (
     InvertedLists,
     SearchCentres,
-    asked_distances,
-    asked_within,
+    TermSearch,
+    build_lists,
     list_lengths,
-    post,
+    search_distances,
+    search_within,
 )
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.matching.keyword_queries import keywords_of, texts_of
@@ -46,13 +47,13 @@ class TextFilter:
         index.terms.learn(text)
         wanted = np.zeros(len(index.terms), np.bool_)
         wanted[index.asked.terms] = True
-        return post(present.nx, present.ny, frozen(text), index.terms.spans, wanted)
+        return build_lists(present.nx, present.ny, frozen(text), index.terms.spans, wanted)
 
     @property
-    def _scene(self) -> Any:
+    def _search(self) -> TermSearch:
         index = self._index
         assert index is not None
-        return index.asked, self._postings, index.terms.spans
+        return TermSearch(index.asked, self._postings, index.terms.spans, self._context.planar)
 
     def rows(self, positions: Array) -> Array:
         """The rows of queries among those that ask, -1: does not, or for terms that are usual. int64 (n,)."""
@@ -71,7 +72,7 @@ class TextFilter:
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
-            circle, event = asked_within(near, radius[some], self._scene, self._context.planar, room)
+            circle, event = search_within(near, radius[some], self._search, room)
             found.append((some[circle].astype(np.int32), event))
         circles, events = (np.concatenate(column) for column in zip(*found, strict=True))
         return circles, events
@@ -81,14 +82,14 @@ class TextFilter:
         out = np.zeros(len(want), np.float64)
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
-            out[some] = asked_distances(near, want[some], self._scene, self._context.planar, room)
+            out[some] = search_distances(near, want[some], self._search, room)
         return out
 
     def _portions(self, centres: SearchCentres) -> Iterator[tuple[Array, int]]:
         """Indices of centres, some at a time, and how many objects they look at."""
         if not len(centres.row):
             return
-        lengths = list_lengths(self._scene[0], centres.row, self._postings.start)
+        lengths = list_lengths(self._search.asked, centres.row, self._postings.start)
         portion = np.cumsum(lengths) // _AT_ONCE
         for some in np.split(np.arange(len(lengths)), np.flatnonzero(np.diff(portion)) + 1):
             yield some, int(lengths[some].sum())

@@ -13,16 +13,15 @@ import pyarrow as pa
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.kernels.events.transitions import (
     AcceptedRows,
-    RowArrays,
     Transitions,
     accept,
     build,
     places_after,
     places_at,
+    remove_objects,
     versions_at,
-    without,
 )
-from stqsh.core.kernels.events.updates import LEFT, reasons
+from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
 from stqsh.core.state.retention_mode import is_significant
 
@@ -53,9 +52,9 @@ class BatchObjects:
         self._why: Array | None = None
 
     @property
-    def sources(self) -> tuple[RowArrays, Any]:
+    def sources(self) -> VersionSources:
         """What versions point into: the batch's rows, and the objects as stored before it."""
-        return self.rows.arrays, self.stored
+        return VersionSources(self.rows.arrays, self.stored)
 
     @property
     def unending(self) -> BatchTiming:
@@ -95,7 +94,7 @@ class BatchObjects:
         if not len(out):
             return
         last = self.timing.last
-        nx, ny, acted = without(self.events, why, last)
+        nx, ny, acted = remove_objects(self.events, why, last)
         steps = np.full(len(out), last)
         versions = self.versions_after(out, steps)
         idle = np.flatnonzero(~acted[out])  # where they are they have been before the step

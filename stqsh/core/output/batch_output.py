@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.kernels.events.updates import account
+from stqsh.core.kernels.events.updates import count_updates
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
@@ -76,7 +76,7 @@ class BatchOutput:
         # Kernels are compiled once for each combination of types, so there is one combination.
         position, ids = updates.query.astype(np.int32, copy=False), queries["id"]
         op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
-        whose, count, deltas = account(position, op, ids)
+        whose, count, deltas = count_updates(position, op, ids)
         show = updates.show.astype(np.int64, copy=False)
         self.told.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
         queries["told"][:] += count

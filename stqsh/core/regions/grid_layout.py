@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, list_rects
+from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, build_rect_grid
 from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
 from stqsh.core.state.slot_state import SlotState
 
@@ -108,7 +108,7 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
     around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
     within = [x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y]
     lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
-    return lattice, list_rects(rects, tag, lattice, _LARGE)
+    return lattice, build_rect_grid(rects, tag, lattice, _LARGE)
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:

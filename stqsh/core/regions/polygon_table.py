@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import shapely
 
-from stqsh.core.kernels.geometry.polygons import PolygonArrays, inside, inside_scaled, lay_bands
+from stqsh.core.kernels.geometry.polygons import PolygonArrays, build_polygons, inside, inside_scaled
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -62,7 +62,7 @@ class PolygonTable(StateTable):
             return
         shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
         rows = np.arange(len(self), len(self) + len(shapes))
-        self._put(rows, lay_bands(*_edges_of(shapes)), _NAMED)
+        self._put(rows, build_polygons(*_edges_of(shapes)), _NAMED)
         self._named[str(area)] = [int(rows[0]) if len(rows) else 0, len(rows)]
         self._names(area).intern(batch.column("member"))
 
@@ -90,7 +90,7 @@ class PolygonTable(StateTable):
         """Take in polygons, each the rings of its border and its holes, closed; their rows, int32 (n,)."""
         free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
-        self._put(rows, lay_bands(*_edges_of_rings(polygons)), _INLINE)
+        self._put(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:

@@ -1,16 +1,15 @@
-"""The shadow table: who was dropped by load shedding, and what each query lacks by that (SOLE section 6.5).
+"""The objects that load shedding dropped: SOLE's shadow table (section 6.5).
 
-SOLE's table has the identifiers only. Here the last place is beside, so that a query's shed objects are
-counted as it moves, the step in which the object falls silent, so that it is not counted for ever, and how
-many queries ask for it, so that S can tell of those that were dropped, too. Of the identifier there is the
-hash: a row takes 29 bytes, whatever its key is, and no text stays for its sake.
+SOLE's table has identifiers only. Here a row also has the last place, so that a query's dropped objects are
+counted as it moves, the step in which the object falls silent, so that it is not counted for ever, and the
+number of queries that need it, so that the histogram S covers dropped objects, too. The identifier is a hash:
+a row takes 29 bytes, whatever its key is, and no text is kept for it.
 
-If the keys of two objects have one hash, and one of them is dropped while the other reports, that report
-takes the row of the first away: each query that lacks the first counts one object too few as shed, until
-the first reports again, so for REPORT EVERY at most. Its accuracy is told too high by that one object, and
-it may be found not to be locked, and lose one object more than its minimum allows; nothing else follows
-from rows. With 64 bits, that befalls any of a million dropped objects among a million that report with a
-probability of 1 : 18 million.
+If the keys of two objects have the same hash, and one of them is dropped while the other reports, that report
+removes the row of the first: each query that lacks the first counts one dropped object too few until the
+first reports again, so for REPORT EVERY at most. Its accuracy is reported too high by that one object, and it
+may lose one object more than its minimum allows; rows have no other effect. With 64 bits, the probability
+that this happens to any of a million dropped objects among a million that report is 1 : 18 million.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 MOST = 64
-"""Where S ends: objects with so many references or more are counted together."""
+"""The end of the histogram S: objects with this many references or more are counted together."""
 
 
-def shadow_size(state: SlotState, stream: int) -> int:
-    """How many objects a stream's shadow table has."""
+def dropped_count(state: SlotState, stream: int) -> int:
+    """Return how many dropped objects a stream has."""
     name = f"s{stream}/shadow/hash"
     return len(state.array(name)) if name in state else 0
 
 
-def shadow_refs(state: SlotState, stream: int) -> Array:
-    """How many queries ask for each object in a stream's shadow table; uint8 (n,)."""
+def dropped_references(state: SlotState, stream: int) -> Array:
+    """Return how many queries need each dropped object of a stream; uint8 (n,)."""
     name = f"s{stream}/shadow/refs"
     return state.array(name) if name in state else np.empty(0, np.uint8)
 
@@ -61,7 +60,7 @@ class DroppedObjects(StateTable):
         super().__init__(state, f"s{spec['id']}/shadow")
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """The rows of keys, -1 for those that are not there. int32 (n,)."""
+        """Return the rows of keys, -1 for those that are not there. int32 (n,)."""
         sought, own = hash_keys(keys), self["hash"]
         if not len(own):
             return np.full(len(sought), -1, np.int32)
@@ -69,8 +68,11 @@ class DroppedObjects(StateTable):
         return np.where(own[at] == sought, at, -1).astype(np.int32)
 
     def add(self, keys: pa.Array[Any], what: tuple[Array, Array, Array, Array]) -> None:
-        """Note objects that are not there yet: where they were, x and y, from which steps on they are silent,
-        and their references.
+        """Add objects that are not there yet.
+
+        Args:
+            keys: Their keys.
+            what: Where they are, x and y, the steps from which on they are silent, and their references.
         """
         hashes = hash_keys(keys)
         order = np.argsort(hashes, kind="stable")
@@ -85,20 +87,20 @@ class DroppedObjects(StateTable):
         )
 
     def count(self, refs: Array) -> None:
-        """Note the references of all rows, int64 (n,)."""
+        """Store the references of all rows, int64 (n,)."""
         self["refs"][:] = np.minimum(refs, MOST)
 
     def connected(self, timing: BatchTiming) -> Array:
-        """Which have been heard of within REPORT EVERY of the last step; bool (n,).
+        """Tell which have reported within REPORT EVERY of the last step; bool (n,).
 
-        Rows go in the step in which their objects fall silent, so that no end lies far enough ahead, or
-        behind, to be taken for another one.
+        Rows are removed in the step in which their objects fall silent, so that ends modulo 2**32 are
+        unambiguous.
         """
         ahead: Array = (self["end"] - np.uint32(timing.last & 0xFFFFFFFF)).view(np.int32)
         return ahead > 0
 
     def arrivals(self, step: int) -> Transitions:
-        """All rows as events of a step that brought them in; versions are -1."""
+        """Return all rows as events of a step at which they arrive; versions are -1."""
         count = len(self)
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
         rows = np.arange(count, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Who is in the extended regions of a stream's active queries: the reference counts (SOLE section 5)."""
+"""Reference counts: how many active queries' extended regions hold each object (SOLE section 5)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
-from stqsh.core.kernels.retention.reference_counts import count_references, take_away
+from stqsh.core.kernels.retention.reference_counts import count_references, remove_from_cells
 from stqsh.core.matching.match import match
 from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
-from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
 from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.retention.stream_stats import locked
@@ -27,27 +27,31 @@ from stqsh.core.state.table import ArraySpec, StateTable
 Array = npt.NDArray[Any]
 
 
-_BY_OBJECT = {"refs": ArraySpec(np.int32), "near": ArraySpec(np.int32), "role": ArraySpec(np.uint8)}
+_BY_OBJECT = {
+    "refs": ArraySpec(np.int32),  # active queries that the object is kept for
+    "near": ArraySpec(np.int32),  # how many of these are kNN queries
+    "role": ArraySpec(np.uint8),  # FOCAL and LOCKED, as after the last step
+}
 
 
 class InterestTracker:
-    """One piece of a batch of a significant stream: extended regions follow, and counts with them.
+    """The extended regions and reference counts of a significant stream during one piece of a batch.
 
-    Arrays beneath `s{id}/interest/`: those of `InterestTable`, of a grid and of cells. By object:
-    `s{id}/objects/refs` int32, the number of active queries in whose extended regions it is, but not of those
-    whose focal object it is; 0 for objects that are not present. `s{id}/objects/near` int32: how many of
-    these are kNN queries. `s{id}/objects/role` uint8: FOCAL and LOCKED, as after the last step.
+    An object's count does not include queries whose focal object it is, in whose answers it never is; it is 0
+    for objects that are not present.
 
-    queries: all queries of the stream, kNN queries too; positions among them are meant by "query" here.
-    reach: the distance D by which moving regions are extended. still: the regions that stand still. near: who
-    is near to kNN queries.
+    Attributes:
+        queries: All queries of the stream, kNN queries too; a "query" here is a position among them.
+        reach: The distance D by which moving regions are extended.
+        still: The index of static regions.
+        near: The kNN queries' circles.
     """
 
     def __init__(self, batch: StreamBatch, memory: RetentionOrder) -> None:
         self.batch, self._memory, self.first = batch, memory, batch.timing.first
         self.queries = InterestTable(batch.state, batch.spec["id"])
         self.prefix = self.queries.prefix
-        self.reach = reach(batch.spec, batch.timing.tick, memory.factor * memory.cache)
+        self.reach = cache_distance(batch.spec, batch.timing.tick, memory.factor * memory.cache)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
@@ -56,7 +60,7 @@ class InterestTracker:
 
     @property
     def refs(self) -> Array:
-        """The reference counts, int32 (objects,); a view to be changed."""
+        """The reference counts, int32 (objects,); a view that may be changed."""
         return self._by_object["refs"]
 
     @cached_property
@@ -64,14 +68,14 @@ class InterestTracker:
         """The extended regions of the queries that there are now, over the stream's objects."""
         return context_of(self.batch, self.queries, self._conditions, self.prefix)
 
-    def _changed(self) -> None:
-        """Queries have come, gone or changed: what was known of them is void."""
+    def _refresh(self) -> None:
+        """Rebuild what is derived from the queries after they have changed."""
         self.__dict__.pop("context", None)
         self.still.fill(self.context)
 
     def follow(self) -> None:
-        """Take the piece's commands and events in: `refs` and `held` are those after its last step."""
-        begun = self._command()
+        """Apply the piece's commands and events; `refs` and `held` are those after its last step."""
+        begun = self._apply_commands()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
         lives = QueryLifetimes(since, self.queries["until"])
@@ -81,54 +85,47 @@ class InterestTracker:
             count_references(pairs, events, self.refs, self.queries["held"])
             ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
             self._count(context.members(ranges, self.first), 1)
-        self._end(since)
-        self._judge_near()
+        self._end_queries(since)
+        self._count_near()
 
     def focals(self) -> Array:
-        """Which objects are focal objects of active queries; bool (objects,)."""
+        """Tell which objects are focal objects of active queries; bool (objects,)."""
         out = np.zeros(len(self.batch.objects.table), np.bool_)
         own = self.context.focals[self.queries.active]
         out[own[own >= 0]] = True
         return out
 
-    def pairs_of(self, objects: Array) -> AnswerMembers:
-        """The active queries that are interested in each of these objects after the last step; kNN too.
+    def pairs_of(self, objects: Array, at: Array | None = None) -> AnswerMembers:
+        """Find the queries whose extended regions hold some objects after the last step, kNN queries too.
 
-        objects: int32, ascending, present ones. Ascending by object, then query.
+        Args:
+            objects: int32, ascending, present ones.
+            at: The positions of the queries that count; all active ones unless given.
+
+        Returns:
+            Pairs, ascending by object, then query.
         """
-        last = self.batch.timing.last
-        query, obj = self._pairs(self.queries.active, objects)
+        at, last = self.queries.active if at is None else at, self.batch.timing.last
+        ranges = self.context.members(at[self.queries["mode"][at] == ACTIVE], last, objects)
+        query, obj = self.near.pairs(self.context, objects)
+        mine = np.isin(query, at)
+        query, obj = np.concatenate([ranges.query, query[mine]]), np.concatenate([ranges.obj, obj[mine]])
         order = np.lexsort((query, obj))
         query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
         return AnswerMembers(query, obj, self.batch.objects.at(last).versions[obj])
 
-    def mark(self, focal: Array) -> None:
-        """Note the roles of objects after the last step. focal: bool (objects,)."""
+    def set_roles(self, focal: Array) -> None:
+        """Store the roles of objects after the last step. focal: bool (objects,)."""
         role = self._by_object["role"]
         role[:] = np.where(focal, FOCAL, 0)
         at = self.queries.active
         at = at[locked(self.queries, at)]
         if len(at):
             present = self.batch.objects.arrivals(self.batch.timing.last).obj
-            _, obj = self._pairs(at, present)
-            role[obj] |= np.uint8(LOCKED)
+            role[self.pairs_of(present, at).obj] |= np.uint8(LOCKED)
 
-    def _pairs(self, at: Array, objects: Array) -> tuple[Array, Array]:
-        """Which of the queries at these positions are interested in which of some present objects."""
-        context = self.context
-        ranges = context.members(at[self.queries["mode"][at] == ACTIVE], self.batch.timing.last, objects)
-        query, obj = self.near.pairs(context, objects)
-        mine = np.isin(query, at)
-        return np.concatenate([ranges.query, query[mine]]), np.concatenate([ranges.obj, obj[mine]])
-
-    def leave(self, objects: Array) -> None:
-        """Let the cells follow when objects are taken out after the last step; int32."""
-        if len(objects) and f"{self.prefix}/cells/lattice" in self.batch.state:
-            lattice, cells = ObjectCellStore(self.batch, self.prefix).open(self.batch.objects.events)
-            take_away(cells, objects, lattice)
-
-    def _command(self) -> Array:
-        """Take commands in; the positions of queries whose objects have to be counted anew."""
+    def _apply_commands(self) -> Array:
+        """Apply commands; return the positions of queries whose objects have to be counted again."""
         commands, queries = self.batch.commands, self.queries
         if not commands.any:
             return np.empty(0, np.int64)
@@ -141,7 +138,7 @@ class InterestTracker:
         new = queries.register(self.batch) if len(commands.registered) else np.empty(0, np.int64)
         if len(new) or commands.memory is not None:
             queries.extend(self.reach, self._memory.area)
-        self._changed()
+        self._refresh()
         begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
         if commands.memory is not None:
             self.refs[:] = self._by_object["near"]
@@ -150,7 +147,7 @@ class InterestTracker:
         return begun
 
     def _discount(self, positions: Array, step: int) -> None:
-        """Take those who are in the regions of queries that go out of the counts."""
+        """Subtract the objects in the regions of queries that end from the counts."""
         mode = self.queries["mode"][positions]
         self._count(self.context.members(positions[mode == ACTIVE], step), -1)
         for name in ("held", "shed"):
@@ -161,8 +158,8 @@ class InterestTracker:
             self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
             self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))
 
-    def _end(self, since: Array) -> None:
-        """Forget queries whose FOR has passed, each at its own step."""
+    def _end_queries(self, since: Array) -> None:
+        """Remove queries whose FOR has passed, each at its own step."""
         until = self.queries["until"]
         over = np.flatnonzero(until <= self.batch.timing.last)
         for step in np.unique(until[over]).tolist():
@@ -170,10 +167,10 @@ class InterestTracker:
             self._discount(at, step - 1)
         if len(over):
             self.queries.remove(over)
-            self._changed()
+            self._refresh()
 
-    def _judge_near(self) -> None:
-        """Count anew who is near to the kNN queries, whose circles are others after each step."""
+    def _count_near(self) -> None:
+        """Count again which objects are near kNN queries, whose circles change with each step."""
         near = self._by_object["near"]
         circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
         if not len(circling) and not near.any():
@@ -182,3 +179,11 @@ class InterestTracker:
         self.refs[:] += counts - near
         near[:] = counts
         self.queries["held"][circling] = held
+
+
+def remove_from_index(interest: InterestTracker, objects: Array) -> None:
+    """Remove objects, int32, from the cells of moving queries after the last step."""
+    batch, prefix = interest.batch, interest.prefix
+    if len(objects) and f"{prefix}/cells/lattice" in batch.state:
+        lattice, cells = ObjectCellStore(batch, prefix).open(batch.objects.events)
+        remove_from_cells(cells, objects, lattice)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.circles import QueryCircles, settle_circles
-from stqsh.core.kernels.geometry.distance import circle_boxes, distances_between
+from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
+from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.join.static_join import join
 from stqsh.core.kernels.retention.reference_counts import kth_distances
 from stqsh.core.kinds.nearest import NearestKind
@@ -171,5 +171,5 @@ class KnnInterest:
         planar = bool(self._batch.spec["planar"])
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))
-        within = settle_circles(pairs, arrivals, circles, planar) != 0
+        within = filter_circles(pairs, arrivals, circles, planar) != 0
         return pairs.query[within].astype(np.int64), pairs.event[within].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Who stays after a step: insignificant objects are forgotten, and rows close ranks."""
+"""Retention of objects after a step: insignificant ones are forgotten, and their rows removed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stqsh.core.state.table import referenced
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Rows of forgotten objects that are not worth the work of making room, beside an eighth of those kept."""
+"""Rows of forgotten objects that are tolerated, besides an eighth of those kept, before rows are removed."""
 
 
 @dataclass(frozen=True)
 class RetentionDecision:
-    """What becomes of the candidates of a piece after its last step, (objects,) each.
+    """Which objects stay after the last step of a piece, (objects,) each.
 
-    present: bool, connected and with a location. why: int8, for those that are present and taken out of the
-    batch a position in `chunks.WHY` (LEFT where nobody is interested, SHED where load shedding drops them), 0
-    for others. focal: bool, the focal objects of active queries, which always stay.
+    present: bool, connected and with a location. why: int8, for those that are present and removed from the
+    batch a position in `stqsh.spec.chunk.WHY` (LEFT where no query needs them, SHED where load shedding drops
+    them), 0 for others. focal: bool, the focal objects of active queries, which always stay.
     """
 
     present: Array
@@ -37,14 +37,14 @@ class RetentionDecision:
 
     @property
     def kept(self) -> Array:
-        """Who stays; bool (objects,)."""
+        """The objects that stay; bool (objects,)."""
         kept: Array = self.present & (self.why == 0)
         return kept
 
 
-def judge(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
-    """Take out whom nobody is interested in (SOLE Definition 2)."""
-    # Whoever is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
+def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
+    """Remove the objects that no query needs (SOLE Definition 2)."""
+    # An object that is known has been kept, so was present; and a piece is one step, or a run of quiet ones.
     present = present_after(batch.objects.events, batch.objects.stored.known)
     focal = interest.focals()
     lost = present & (interest.refs == 0) & ~focal
@@ -52,11 +52,12 @@ def judge(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
 
 
 def forget(batch: StreamBatch, kept: Array) -> None:
-    """Forget all records but those that are kept, bool (objects,), when the table holds the state after.
+    """Forget all records but those that are kept, bool (objects,), once the table holds the state after.
 
-    The rows of forgotten objects go, keys and all, once they are more than an eighth of the others; those
-    that frozen answers of paused queries and waits for `dwell` name go later, with the last such name. Cells
-    are laid anew at once, not where they are next asked for, so that they count as memory in between.
+    The rows of forgotten objects are removed, with their keys, once they are more than an eighth of the
+    others; those to which frozen answers of paused queries or waits for `dwell` refer stay until nothing
+    refers to them. They are taken back by their keys alone, for the reason `left`. Cells are built again at
+    once, so that they count as memory.
     """
     state, stream, table = batch.state, batch.spec["id"], batch.objects.table
     table.stored.known[~kept] = False

@@ -1,4 +1,19 @@
-"""Object load shedding: objects that few queries want go when they report (SOLE sections 6.4 and 6.5)."""
+"""Object load shedding: objects that few queries need are dropped when they report (SOLE 6.4 and 6.5).
+
+What SOLE leaves open. Its k is a whole number: where most objects are needed by one query, k = 2 would drop
+all of them to save a few, so SOLE stops dropping once the load is at its target. Objects dropped by then
+would come back with the next report, and others be dropped instead. Here k stays, and of the objects with
+k - 1 references only a share is dropped, by their keys' hashes: always the same ones, as many as necessary.
+
+What no query can be promised. Shedding drops no object that would take a query below its minimum accuracy.
+But any part of the objects that a query still holds may leave in the next step, by silence, an empty location
+or by moving away, while the objects it lacks have no record before they report: whatever policy drops even
+one object of a query's n, the n - 1 others may all be gone a step later, and its accuracy is 0 of 1. Nothing
+that a slot knows in a step bounds that. So a query is below its minimum only after such departures. No object
+of its region is dropped then, each report of one that it lacks brings it back, and an object that does not
+report within REPORT EVERY is silent and counts no more: by then the query is at its minimum again, unless
+others have left.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +32,7 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.retention.drop_choice import QueryLoad, shed_objects
 from stqsh.core.objects.batch_objects import silent_from
 from stqsh.core.queries.query_table import ACTIVE
-from stqsh.core.retention.dropped_objects import DroppedObjects, shadow_size
+from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.object_retention import RetentionDecision
 from stqsh.core.state.retention_mode import RetentionOrder
@@ -26,65 +41,64 @@ Array = npt.NDArray[Any]
 
 
 def shed(
-    batch: StreamBatch, interest: InterestTracker, verdict: RetentionDecision, memory: RetentionOrder
+    batch: StreamBatch, interest: InterestTracker, decision: RetentionDecision, memory: RetentionOrder
 ) -> RetentionDecision:
-    """Drop objects that reported in the last step, if fewer than k queries are interested in them.
+    """Drop objects that reported in the last step and that fewer than k queries need.
 
-    Of those that k - 1 queries are interested in only a part goes, see `spared`: where most objects have the
-    same count, SOLE's k alone would drop far more than has to go. Those go that no locked query is interested
-    in, one after the other, so that no drop takes a query under its least accuracy; focal objects stay. Who
-    is dropped is in the shadow table until it reports again and is judged anew, or until nothing was heard of
-    it for REPORT EVERY, or no query would ask for it. Those in the shadow table are judged first: else
-    another would go in the place of one that comes back, and both would be told, with each report again.
-    While k is 1 nobody is dropped, and who reports is back.
+    Of those that k - 1 queries need only a share is dropped, see `is_spared`. Objects are dropped one by one,
+    except those that a locked query needs, so that no drop takes a query below its least accuracy; focal
+    objects stay. A dropped object is in the table of dropped objects until it reports again and is judged
+    again, or has been silent for REPORT EVERY, or no query would need it. Those in the table are judged
+    first: otherwise another would be dropped in place of one that comes back, and both be reported, each
+    time. While k is 1 no object is dropped, and all that report are back.
 
     Returns:
-        The verdict, with the reason SHED for those that are dropped. Their references are taken back, and
+        The decision, with the reason SHED for those that are dropped. Their references are subtracted, and
         "held" and "shed" of queries are those after the drops.
     """
-    if memory.k <= 1 and not shadow_size(batch.state, batch.spec["id"]):
-        return verdict
+    if memory.k <= 1 and not dropped_count(batch.state, batch.spec["id"]):
+        return decision
     reported = _reported(batch)
     shadow = DroppedObjects(batch.state, batch.spec)
-    back = _count_shadow(batch, interest, shadow, reported)
+    back = _update_dropped(batch, interest, shadow, reported)
     weak = (interest.refs[reported] > 0) & (interest.refs[reported] < memory.k)
-    weak &= verdict.kept[reported] & ~verdict.focal[reported]
+    weak &= decision.kept[reported] & ~decision.focal[reported]
     if memory.part < 1:
         edge = np.flatnonzero(weak & (interest.refs[reported] == memory.k - 1))
-        weak[edge] = ~spared(batch.objects.table.show_keys(reported[edge]), memory.part)
+        weak[edge] = ~is_spared(batch.objects.table.show_keys(reported[edge]), memory.part)
     candidates = reported[weak]
     if not len(candidates):
-        return verdict
-    dropped = candidates[_judge(interest, candidates, back[weak])]
+        return decision
+    dropped = candidates[_choose_dropped(interest, candidates, back[weak])]
     refs = interest.refs[dropped]
     for name in ("refs", "near"):
         batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
-    _note(batch, shadow, dropped, refs)
-    why = verdict.why.copy()
+    _store_dropped(batch, shadow, dropped, refs)
+    why = decision.why.copy()
     why[dropped] = SHED
-    return replace(verdict, why=why)
+    return replace(decision, why=why)
 
 
-def spared(keys: pa.Array[Any], part: float) -> Array:
-    """Which objects stay of those that k - 1 queries are interested in, if a share `part` of them is to go.
+def is_spared(keys: pa.Array[Any], part: float) -> Array:
+    """Tell which objects stay of those that k - 1 queries need, if the share `part` is dropped; bool (n,).
 
-    By the lower half of the key's hash (the upper one says which slot it is on), so that it is the same ones
-    whenever they report: whoever was dropped stays away, and none goes in its place. bool (n,).
+    The lower half of the key's hash decides (the upper one chooses the slot), so that it is always the same
+    objects: one that was dropped stays away, and no other is dropped in its place.
     """
     stays: Array = (hash_keys(keys) & np.uint64(0xFFFFFFFF)) >= np.uint64(part * 2**32)
     return stays
 
 
 def _reported(batch: StreamBatch) -> Array:
-    """The objects with an accepted record in the piece; int32, ascending."""
+    """Return the objects with an accepted record in the piece; int32, ascending."""
     movement = batch.objects
     return np.unique(movement.rows.arrays.obj[movement.accepted.live])
 
 
-def _judge(interest: InterestTracker, candidates: Array, back: Array) -> Array:
-    """Which candidates go, and the queries' counts after that; bool (n,).
+def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -> Array:
+    """Choose the candidates that are dropped, bool (n,), and update the queries' counts.
 
-    back: bool (n,), those that had been dropped before, who come first.
+    back: bool (n,), those that had been dropped before, which come first.
     """
     queries, members = interest.queries, interest.pairs_of(candidates)
     begin = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
@@ -98,8 +112,8 @@ def _judge(interest: InterestTracker, candidates: Array, back: Array) -> Array:
     return dropped
 
 
-def _note(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Array) -> None:
-    """Put objects into the shadow table as they are after the last step. refs: what they were counted."""
+def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Array) -> None:
+    """Add objects to the dropped ones, as they are after the last step. refs: their reference counts."""
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
     times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
@@ -107,27 +121,30 @@ def _note(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Arra
     shadow.add(movement.table.show_keys(dropped), (places.x[dropped], places.y[dropped], ends, refs))
 
 
-def _count_shadow(
+def _update_dropped(
     batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects, reported: Array
 ) -> Array:
-    """Let go of the shadows of objects that reported, are silent or of no interest; count the others.
+    """Remove dropped objects that reported, are silent or not needed any more; count the others.
 
-    Returns which of those that reported had one, bool (n,).
+    Returns:
+        The objects that reported and had been dropped, bool (n,).
     """
     stay = shadow.connected(batch.timing)
     row = shadow.find(batch.objects.table.show_keys(reported))
     back: Array = row >= 0
     stay[row[back]] = False
     shadow.keep(stay)
-    query, row = _interested(batch, interest, shadow)
+    query, row = _needed_dropped(batch, interest, shadow)
     interest.queries["shed"][:] = np.bincount(query, minlength=len(interest.queries))
     shadow.count(np.bincount(row, minlength=len(shadow)))
     shadow.keep(shadow["refs"] > 0)
     return back
 
 
-def _interested(batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects) -> tuple[Array, Array]:
-    """The pairs of active queries and rows of the shadow table within their extended regions."""
+def _needed_dropped(
+    batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects
+) -> tuple[Array, Array]:
+    """Find the pairs of active queries and dropped objects in their extended regions."""
     queries, last = interest.queries, batch.timing.last
     moving = np.flatnonzero(queries["focal"] >= 0)
     focals = np.full(len(queries), -1, np.int32)

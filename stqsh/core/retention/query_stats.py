@@ -16,7 +16,7 @@ from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, AREA, CIRCLE, digest
 from stqsh.core.retention import region_sizes
-from stqsh.core.retention.cache_area import reach
+from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, InterestTable
 from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.state.retention_mode import memory_of
@@ -80,7 +80,7 @@ def sizes_of(state: SlotState, spec: Spec, at: Array) -> QuerySizes:
     batch = at_rest(state, spec)
     table = InterestTable(state, spec["id"])
     last, memory = batch.timing.last, memory_of(state, spec["id"])
-    distance = reach(spec, batch.timing.tick, memory.factor * memory.cache)
+    distance = cache_distance(spec, batch.timing.tick, memory.factor * memory.cache)
     near = KnnInterest(batch, distance)
     extended = _context(batch, table)
     proper = replace(extended, queries=ProperRegions(state, spec["id"]))

@@ -1,4 +1,4 @@
-"""One piece of a batch of a significant stream: who is of interest, who goes, and what is left."""
+"""Retention in one piece of a batch of a significant stream: which objects stay, and what is removed."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.retention.focal_cleanup import forget_focals
-from stqsh.core.retention.interest_counts import InterestTracker
-from stqsh.core.retention.object_retention import forget, judge
+from stqsh.core.retention.interest_counts import InterestTracker, remove_from_index
+from stqsh.core.retention.object_retention import decide, forget
 from stqsh.core.retention.object_shedding import shed
-from stqsh.core.retention.step_runs import follow_stretch, is_stretch
+from stqsh.core.retention.step_runs import evaluate_run, is_run
 from stqsh.core.state.retention_mode import is_significant, memory_of
 
 Array = npt.NDArray[Any]
 
 
 def take_out(batch: StreamBatch) -> Array | None:
-    """Count references, and take the objects that do not stay out of the batch, before the kinds see it.
+    """Remove the objects that do not stay from the batch, before the query kinds process it.
 
-    Either `follow_stretch`, or in order: `InterestTracker.follow`, the judgement by reference counts, `shed`,
-    and `Movement.take_out`. Returns who stays after the last step, bool (objects,). None, and nothing
-    happens, for a stream that keeps all, or is dropped; and where there are no steps.
+    Either in one `evaluate_run`, or in order: reference counts by `InterestTracker.follow`, the decision by
+    counts, `shed`, and the removal.
+
+    Returns:
+        The objects that stay after the last step, bool (objects,). None, without changes, for a stream that
+        retains all or is dropped, and for a piece without steps.
     """
     timing = batch.timing
     if not is_significant(batch.spec) or batch.commands.stream_dropped or timing.last < timing.first:
         return None
     memory = memory_of(batch.state, batch.spec["id"])
     interest = InterestTracker(batch, memory)
-    if is_stretch(batch):
-        kept = follow_stretch(batch, interest)
-        interest.mark(interest.focals())
+    if is_run(batch):
+        kept = evaluate_run(batch, interest)
+        interest.set_roles(interest.focals())
         return kept
     interest.follow()
-    verdict = shed(batch, interest, judge(batch, interest), memory)
-    interest.mark(verdict.focal)
-    interest.leave(np.flatnonzero(verdict.why).astype(np.int32))
-    batch.objects.take_out(verdict.why)
-    return verdict.kept
+    decision = shed(batch, interest, decide(batch, interest), memory)
+    interest.set_roles(decision.focal)
+    remove_from_index(interest, np.flatnonzero(decision.why).astype(np.int32))
+    batch.objects.take_out(decision.why)
+    return decision.kept
 
 
 def close(batch: StreamBatch, kept: Array | None) -> None:
-    """Forget whoever did not stay, when tables hold the state after the piece; make room where it is due."""
+    """Forget the objects that did not stay, once the tables hold the state after the piece."""
     if kept is not None:
         forget(batch, kept)
         forget_focals(batch)

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.contract.batch_pieces import BatchPiece
-from stqsh.core.kernels.geometry.boxes import regions
-from stqsh.core.kernels.geometry.distance import circle_boxes
+from stqsh.core.kernels.geometry.boxes import extended_boxes
+from stqsh.core.kernels.geometry.circles import circle_boxes
 from stqsh.core.kernels.index.static_rects import GridFrame, RectGrid
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.near_rows import mark_cells, near_some, sift
+from stqsh.core.kernels.join.near_rows import NearRegions, is_near, mark_cells, select_rows
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
 from stqsh.core.regions.grid_layout import StaticRectIndex, lattice_over, rect_lists
@@ -33,7 +33,7 @@ Spec = dict[str, Any]
 _SIDE = 256
 
 
-def sieve(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
+def drop_far_rows(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
     """The piece without the rows of objects that are not known and that come near no query in any step.
 
     Such an object is forgotten in the step of each of its rows, so it leaves nothing behind, whatever the
@@ -42,15 +42,14 @@ def sieve(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
     if not piece.records:
         return piece
     queries = InterestTable(state, spec["id"])
-    still = _still(state, queries.prefix)
-    moving = _marked(state, spec, piece, queries)
+    regions = NearRegions(*_still(state, queries.prefix), *_marked(state, spec, piece, queries))
     table = ObjectTable(state, f"s{spec['id']}/objects", spec)
     batch = concatenate(piece.records)
     x, y = (frozen(batch.column(spec[axis]).to_numpy(zero_copy_only=False)) for axis in "xy")
     hashes = frozen(batch.column("_hash").to_numpy())
     stored = _objects(table, batch)
     known = (stored >= 0) & table.stored.known[stored] if len(table) else stored >= 0
-    stay = sift(hashes, near_some(x, y, still, moving), known)
+    stay = select_rows(hashes, is_near(x, y, regions), known)
     passed = piece.passed + len(stay) - int(np.count_nonzero(stay))
     return replace(piece, records=[batch.filter(pa.array(stay))], passed=passed)
 
@@ -102,8 +101,8 @@ def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array
 
 def _boxes(queries: InterestTable, at: Array, x: Array, y: Array, planar: bool) -> Array:
     """The boxes of the extended regions at these positions, when their focal objects are there."""
-    sides = queries["a"][at], queries["b"][at]
-    boxes = regions(x, y, sides, queries["c"][at], planar)
+    width, height, reach = (queries[name][at] for name in "abc")
+    boxes = extended_boxes(x, y, width, height, reach, planar)
     rounds = queries["shape"][at] == CIRCLE
     boxes[rounds] = circle_boxes(x[rounds], y[rounds], queries["radius"][at[rounds]], planar)
     return boxes

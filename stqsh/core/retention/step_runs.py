@@ -21,16 +21,22 @@ from stqsh.core.contract.batch_pieces import BatchPiece, between, single_steps
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions, none_accepted, places_at
 from stqsh.core.kernels.index.static_rects import GridFrame, QueryLifetimes
-from stqsh.core.kernels.join.moving_params import MovingJoinParams
-from stqsh.core.kernels.retention.multi_step import MultiStepPlan, MultiStepState, go_through
+from stqsh.core.kernels.join.moving_join import MovingJoinParams
+from stqsh.core.kernels.retention.multi_step import (
+    BatchSource,
+    MovingInput,
+    MultiStepPlan,
+    MultiStepState,
+    evaluate_steps,
+)
 from stqsh.core.kinds import KINDS
 from stqsh.core.matching.moving_index import ObjectCellStore, by_step_and_cell, lay_cells, movers_of
 from stqsh.core.objects.batch_objects import BatchObjects, by_step, silent_from
 from stqsh.core.queries.query_table import ACTIVE
-from stqsh.core.retention.dropped_objects import shadow_size
+from stqsh.core.retention.dropped_objects import dropped_count
 from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.retention.interest_table import InterestTable
-from stqsh.core.retention.row_filter import sieve
+from stqsh.core.retention.row_filter import drop_far_rows
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
 
@@ -38,7 +44,7 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
+def cut_batch(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
     """Cut a batch of a significant stream into pieces; each is asked for when the one before is taken in.
 
     The step of commands is a piece, and so is each in which queries end; what is between is one, or as many
@@ -54,10 +60,10 @@ def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
     if first > last:
         return
     rest = between(whole, first, last)
-    if not is_calm(state, spec["id"]):
-        yield from single_steps(rest, partial(is_watched, state, spec["id"]))
+    if not can_run(state, spec["id"]):
+        yield from single_steps(rest, partial(needs_quiet_steps, state, spec["id"]))
         return
-    rest = sieve(state, spec, rest)
+    rest = drop_far_rows(state, spec, rest)
     until = InterestTable(state, spec["id"])["until"]
     for end in np.unique(until[(until >= first) & (until <= last)]).tolist():
         if first < end:
@@ -68,13 +74,13 @@ def stretches(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
         yield between(rest, first, last)
 
 
-def is_calm(state: SlotState, stream: int) -> bool:
+def can_run(state: SlotState, stream: int) -> bool:
     """Whether who stays after a step follows from what was kept before it, and from places alone."""
-    shed = memory_of(state, stream).k > 1 or shadow_size(state, stream) > 0
+    shed = memory_of(state, stream).k > 1 or dropped_count(state, stream) > 0
     return not (shed or _needs_each_step(state, stream))
 
 
-def is_watched(state: SlotState, stream: int) -> bool:
+def needs_quiet_steps(state: SlotState, stream: int) -> bool:
     """Whether it matters at which of the steps in which nothing comes an object is forgotten.
 
     It does for kNN queries, whose circles follow from the step before, and for what waits for `dwell`, which
@@ -91,11 +97,11 @@ def _needs_each_step(state: SlotState, stream: int) -> bool:
     return any(kind.needs_each_step(kind.queries(state, stream)) for kind in KINDS.values())
 
 
-def is_stretch(batch: StreamBatch) -> bool:
-    """Whether a piece of a batch may be gone through by `follow_stretch`."""
+def is_run(batch: StreamBatch) -> bool:
+    """Whether a piece of a batch may be gone through by `evaluate_run`."""
     until = InterestTable(batch.state, batch.spec["id"])["until"]
     return (
-        is_calm(batch.state, batch.spec["id"])
+        can_run(batch.state, batch.spec["id"])
         and not batch.commands.any
         and not bool((until <= batch.timing.last).any())
     )
@@ -111,7 +117,7 @@ class ObjectArrivals(NamedTuple):
     versions: Array
 
 
-def follow_stretch(batch: StreamBatch, interest: InterestTracker) -> Array:
+def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
     """Go through the steps; reference counts follow, and objects are taken out of the batch where they go.
 
     Returns who is kept after the last step, bool (objects,).
@@ -132,8 +138,8 @@ def follow_stretch(batch: StreamBatch, interest: InterestTracker) -> Array:
     )
     before = course.version.copy(), ~np.isnan(x)
     accepted = none_accepted(len(objects.rows), len(x))
-    source = (*objects.sources, batch.timing)
-    events, stale = go_through(source, plan, course, accepted, _moving(interest, arrivals.events))
+    source = BatchSource(*objects.sources, batch.timing)
+    events, stale = evaluate_steps(source, plan, course, accepted, _moving(interest, arrivals.events))
     objects.went(accepted._replace(stale=int(stale)), events, course.out)
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
@@ -202,7 +208,7 @@ def _plan(interest: InterestTracker, arrivals: ObjectArrivals, counts: Array) ->
     )
 
 
-def _moving(interest: InterestTracker, arrivals: Transitions) -> Any:
+def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
     """Turns of focal objects, the objects' cells, and the regions that move; without those no cells."""
     batch, queries = interest.batch, interest.queries
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
@@ -216,7 +222,7 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> Any:
     lives = QueryLifetimes(np.full(len(queries), batch.timing.first - 1), queries["until"])
     turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
-    return (
+    return MovingInput(
         turns,
         cells,
         movers_of(interest.context, at),

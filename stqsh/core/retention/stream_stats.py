@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.retention.drop_choice import QueryLoad, locked_queries
-from stqsh.core.retention.dropped_objects import MOST, shadow_refs, shadow_size
+from stqsh.core.retention.dropped_objects import MOST, dropped_count, dropped_references
 from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
@@ -121,9 +121,9 @@ def figures(state: SlotState, spec: Spec) -> Spec:
     return out | {
         "objects": int(np.count_nonzero(objects["known"])),
         "focal": int(np.count_nonzero(objects["known"] & (objects["role"] & FOCAL != 0))),
-        "shadow": shadow_size(state, spec["id"]),
+        "shadow": dropped_count(state, spec["id"]),
         "histogram": s.tolist(),
-        "dropped": histogram(refs := shadow_refs(state, spec["id"]), refs > 0).tolist(),
+        "dropped": histogram(refs := dropped_references(state, spec["id"]), refs > 0).tolist(),
         "locked": int(np.count_nonzero(locked(queries, at))),
         "approximate": int(np.count_nonzero(accuracy < 1)),
         "least": float(accuracy.min(initial=1.0)),

@@ -1,1 +1,1 @@
-"""What a slot keeps: named arrays, and tables, keys, texts and columns made of them."""
+"""A slot's state: named arrays, and the tables, keys, strings and columns that they form."""

@@ -1,4 +1,4 @@
-"""Columns between Arrow and arrays: numbers as they are, texts as codes of a pool."""
+"""Conversion of columns between Arrow and arrays; strings are codes of a dictionary."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DTYPES: dict[str, Any] = {
     "BOOLEAN": np.bool_,
     "TIMESTAMP": np.int64,
 }
-"""How a column type is kept: texts as codes of the stream's pool, times in µs."""
+"""The dtype of each column type: strings are codes of the stream's dictionary, times µs."""
 
 
 class Column(NamedTuple):
-    """Values and which of them are not null; both (n,), valid bool. A null's value is 0."""
+    """Values and whether they are not null; both (n,), valid bool. A null's value is 0."""
 
     values: Array
     valid: Array
@@ -59,7 +59,7 @@ def declared_arrays(
 
 
 def encode(column: pa.Array[Any], kind: str, pool: Interner) -> Column:
-    """A declared column's arrays from its Arrow array; new texts go into the pool."""
+    """Convert an Arrow array of a declared type to arrays; new strings are added to the pool."""
     if column.null_count:
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     else:
@@ -74,7 +74,7 @@ def encode(column: pa.Array[Any], kind: str, pool: Interner) -> Column:
 
 
 def decode(column: Column, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
-    """The Arrow array of the declared type; `texts` are those of the pool."""
+    """Convert arrays to an Arrow array of the declared type; `texts` are the strings of the pool."""
     nulls = None if column.valid.all() else ~column.valid
     if kind == "STRING":
         codes: Any = pa.array(column.values, mask=nulls)
@@ -84,10 +84,10 @@ def decode(column: Column, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def pick(stored: Column, rows: Column, versions: Array) -> Column:
-    """A column's values in some versions: those of objects as stored, then those of a batch's rows.
+    """Return a column's values in some versions: of objects as stored, or of a batch's rows.
 
-    versions: int32 (n,): v < len(stored) is the object v as stored, others the row v - len(stored); -1 is
-    nothing, and reads as null.
+    versions: int32 (n,): v < len(stored) is the object v as stored, others the row v - len(stored); -1
+    reads as null.
     """
     versions = frozen(versions)
     return Column(
@@ -97,5 +97,5 @@ def pick(stored: Column, rows: Column, versions: Array) -> Column:
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Record batches of one schema as one."""
+    """Concatenate record batches of one schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)  # type: ignore[attr-defined]  # the stubs lack it

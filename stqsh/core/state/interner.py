@@ -1,4 +1,4 @@
-"""Keys and strings as dense indices: an open-addressing hash table in a slot's state arrays."""
+"""Keys and strings as dense indices: an open-addressing hash table in a slot's state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stqsh.core.kernels.index import hash_table as kernels
+from stqsh.core.kernels.index import hash_table
+from stqsh.core.kernels.index.hash_table import HashedKeys, StoredKeys
 from stqsh.core.kernels.index.hashing import hash_keys, key_bytes
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.slot_state import SlotState
@@ -16,11 +17,11 @@ from stqsh.core.state.slot_state import SlotState
 Keys: TypeAlias = "pa.Array[Any]"
 
 MAX_BYTES = 2**31 - 1
-"""All texts of one interner together; Arrow's string arrays, as which they are shown, end there."""
+"""The most bytes of all strings of one interner, as in one Arrow string array."""
 
 
 class Interner:
-    """Indices 0, 1, 2, … for distinct keys in the order of their arrival; they never change.
+    """Indices 0, 1, 2, … for distinct keys in the order of their arrival.
 
     Arrays beneath `prefix`: table uint64 (power of two), hashes uint64 (first the count, then one a key),
     offsets int32 (n + 1), data uint8.
@@ -40,23 +41,23 @@ class Interner:
     def _array(self, name: str) -> npt.NDArray[Any]:
         return self._state.array(f"{self._prefix}/{name}")
 
-    def _keys(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        return self._array("offsets"), self._array("data")
+    def _keys(self) -> StoredKeys:
+        return StoredKeys(self._array("offsets"), self._array("data"))
 
     def find(
         self, keys: pa.Array[Any], hashes: npt.NDArray[np.uint64] | None = None
     ) -> npt.NDArray[np.int32]:
-        """The index of each key, -1 for those that are not known. int32 (n,)."""
+        """Return the index of each key, -1 for unknown ones. int32 (n,)."""
         hashes = hash_keys(keys) if hashes is None else hashes
         offsets, data = key_bytes(keys)
-        return kernels.find(self._array("table"), self._keys(), frozen(hashes), (offsets, data))
+        return hash_table.find(self._array("table"), self._keys(), HashedKeys(frozen(hashes), offsets, data))
 
     def intern(self, keys: Keys, hashes: npt.NDArray[np.uint64] | None = None) -> npt.NDArray[np.int32]:
-        """The index of each key, new keys added.
+        """Return the index of each key, adding new keys.
 
         Args:
-            keys: string, int32 or int64 array; nulls count as the empty string or 0.
-            hashes: their `hash_keys`, where it is known already.
+            keys: A string, int32 or int64 array; nulls count as the empty string or 0.
+            hashes: Their `hash_keys`, if known already.
 
         Raises:
             ValueError: all texts together would exceed `MAX_BYTES`.
@@ -68,14 +69,18 @@ class Interner:
             offsets, data = key_bytes(keys)
             lengths = offsets[missing + 1].astype(np.int64) - offsets[missing]
             self._reserve(len(missing), int(lengths.sum()))
-            count = kernels.insert(
-                self._array("table"), self._keys(), self._array("hashes"), (hashes, offsets, data), found
+            count = hash_table.insert(
+                self._array("table"),
+                self._keys(),
+                self._array("hashes"),
+                HashedKeys(hashes, offsets, data),
+                found,
             )
             self._trim(count)
         return found
 
     def _reserve(self, more: int, more_bytes: int) -> None:
-        """Room for `more` keys of `more_bytes` together; the table stays at most half full."""
+        """Make room for `more` keys of `more_bytes` together; the table stays at most half full."""
         state, prefix = self._state, self._prefix
         count, used = len(self), len(self._array("data"))
         if used + more_bytes > MAX_BYTES:
@@ -88,7 +93,7 @@ class Interner:
             while 2 * (count + more) > size:
                 size *= 2
             table = state.create(f"{prefix}/table", np.uint64, size)
-            kernels.rebuild(table, self._array("hashes"), count)
+            hash_table.rebuild(table, self._array("hashes"), count)
 
     def _trim(self, count: int) -> None:
         """Give back what was reserved for keys that came twice."""
@@ -97,10 +102,10 @@ class Interner:
         self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
 
     def keep(self, kept: npt.NDArray[Any]) -> None:
-        """Forget all keys but those with these indices, ascending; they get the indices 0, 1, 2, …."""
+        """Remove all keys but those with these indices, ascending, which become 0, 1, 2, …."""
         state, prefix, count = self._state, self._prefix, len(kept)
         chosen: Any = pa.array(kept)
-        starts, text = key_bytes(self.strings().take(chosen))  # whole numbers are taken for texts of 8 bytes
+        starts, text = key_bytes(self.strings().take(chosen))  # integers count as strings of 8 bytes
         hashes = np.concatenate([np.array([count], np.uint64), self._array("hashes")[1:][kept]])
         size = 64
         while 2 * count > size:
@@ -108,15 +113,15 @@ class Interner:
         state.shrink(f"{prefix}/hashes", hashes)
         state.shrink(f"{prefix}/offsets", starts)
         state.shrink(f"{prefix}/data", text[: starts[-1]])
-        kernels.rebuild(state.create(f"{prefix}/table", np.uint64, size), hashes, count)
+        hash_table.rebuild(state.create(f"{prefix}/table", np.uint64, size), hashes, count)
 
     def strings(self) -> pa.Array[Any]:
-        """All texts in the order of their indices; points into the state: use it before the next change."""
+        """Return all strings by index; a view of the state that is valid until its next change."""
         offsets, data = self._keys()
         return pa.StringArray.from_buffers(len(self), pa.py_buffer(offsets.data), pa.py_buffer(data.data))
 
     def take(self, indices: npt.NDArray[Any], kind: pa.DataType) -> pa.Array[Any]:
-        """The keys with these indices, (n,), as strings, or as whole numbers of an Arrow type."""
+        """Return the keys with these indices, (n,), as strings, or as integers of an Arrow type."""
         if pa.types.is_string(kind):
             positions: Any = pa.array(indices)
             return self.strings().take(positions)
@@ -124,5 +129,5 @@ class Interner:
         return numbers.cast(kind)
 
     def integers(self) -> npt.NDArray[np.int64]:
-        """All keys of an interner of integers in the order of their indices. int64 (n,)."""
+        """Return all keys of an interner of integers by index. int64 (n,)."""
         return self._array("data").view(np.int64)

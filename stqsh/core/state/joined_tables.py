@@ -1,7 +1,7 @@
 """Joined tables on a slot: rows by key, looked up for many keys at once (SOLE section 7.3).
 
-Each slot holds a table whole, so that a join on key equality is a look-up wherever an object is. A row costs
-its values, eight bytes of hash and its share of the hash table; equal texts are kept once.
+Each slot has the whole table, so that a join on key equality is a look-up wherever an object is. A row costs
+its values, eight bytes of hash and its share of the hash table; equal strings are stored once.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class JoinedTables:
         self._specs: dict[str, Spec] = state.header.setdefault("tables", {})
 
     def define(self, spec: Spec) -> None:
-        """Begin an empty table; one that is there already stays as it is.
+        """Create an empty table; an existing one stays as it is.
 
         Args:
-            spec: with "id", "columns" ([[name, type], …]) and "key", a column of STRING, BIGINT or INT.
+            spec: With "id", "columns" ([[name, type], …]) and "key", a column of STRING, BIGINT or INT.
         """
         if str(spec["id"]) in self._specs:
             return
@@ -51,7 +51,7 @@ class JoinedTables:
         return StateTable(self._state, f"t{spec['id']}", declared_arrays(spec["columns"], names, None))
 
     def add(self, table: int, batch: pa.RecordBatch) -> None:
-        """Append rows of the declared columns. The first row of a key counts, keys are not null.
+        """Append rows of the declared columns. The first row of a key counts; keys are not null.
 
         Raises:
             KeyError: no such table.
@@ -70,15 +70,17 @@ class JoinedTables:
         self._table(spec).append(columns)
 
     def drop(self, table: int) -> None:
-        """Forget a table; one that is not there is forgotten already."""
+        """Remove a table, if it exists."""
         if self._specs.pop(str(table), None) is not None:
             self._state.release(f"t{table}/")
 
     def values(self, table: int, keys: pa.Array[Any], column: str) -> pa.Array[Any]:
-        """A column of the rows whose keys are given, null where the table has none or the key is null.
+        """Return a column of the rows with given keys, null where there is none or the key is null.
 
         Args:
-            keys: of the key's type, integers of any width; (n,).
+            table: Its id.
+            keys: Of the key's type, integers of any width; (n,).
+            column: Its name.
 
         Returns:
             An array of the column's declared Arrow type, (n,).
@@ -98,7 +100,7 @@ class JoinedTables:
         return decode(pick(stored, nothing, rows), kinds[column], texts)
 
     def rows(self, table: int, keys: pa.Array[Any]) -> Array:
-        """The row of each key, -1 where there is none. int32 (n,)."""
+        """Return the row of each key, -1 where there is none. int32 (n,)."""
         rows = self._keys(table).find(keys)
         if keys.null_count:
             rows[pc.is_null(keys).to_numpy(zero_copy_only=False)] = -1

@@ -1,4 +1,4 @@
-"""Which streams keep significant objects only, and what is asked of their memory."""
+"""Which streams retain significant objects only, and how much memory they may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Spec = dict[str, Any]
 
 
 def is_significant(spec: Spec) -> bool:
-    """Whether a stream keeps significant objects only."""
+    """Tell whether a stream retains significant objects only."""
     return spec.get("retain") == "significant"
 
 
@@ -19,10 +19,13 @@ def is_significant(spec: Spec) -> bool:
 class RetentionOrder:
     """What a command "memory" asks of a stream.
 
-    factor: the share of the cache distance that is used, 0 .. 1 (SOLE section 4.5). k: objects that fewer
-    queries are interested in are dropped when they report (section 6.4). part: of the objects that k - 1
-    queries are interested in only this share is dropped, always the same ones, see `spared`. cache, area: the
-    share of the cache distance, and of regions' areas, that query load shedding leaves (section 6.3).
+    Attributes:
+        factor: The share of the cache distance that is used, 0 .. 1 (SOLE section 4.5).
+        k: Objects that fewer queries need are dropped when they report (section 6.4).
+        part: Of the objects that k - 1 queries need only this share is dropped, always the same ones, see
+            `stqsh.core.retention.object_shedding.is_spared`.
+        cache: The share of the cache distance that query load shedding leaves (section 6.3).
+        area: The share of regions' areas that it leaves.
     """
 
     factor: float = 1.0
@@ -33,17 +36,17 @@ class RetentionOrder:
 
 
 def memory_of(state: SlotState, stream: int) -> RetentionOrder:
-    """What was last asked of a stream's memory; everything is kept before anything was."""
+    """Return the last order for a stream's memory; without one everything is kept."""
     return RetentionOrder(**state.header.get("memory", {}).get(str(stream), {}))
 
 
 def remember(state: SlotState, stream: int, command: Spec) -> RetentionOrder:
-    """Take a command in: what it says is in the slot's header, "memory", from here on."""
+    """Store a command in the slot's header, as "memory"."""
     memory = RetentionOrder(**command)
     state.header.setdefault("memory", {})[str(stream)] = asdict(memory)
     return memory
 
 
 def forget_memory(state: SlotState, stream: int) -> None:
-    """Forget what was asked of a stream that is dropped."""
+    """Forget the order for a stream that is dropped."""
     state.header.get("memory", {}).pop(str(stream), None)

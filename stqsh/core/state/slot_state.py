@@ -16,47 +16,51 @@ import orjson
 Array = npt.NDArray[Any]
 
 PIECE_BYTES = 4 << 20
-"""The greatest size of a snapshot's piece."""
+"""The largest size of a snapshot's piece, in bytes."""
 
 _SMALLEST = 16
+"""The least capacity of an array, in elements."""
+
 _TOLERATED = 16
-"""A part of so many of an array may lie fallow behind it,"""
+"""Unused memory behind an array is trimmed beyond 1/16 of its length ..."""
+
 _SMALL_CHANGE = 1 << 16
-"""or so many bytes."""
+"""... and beyond this many bytes."""
+
 _ROOMY = 8
-"""An array that shrinks keeps at most so many times the room that it needs."""
+"""An array that shrinks keeps at most this many times the capacity that it needs."""
 
 
 class Allocator(Protocol):
-    """Where the memory of state arrays comes from."""
+    """A source of memory for state arrays."""
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
-        """A new zeroed one-dimensional array of `capacity` elements.
+        """Return a new zeroed one-dimensional array of `capacity` elements.
 
-        It takes the place of an earlier array of that name, which must stay readable while it is copied.
+        It replaces an earlier array of that name, which must stay readable while it is copied.
         """
 
     def release(self, name: str) -> None:
-        """The array of that name is not needed any more."""
+        """Release the array of that name."""
 
 
 class HeapAllocator:
     """Ordinary memory."""
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
-        """A zeroed numpy array."""
+        """Return a zeroed numpy array."""
         return np.zeros(capacity, dtype)
 
     def release(self, name: str) -> None:
-        """Nothing to do: memory goes with the last reference."""
+        """Do nothing: memory is freed with the last reference."""
 
 
 class SlotState:
     """Growable arrays by name, and a header that survives as JSON.
 
-    header: "slot" (index), "lengths" ({array name: elements in use}), and what modules put in beside.
-    buffers: the arrays with their spare capacity. reached: how many elements of each were in use at the most
-    since `trim_unused`, so that an allocator can give back what lies fallow. Names are paths such as
+    header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
+    buffers: the arrays with their spare capacity. reached: the most elements of each that were in use since
+    `trim_unused`, so that an allocator can give back unused memory. Names are paths such as
     `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
     """
 
@@ -74,18 +78,18 @@ class SlotState:
 
     @classmethod
     def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
-        """The empty state of a slot."""
+        """Return the empty state of a slot."""
         return cls({"slot": slot}, None, allocator)
 
     def __contains__(self, name: str) -> bool:
         return name in self._lengths
 
     def array(self, name: str) -> Array:
-        """The elements in use of a named array, as a view that is valid until the array is resized."""
+        """Return the elements in use of a named array, a view that is valid until the array is resized."""
         return self.buffers[name][: self._lengths[name]]
 
     def create(self, name: str, dtype: npt.DTypeLike, length: int = 0) -> Array:
-        """A new zeroed array; one of the same name is replaced."""
+        """Create a zeroed array; one of the same name is replaced."""
         self.buffers[name] = self._allocator.allocate(name, np.dtype(dtype), max(length, _SMALLEST))
         self._lengths[name] = self.reached[name] = length
         return self.array(name)
@@ -104,13 +108,13 @@ class SlotState:
         return self.array(name)
 
     def append(self, name: str, values: npt.ArrayLike) -> None:
-        """Put values behind the last element of an array."""
+        """Append values to an array."""
         items = np.asarray(values, self.buffers[name].dtype)
         used = self._lengths[name]
         self.resize(name, used + len(items))[used:] = items
 
     def replace(self, name: str, values: Array) -> Array:
-        """Make an array hold exactly these values, created if need be."""
+        """Replace the content of an array, which is created if it does not exist."""
         if name not in self or self.buffers[name].dtype != values.dtype:
             self.create(name, values.dtype, len(values))
         view = self.resize(name, len(values))
@@ -118,14 +122,14 @@ class SlotState:
         return view
 
     def shrink(self, name: str, values: Array) -> Array:
-        """`replace` by fewer values, which gives spare capacity back once it is most of the array."""
+        """Replace the content by fewer values; spare capacity is given back once it is most of the array."""
         if len(self.buffers[name]) > _ROOMY * len(values) + _SMALLEST:
             values = values.copy()
             self.create(name, values.dtype, len(values))
         return self.replace(name, values)
 
     def release(self, prefix: str) -> None:
-        """Forget all arrays whose names begin with `prefix`."""
+        """Remove all arrays whose names begin with `prefix`."""
         for name in [name for name in self._lengths if name.startswith(prefix)]:
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
@@ -134,9 +138,9 @@ class SlotState:
             self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
-        """Give back the memory behind arrays that have become shorter; the small change stays.
+        """Give back unused memory behind arrays that have become shorter, unless it is little.
 
-        trim: gives a named buffer cut to so many elements, its content as it was.
+        trim: Returns a named buffer cut to a number of elements, with its content.
         """
         for name, reached in self.reached.items():
             used, buffer = self._lengths.get(name, reached), self.buffers.get(name)
@@ -147,12 +151,12 @@ class SlotState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use by all arrays, without spare capacity."""
+        """The bytes in use by all arrays, without spare capacity."""
         return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
 
 
 def snapshot(state: SlotState) -> Iterator[bytes]:
-    """The state in pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
+    """Cut the state into pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
     directory = [[name, state.buffers[name].dtype.str] for name in state.header["lengths"]]
     head = orjson.dumps({"header": state.header, "arrays": directory}, option=orjson.OPT_NON_STR_KEYS)
     parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
@@ -176,7 +180,7 @@ def _cut(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
 
 
 def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> SlotState:
-    """The state that `snapshot` cut into these pieces.
+    """Return the state that `snapshot` cut into these pieces.
 
     Raises:
         ValueError: the pieces are not a whole snapshot.
@@ -192,7 +196,7 @@ def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> Slot
 
 
 class _Reader:
-    """Reads bytes across the borders of pieces."""
+    """A reader of bytes across the borders of pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.keyword_join import AskedTerms, drift, join
+from stqsh.core.kernels.join.keyword_join import AskedTerms, KeywordTrees, index_drift, join
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
@@ -101,7 +101,7 @@ class KeywordIndex:
         same &= self.asked.checked[there] == checked[at]
         row = np.full(len(there), -1, np.int64)
         row[np.flatnonzero(there)[same]] = np.flatnonzero(same)
-        left = self._hanging.sift(row)
+        left = self._hanging.renumber(row)
         self._asked.keep(there)
         self.asked.box[:], self.asked.checked[:] = box, checked[at]
         self.positions[:] = at
@@ -117,8 +117,8 @@ class KeywordIndex:
         terms.learn(old)
         terms.learn(new)
         self._hanging.follow()
-        index = self._hanging.forest, self.asked, terms.spans, self._hanging.lattice
-        found = join(events, (frozen(old), frozen(new)), index)
+        trees = KeywordTrees(self._hanging.forest, self.asked, terms.spans, self._hanging.lattice)
+        found = join(events, frozen(old), frozen(new), trees)
         return CandidatePairs(found.event, self.positions[found.query], found.flags)
 
     def alone(self, ids: Array, boxes: Array) -> KeywordIndex:
@@ -144,6 +144,6 @@ class KeywordIndex:
 
     def hang_better(self, bounds: list[float] | None) -> None:
         """Hang all queries up anew if too many hang under terms that are not rare any more."""
-        have, best = drift(self.asked, frozen(self.terms.seen))
+        have, best = index_drift(self.asked, frozen(self.terms.seen))
         if have > _TOO_COMMON * best:
             self._hanging.hang_anew(bounds)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms, packed, renamed
+from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms, pack_terms, recode
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of, remove_unused
@@ -97,7 +97,7 @@ class TermTable(StateTable):
 
     def pack(self) -> None:
         """Close the gaps of texts that have left the pool."""
-        self.store({"codes": packed(self.spans)})
+        self.store({"codes": pack_terms(self.spans)})
 
     def of(self, phrases: list[str]) -> CodedTexts:
         """The terms of phrases; new ones become part of the vocabulary."""
@@ -105,7 +105,7 @@ class TermTable(StateTable):
 
     def _coded(self, texts: pa.Array[Any]) -> CodedTexts:
         coded, terms = coded_terms(texts)
-        return renamed(coded, self.words.intern(terms))
+        return recode(coded, self.words.intern(terms))
 
 
 def has_terms(state: SlotState, stream: int) -> bool:

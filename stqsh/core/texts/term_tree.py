@@ -10,7 +10,7 @@ import numpy.typing as npt
 from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, TermQuadtrees
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.join.keyword_join import hang_rows, sift
+from stqsh.core.kernels.join.keyword_join import insert_queries, renumber_queries
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_derived, add_reference
@@ -78,14 +78,14 @@ class TermTree:
         """Have a root for each term that is known by now."""
         self._state.resize(f"{self._prefix}/forest/root", len(self._terms))
 
-    def sift(self, row: Array) -> int:
+    def renumber(self, row: Array) -> int:
         """Let entries follow their rows; how many are left, as far as that is known.
 
         row: where each row went, -1 for those that are to be taken down. int64 (n,).
         """
         if (row == np.arange(len(row))).all():
             return int(self._array("forest/used")[1])
-        return int(sift(self.forest, row))
+        return int(renumber_queries(self.forest, row))
 
     def hang(self, rows: Array, left: int, bounds: list[float] | None) -> None:
         """Hang queries up that hang nowhere; all of them anew where the grid or the entries are outgrown.
@@ -121,7 +121,7 @@ class TermTree:
         while True:
             nodes, entries, *_ = self._array("forest/used").tolist()
             self._make_room(nodes + more, entries + more)
-            if hang_rows(self.forest, asked, frozen(rows), frozen(rarity), self.lattice, done):
+            if insert_queries(self.forest, asked, frozen(rows), frozen(rarity), self.lattice, done):
                 break
             more *= 2
         nodes, entries, *_ = self._array("forest/used").tolist()

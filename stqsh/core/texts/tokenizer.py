@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stqsh.core.kernels.index.hashing import key_bytes
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.kernels.text.term_sets import CodedTexts, cut, distinct, holds, renamed
+from stqsh.core.kernels.text.term_sets import CodedTexts, contains_terms, drop_repeats, recode, split_texts
 
 _BETWEEN = r"[^\p{L}\p{N}]+"
 """What stands between two terms; RE2's classes of Unicode letters and numbers."""
@@ -45,7 +45,7 @@ def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
     """
     whole: Any = texts
     lower: Any = pc.utf8_lower(whole.fill_null("") if whole.null_count else whole)
-    start, foreign, offsets, data = cut(*key_bytes(lower))
+    start, foreign, offsets, data = split_texts(*key_bytes(lower))
     words: Any = pa.StringArray.from_buffers(
         len(offsets) - 1, pa.py_buffer(offsets.data), pa.py_buffer(data.data)
     )
@@ -59,7 +59,7 @@ def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
     coded: Any = words.dictionary_encode()
     terms, codes = coded.dictionary, frozen(coded.indices.to_numpy())
     empty = terms.index("").as_py() if len(at) else -1  # stands before and behind what is no letter
-    return distinct(begin, end, codes, len(terms), empty), terms
+    return drop_repeats(begin, end, codes, len(terms), empty), terms
 
 
 def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
@@ -83,10 +83,10 @@ def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     )
     vocabulary = pa.concat_arrays([texts.dictionary, phrases.dictionary])
     coded, terms = coded_terms(vocabulary)
-    coded = renamed(coded, np.arange(len(terms), dtype=np.int32))
+    coded = recode(coded, np.arange(len(terms), dtype=np.int32))
     missing = texts.indices.is_null().to_numpy(zero_copy_only=False)
     text = texts.indices.fill_null(0).to_numpy()
     phrase = phrases.indices.to_numpy() + np.int32(len(texts.dictionary))
-    truth: Any = holds(coded, coded, (frozen(text), frozen(phrase)), how == "all")
+    truth: Any = contains_terms(coded, frozen(text), frozen(phrase), how == "all")
     found: pa.Array[Any] = pa.array(truth, mask=missing)
     return found

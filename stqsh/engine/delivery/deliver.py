@@ -23,7 +23,6 @@ from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
-from stqsh.sizes import size_bytes
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock, SnapshotQuestion
 from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
@@ -34,6 +33,7 @@ from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
 from stqsh.storage.update_log.log import write_batch
+from stqsh.units import parse_size
 
 Array = npt.NDArray[Any]
 
@@ -75,7 +75,7 @@ class Delivery:
     ) -> None:
         self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
         self.retention = LogRetention(
-            home, lambda: size_bytes(session_settings(control).text("updates.keep"))
+            home, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
         self._shedding = SheddingController(control, session_settings(control))
         self._records = 0

@@ -17,6 +17,7 @@ import orjson
 
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
+from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.storage.payload_refs import Reference, reference_in
 from stqsh.storage.rows import Spec
@@ -27,7 +28,7 @@ FORMAT = 2
 _STREAM = ("key", "x", "y")
 
 
-class RecordReplayError(RuntimeError):
+class RecordReplayError(EngineError):
     """A slot's log refers to records that cannot be read again."""
 
 

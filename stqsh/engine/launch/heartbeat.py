@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
 from stqsh.engine.config import TUNING
-from stqsh.errors import EngineDead
+from stqsh.errors import EngineDeadError
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.home import SessionHome
 
@@ -56,11 +56,11 @@ def running_alone(home: Path) -> Iterator[None]:
     """Hold the home's lock for the life of an engine; the lock goes with the process.
 
     Raises:
-        EngineDead: another engine runs in this home.
+        EngineDeadError: another engine runs in this home.
     """
     with (home / "running.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise EngineDead(f"another engine runs in {home}") from None
+            raise EngineDeadError(f"another engine runs in {home}") from None
         yield

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from stqsh.client.cleanup import is_orphaned
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
-from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
+from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
 from stqsh.errors import StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
@@ -71,7 +71,7 @@ class Engine:
         self._heart.start()
         try:
             self._run()
-        except (StqshError, QueryFailedError, JvmDiedError) as error:
+        except StqshError as error:
             log.error("%s", error)
             self._heart.tell("failed", str(error))
             return 1

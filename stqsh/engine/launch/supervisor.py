@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.data_source import HOLD_FILE
 from stqsh.engine.spark.errors import reason
+from stqsh.errors import EngineError
 
 log = logging.getLogger("stqsh.engine")
 
@@ -32,11 +33,11 @@ class StreamingQuery(Protocol):
     def stop(self) -> None: ...  # noqa: D102
 
 
-class QueryFailedError(Exception):
+class QueryFailedError(EngineError):
     """The query failed again and again at the same batch; the text is the reason in one line."""
 
 
-class JvmDiedError(Exception):
+class JvmDiedError(EngineError):
     """Spark's process is gone."""
 
 

@@ -43,7 +43,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Quantity(Expression):
-    """A number with a unit (`5 min`, `2 km`, `60 km/h`); `unit` is a key of `stqsh.lang.units.UNITS`."""
+    """A number with a unit (`5 min`, `2 km`, `60 km/h`); `unit` is a key of `stqsh.units.UNITS`."""
 
     number: int | float
     unit: str

@@ -11,7 +11,7 @@ from stqsh.lang.ast.expressions import Literal, Name, Quantity
 from stqsh.lang.ast.source import Span, cover
 from stqsh.lang.ast_builder.rules import Parts, capitals, rule, span_of
 from stqsh.lang.errors import StatementSyntaxError
-from stqsh.lang.units import CANONICAL, fits
+from stqsh.units import CANONICAL, is_representable
 
 _QUANTITY = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.+)", re.DOTALL)
 _MOST_DIGITS = 19
@@ -74,7 +74,7 @@ def quantity(parts: Parts) -> Quantity:
     assert match is not None
     span = span_of(parts[0])
     value, unit = _number(match[1], span), CANONICAL[match[2].lower()]
-    if not fits(value, unit):
+    if not is_representable(value, unit):
         raise StatementSyntaxError(f"{parts[0][:30]} is too much", span)
     return Quantity(value, unit, span=span)
 

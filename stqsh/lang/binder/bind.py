@@ -42,7 +42,7 @@ def bind(
 
     `inferred` are the columns found in the source of a CREATE STREAM or TABLE that lists none
     (`needs_inference`); `name` is the name of a SUBSCRIBE's query. Raises `BindFault` for a statement that
-    does not fit, and `NotSupported` for what is not built yet.
+    does not fit, and `NotSupportedError` for what is not built yet.
     """
     with locating(statement.piece):
         check(STATEMENT_RULES, statement)

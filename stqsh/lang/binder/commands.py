@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
 from stqsh.lang.ast.source import Span
@@ -93,7 +93,7 @@ def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> S
         _check_value(key, str(value), statement.value.span)
         return {"key": key, "value": value}
     if key in SETTINGS_TO_COME:
-        raise NotSupported(f"SET {key}")
+        raise NotSupportedError(f"SET {key}")
     known = (*catalogue.settings, *SETTINGS_TO_COME)
     raise BindError(
         f"unknown setting {key!r}", statement.key.span, near=near(key, known), hint="SHOW SETTINGS lists them"

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     After,
     And,
@@ -37,7 +37,7 @@ from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
-from stqsh.lang.units import UNITS, metres, metres_a_second, micros
+from stqsh.units import UNITS, metres, metres_per_second, microseconds
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
 
@@ -86,8 +86,8 @@ def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
     del scope
     dimension = UNITS[node.unit].dimension
     if dimension == "duration":
-        return TypedExpression(["dur", micros(node.number, node.unit)], "DURATION", node.span)
-    convert = metres if dimension == "length" else metres_a_second
+        return TypedExpression(["dur", microseconds(node.number, node.unit)], "DURATION", node.span)
+    convert = metres if dimension == "length" else metres_per_second
     return TypedExpression(["lit", convert(node.number, node.unit), "DOUBLE"], "DOUBLE", node.span)
 
 
@@ -97,7 +97,7 @@ def _column(node: Column, scope: Scope) -> TypedExpression:
 
 def _now(node: Now, scope: Scope) -> TypedExpression:
     del scope
-    raise NotSupported("NOW other than in a comparison with a time") from None
+    raise NotSupportedError("NOW other than in a comparison with a time") from None
 
 
 def _negative(node: Negative, scope: Scope) -> TypedExpression:
@@ -107,7 +107,7 @@ def _negative(node: Negative, scope: Scope) -> TypedExpression:
 
 def _arithmetic(node: Arithmetic, scope: Scope) -> TypedExpression:
     if is_moment(node, scope):
-        raise NotSupported(f"times in arithmetic other than in a comparison: {printed(node)}")
+        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}")
     left, right = _number(node.left, scope), _number(node.right, scope)
     whole = node.operator != "/" and {left.type, right.type} <= WHOLE_NUMBERS
     expr = ["arith", node.operator, left.expr, right.expr]
@@ -176,7 +176,7 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     """`loc INSIDE r` where the query has another region already, or under OR and NOT."""
     check_location(node)
     if moves(node.region):
-        raise NotSupported("a moving region under OR or NOT, or beside another region")
+        raise NotSupportedError("a moving region under OR or NOT, or beside another region")
     region = bound_region(node.region, scope.stream, scope.catalogue)
     return _true_or_false(["inside", region], node)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Call, Expression
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.errors import BindError, near
@@ -20,9 +20,9 @@ Bind = Callable[[Expression, Scope], TypedExpression]
 
 
 def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
-    """A bound call; `bind` binds its argument. Raises `BindError` and `NotSupported`."""
+    """A bound call; `bind` binds its argument. Raises `BindError` and `NotSupportedError`."""
     if node.name in _TO_COME:
-        raise NotSupported(f"{node.name}(…)")
+        raise NotSupportedError(f"{node.name}(…)")
     if node.name not in OF_TIMES:
         raise BindError(
             f"there is no function {node.name}", node.span, near=near(node.name, (*OF_TIMES, *_TO_COME))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Comparison, Expression, Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Relation, Select
@@ -38,7 +38,7 @@ class _Equality(NamedTuple):
 
 
 def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
-    """What a SELECT is about. Raises `BindError` and `NotSupported`."""
+    """What a SELECT is about. Raises `BindError` and `NotSupportedError`."""
     conditions = conjuncts(select.where)
     if len(select.relations) == 1:
         [relation] = select.relations
@@ -81,9 +81,9 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
     streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
     tables = [relation for relation in relations if relation not in streams]
     if len(streams) > 1:
-        raise NotSupported("joins of streams with each other")
+        raise NotSupportedError("joins of streams with each other")
     if len(tables) > 1:
-        raise NotSupported("joins with more than one table")
+        raise NotSupportedError("joins with more than one table")
     return streams[0], tables[0]
 
 

@@ -9,7 +9,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_RANGES, a_type
-from stqsh.lang.units import EXAMPLES, UNITS, micros
+from stqsh.units import EXAMPLES, UNITS, microseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -37,7 +37,7 @@ def duration_us(value: Quantity, what: str) -> int:
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
         raise BindError(f"{what} is a duration such as {EXAMPLES['duration']}", value.span)
-    span_us = micros(value.number, value.unit)
+    span_us = microseconds(value.number, value.unit)
     if not 0 < span_us < _LONGEST_US:
         limit = "too long" if span_us > 0 else "at least a microsecond"
         raise BindError(f"{what} is {limit}" if span_us > 0 else f"{what} must be {limit}", value.span)

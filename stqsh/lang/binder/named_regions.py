@@ -13,7 +13,7 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 def create_region(statement: CreateRegion, catalogue: CatalogueView) -> Spec:
     """The AreaSpec of a single region without its id, and under "region" the region it is made from.
 
-    That is a rectangle, a polygon, or a region that exists ("area"). Raises `BindFault`, `NotSupported`.
+    That is a rectangle, a polygon, or a region that exists ("area"). Raises `BindFault`, `NotSupportedError`.
     """
     check_free(statement.name, catalogue)
     region = fixed_region(statement.region, catalogue)
@@ -24,7 +24,7 @@ def create_regions(statement: CreateRegions, catalogue: CatalogueView) -> Spec:
     """The AreaSpec of a set of regions without its id and, as they stand in the file, its members.
 
     Under "name_column" is the column (or property) that names them, None where it is to be guessed.
-    Raises `BindFault`, `NotSupported`.
+    Raises `BindFault`, `NotSupportedError`.
     """
     check(SOURCE_RULES, statement)
     check_free(statement.name, catalogue)

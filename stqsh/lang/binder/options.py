@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQuery
 from stqsh.lang.binder.literals import duration_us
@@ -20,7 +20,7 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
     Raises `BindError` for an option that there is not, or a value that does not fit it, and
-    `NotSupported` for what is to come.
+    `NotSupportedError` for what is to come.
     """
     given = dict(query.options)
     for name, value in query.options:
@@ -33,7 +33,7 @@ def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
     options: dict[str, Any] = {}
     if "dwell" in given:
         if kind == "nearest":
-            raise NotSupported("dwell on the nearest neighbours")
+            raise NotSupportedError("dwell on the nearest neighbours")
         options["dwell_us"] = _dwell(given["dwell"])
     if "min_accuracy" in given:
         options["min_accuracy"] = _share(given["min_accuracy"])

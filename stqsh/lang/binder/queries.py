@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
 from stqsh.lang.binder.conditions import all_of, check_location, condition
@@ -32,7 +32,7 @@ class _Query(NamedTuple):
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
-    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupported`."""
+    """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
     spec = continuous(query.select, catalogue)
@@ -130,7 +130,7 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
 def _outputs(select: Select, scope: Scope) -> Outputs:
     outputs = select_list(select.items, scope)
     if _occurs([typed.expr for typed in outputs.values()], "inside"):
-        raise NotSupported("INSIDE in a select list")
+        raise NotSupportedError("INSIDE in a select list")
     return outputs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     Circle,
     Expression,
@@ -26,7 +26,7 @@ from stqsh.lang.binder.names import area_named
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
-from stqsh.lang.units import EXAMPLES, UNITS, metres
+from stqsh.units import EXAMPLES, UNITS, metres
 
 EVERYWHERE: Spec = {"type": "all"}
 MEASURED = frozenset({"circle", "moving_circle", "nearest"})
@@ -52,7 +52,7 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
     if moves(region):
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
-        raise NotSupported("circles as named regions")
+        raise NotSupportedError("circles as named regions")
     return bound_region(region, {"planar": True}, catalogue)
 
 

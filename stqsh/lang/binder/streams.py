@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
 from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles, listed_columns
@@ -14,7 +14,7 @@ from stqsh.lang.binder.unsupported import STREAM_RULES, check
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
-from stqsh.lang.units import EXAMPLES, UNITS, metres, metres_a_second, micros
+from stqsh.units import EXAMPLES, UNITS, metres, metres_per_second, microseconds
 
 DEFAULT_TICK_US = 1_000_000
 _POLE = 90.0
@@ -26,7 +26,7 @@ def create_stream(
     """The StreamSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindError` and `NotSupported`.
+    Raises `BindError` and `NotSupportedError`.
     """
     _check_retention(stream)
     check(STREAM_RULES, stream)
@@ -157,7 +157,7 @@ def _keep_us(stream: CreateStream) -> int | None:
     if stream.keep == "NONE" and stream.kind != "event":
         raise BindError("KEEP NONE is for EVENT streams", stream.name.span)
     if stream.keep == "NONE":
-        raise NotSupported("KEEP NONE")
+        raise NotSupportedError("KEEP NONE")
     return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
 
 
@@ -165,7 +165,7 @@ def _speed(value: Quantity | Literal | None) -> float | None:
     if value is None:
         return None
     if isinstance(value, Quantity):
-        speed = metres_a_second(value.number, value.unit)
+        speed = metres_per_second(value.number, value.unit)
     else:
         speed = float(value.value or 0)
     if speed <= 0:
@@ -191,5 +191,5 @@ def _options(options: Options) -> dict[str, Any]:
 def _option(value: Literal | Quantity) -> Any:
     if isinstance(value, Literal):
         return value.value
-    convert = {"duration": micros, "length": metres, "speed": metres_a_second}
+    convert = {"duration": microseconds, "length": metres, "speed": metres_per_second}
     return convert[UNITS[value.unit].dimension](value.number, value.unit)

@@ -18,7 +18,7 @@ def create_table(
     """The TableSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
-    Raises `BindError` and `NotSupported`.
+    Raises `BindError` and `NotSupportedError`.
     """
     check(SOURCE_RULES, table)
     check_free(table.name, catalogue)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Negative, Now, Quantity
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import timestamp_us
@@ -15,7 +15,7 @@ from stqsh.lang.binder.scope import Expr, Scope
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import a_type
-from stqsh.lang.units import UNITS, micros, parse_ago
+from stqsh.units import UNITS, microseconds, parse_ago
 
 _NOW: Expr = ["now"]
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -59,7 +59,7 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
     if not a.is_column and b.is_column:
         a, b, operator = b, a, FLIPPED[operator]
     if not a.is_column:
-        raise NotSupported(
+        raise NotSupportedError(
             f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}"
         )
     return ["cmp", operator, a.base, _shifted(b, b.offset_us - a.offset_us)]
@@ -87,7 +87,7 @@ def _shifted(moment: Moment, offset_us: int) -> Expr:
     if offset_us == 0:
         return moment.base
     if moment.base != _NOW:
-        raise NotSupported("a duration between two columns")
+        raise NotSupportedError("a duration between two columns")
     return ["arith", "+" if offset_us > 0 else "-", _NOW, ["dur", abs(offset_us)]]
 
 
@@ -104,7 +104,7 @@ def _moment(node: Expression, scope: Scope) -> Moment:
             return Moment(bound.expr, 0, node.span)
         raise BindError(f"cannot compare a time with {node.name}, {a_type(bound.type)}", node.span)
     if mentions_now(node):
-        raise NotSupported(f"NOW in {printed(node)}")
+        raise NotSupportedError(f"NOW in {printed(node)}")
     raise BindError(f"cannot compare a time with {printed(node)}", node.span)
 
 
@@ -115,11 +115,13 @@ def _sum(node: Arithmetic, scope: Scope) -> Moment:
         left, right = right, left
     if node.operator not in "+-" or not isinstance(right, Quantity) or not _is_duration(right):
         if mentions_now(node):
-            raise NotSupported(f"NOW in {printed(node)}")
+            raise NotSupportedError(f"NOW in {printed(node)}")
         raise BindError(f"{printed(node)} is no time", node.span, expected=("a time + or - a duration",))
     base = _moment(left, scope)
     sign = 1 if node.operator == "+" else -1
-    return base._replace(offset_us=base.offset_us + sign * micros(right.number, right.unit), span=node.span)
+    return base._replace(
+        offset_us=base.offset_us + sign * microseconds(right.number, right.unit), span=node.span
+    )
 
 
 def _is_duration(node: Expression) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stqsh.errors import NotSupported
+from stqsh.errors import NotSupportedError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Call, Star
 from stqsh.lang.binder.functions import AGGREGATES
@@ -125,11 +125,11 @@ STATEMENT_RULES: tuple[Rule, ...] = (_whole_statements, _shown, _analysis)
 
 
 def check(rules: tuple[Rule, ...], node: object) -> None:
-    """Ask the rules in turn. Raises `NotSupported` with the words of the first that has any."""
+    """Ask the rules in turn. Raises `NotSupportedError` with the words of the first that has any."""
     for rule in rules:
         what = rule(node)
         if what is not None:
-            raise NotSupported(what)
+            raise NotSupportedError(what)
 
 
 def counts(select: statements.Select) -> bool:

@@ -12,7 +12,7 @@ from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.syntax.expected import what_may_follow
 from stqsh.lang.syntax.keywords import KEYWORDS
 from stqsh.lang.syntax.lexer import ScannedText
-from stqsh.lang.units import CANONICAL, EXAMPLES
+from stqsh.units import CANONICAL, EXAMPLES
 
 _NUMBER_AND_WORD = re.compile(r"((?:\d+\.?\d*|\.\d+))\s*([^\W\d][\w/]*)")
 _BAD_NUMBER = re.compile(r"[\w.]*[\d.][\w.]*")

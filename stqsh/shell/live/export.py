@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.client.results import SnapshotMark
 from stqsh.shell.live.tail import left_text
-from stqsh.shell.status import alive_text, grouped
+from stqsh.shell.status import alive_text
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.read.subscription import Subscription
@@ -24,7 +25,12 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
     query, home = following.query.name, following.link.home
 
     def alive(progress: Progress) -> None:
-        words = (query, alive_text(home, progress), f"{grouped(count)} updates to {name}", "Ctrl-C leaves")
+        words = (
+            query,
+            alive_text(home, progress),
+            f"{group_digits(count)} updates to {name}",
+            "Ctrl-C leaves",
+        )
         screen.status("  ".join(words))
 
     following.on_idle, following.on_notice = alive, screen.message
@@ -41,4 +47,4 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
     finally:
         screen.close()
         following.close()
-    return f"{grouped(count)} updates to {name}{end}"
+    return f"{group_digits(count)} updates to {name}{end}"

@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stqsh.shell.status import READY, clock_text, engine_text, grouped, rate_text, shedding_part
-from stqsh.time_format import iso
+from stqsh.shell.status import READY, clock_text, engine_text, rate_text, shedding_part
+from stqsh.storage.progress import stream_statuses
+from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -23,7 +24,7 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
     """Wait for a RUN; words about what it did, and whether it came to its end.
 
     The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
-    `EngineDead`, `SourceError`.
+    `EngineDeadError`, `SourceError`.
     """
     view = RunView(session, running, screen)
     try:
@@ -79,7 +80,7 @@ class RunView:
         done = self.share(progress)
         bar = "" if done is None else f"{bar_text(done)} {done:4.0%}  "
         sheds = "".join(f"  {part}" for part in [shedding_part(progress)] if part)
-        step = f"step {grouped(progress.step)}  {clock_text(progress)}  {rate_text(progress)}"
+        step = f"step {group_digits(progress.step)}  {clock_text(progress)}  {rate_text(progress)}"
         self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}{sheds}  Ctrl-C stops")
 
     def share(self, progress: Progress) -> float | None:
@@ -97,22 +98,18 @@ class RunView:
 
     def summary(self, end: Progress) -> str:
         """Steps, where that led to, and the time it took."""
-        steps, at = end.step - self.start.step, iso(end.at_us())
+        steps, at = end.step - self.start.step, format_instant(end.at_us())
         records = end.stats.get("records_total", 0) - self.start.stats.get("records_total", 0)
-        counted = f", {grouped(records)} records" if records > 0 else ""
-        where = f" to step {grouped(end.step)}" + (f" ({at})" if at else "")
-        return f"{grouped(steps)} steps{where}{counted} in {time.monotonic() - self.began:.1f} s"
+        counted = f", {group_digits(records)} records" if records > 0 else ""
+        where = f" to step {group_digits(end.step)}" + (f" ({at})" if at else "")
+        return f"{group_digits(steps)} steps{where}{counted} in {time.monotonic() - self.began:.1f} s"
 
     def _rows_done(self, progress: Progress) -> float | None:
-        from stqsh.storage.progress import stream_statuses
-
         taken = sum(progress.stats.get("rows", {}).values())
         total = sum(status.rows for status in stream_statuses(self.session.link.db).values())
         return _ratio(taken, total) if total else None
 
     def _preparing(self) -> str:
-        from stqsh.storage.progress import stream_statuses
-
         statuses = stream_statuses(self.session.link.db)
         reading = [(s.name, statuses[s.id]) for s in self.session.streams() if s.id in statuses]
         words = [

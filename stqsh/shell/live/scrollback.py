@@ -11,10 +11,10 @@ from prompt_toolkit.key_binding import KeyBindings
 
 from stqsh.client.results import SnapshotMark
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
-from stqsh.shell.status import grouped
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry, leave
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.writers.text_columns import integers
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
@@ -143,7 +143,7 @@ class ScrollBack:
         if self.entry.is_open:
             return [("class:title", self.entry.shown)]
         only = f"only {self.wanted.words}" if self.wanted else ""
-        below = f"{grouped(self.offset)} below" if self.offset else "the newest"
+        below = f"{group_digits(self.offset)} below" if self.offset else "the newest"
         parts = [(60, "scrolled back"), (80, below), (70, self.waiting()), (50, only)]
         hints = [(90, "Esc goes on"), (40, "/ filters"), (30, "↑ ↓ PgUp PgDn Home End"), (20, "← → sideways")]
         return [("class:dim", fitted([*parts, *hints], width))]

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stqsh.client.results import SnapshotMark
-from stqsh.shell.exit_codes import say
 from stqsh.shell.live.prefetch import Prefetch
 from stqsh.shell.live.scrollback import ScrollBack, ScrollBuffer
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
-from stqsh.shell.status import alive_text, grouped, shedding_part
+from stqsh.shell.messages import print_message
+from stqsh.shell.status import alive_text, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
+from stqsh.shell.writers.update_table import UpdateLines
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,7 +67,7 @@ def source_of(following: Subscription) -> Source:
 
 def drain(following: Subscription, writer: Writer) -> str:
     """The same without a live view: everything goes to the writer, a warning to standard error."""
-    following.on_notice = say
+    following.on_notice = print_message
     try:
         for item in following:
             if isinstance(item, SnapshotMark):
@@ -113,15 +115,13 @@ class LiveView:
 
     def _fit(self) -> None:
         """Draw as wide as the terminal is by now."""
-        from stqsh.shell.writers.update_table import UpdateLines  # (pyarrow)
-
         self._width = self.screen.width
         self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
 
     def follow(self, source: Source) -> None:
         """Show what a source gives until it ends. `KeyboardInterrupt` says that the user leaves.
 
-        Raises what the source raises, such as `EngineDead`.
+        Raises what the source raises, such as `EngineDeadError`.
         """
         with closing(Prefetch(source)) as feed, self.keys:
             try:
@@ -187,8 +187,6 @@ class LiveView:
                 self._draw(item)
 
     def _scroll_back(self, move: str, feed: Prefetch) -> None:
-        from stqsh.shell.writers.update_table import UpdateLines
-
         target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
         lines = UpdateLines(target, is_narrow=self._lines.is_narrow)
         only = replace(self.wanted, names=not self.one_query)
@@ -216,9 +214,9 @@ class LiveView:
     def _words(self, feed: Prefetch) -> list[tuple[int, str]]:
         """The parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
-        count = f"{grouped(self._came)} updates"
+        count = f"{group_digits(self._came)} updates"
         if self.wanted:
-            count = f"only {self.wanted.words}: {grouped(self._fitted)} of {count}"
+            count = f"only {self.wanted.words}: {group_digits(self._fitted)} of {count}"
         sheds = shedding_part(feed.progress)
         step, *rest = (part for part in alive_text(self.home, feed.progress).split("  ") if part != sheds)
         weights = [50] + [30] * (len(rest) - 2) + [45]
@@ -242,4 +240,4 @@ class LiveView:
 
 def waiting_text(feed: Prefetch) -> str:
     """How many updates have come that are not shown yet."""
-    return f"{grouped(feed.waiting)}{'+' if feed.is_full else ''} waiting"
+    return f"{group_digits(feed.waiting)}{'+' if feed.is_full else ''} waiting"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from stqsh.shell.writers.text_columns import SIGNS, alike, instant, occurring, rounded, selected, texts, whole
+from stqsh.storage.update_log.log import REASONS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from stqsh.client.results import Updates
@@ -38,21 +42,15 @@ class UpdateFilter:
         """The updates that fit, in order."""
         if not self or not updates.table.num_rows:
             return updates
-        import pyarrow as pa
-
         return replace(updates, table=updates.table.filter(pa.array(self._fitting(updates))))
 
     def _fitting(self, updates: Updates) -> NDArray[np.bool_]:
-        import numpy as np
-
         ops = updates.table.column("op").to_numpy()
         fits = np.ones(len(ops), np.bool_) if not self.sign else np.asarray(ops == self.sign)
         return fits & self._mentioned(updates) if self.text else fits
 
     def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
         """Which rows have the text in their key, their time, their query's name, the reason, or a value."""
-        import numpy as np
-
         table, ids = updates.table, updates.table.column("query").to_numpy()
         found = mentions(table.column("key"), self.text) | self._named(updates) | self._timed(updates)
         for group in alike(occurring(updates)):
@@ -64,10 +62,6 @@ class UpdateFilter:
 
     def _named(self, updates: Updates) -> NDArray[np.bool_]:
         """Which rows' query or reason has the text in its name."""
-        import numpy as np
-
-        from stqsh.storage.update_log.log import REASONS
-
         text = self.text.lower()
         reasons = [code for code, name in enumerate(REASONS) if code and text in name]
         queries = [one.id for one in occurring(updates) if self.names and text in one.name.lower()]
@@ -77,8 +71,6 @@ class UpdateFilter:
 
     def _timed(self, updates: Updates) -> NDArray[np.bool_]:
         """Which rows' step has the text in its time."""
-        import numpy as np
-
         at_us = updates.table.column("at_us").to_numpy()
         text = self.text.upper()
         return np.isin(at_us, [at for at in np.unique(at_us).tolist() if text in (instant(at) or "")])
@@ -97,9 +89,6 @@ def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:
     """Which values of a column have the text in them, as they are shown, in any case."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     shown: Any = pa.array(texts(column)) if pa.types.is_timestamp(column.type) else rounded(column)
     if not pa.types.is_string(shown.type) and not pa.types.is_large_string(shown.type):
         shown = pc.cast(shown, pa.string())

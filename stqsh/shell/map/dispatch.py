@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import draws
+from stqsh.shell.map.page.page_file import write_page
+from stqsh.shell.map.terminal.app import print_map, show_map
+from stqsh.shell.terminal.capabilities import is_interactive
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
     from stqsh.shell.terminal.screen import Screen
 
 
-def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
+def show_or_write(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
     feed.once = False
-    if feed.file is None and sys.stdin.isatty() and draws(sys.stdout):
-        from stqsh.shell.map.terminal.app import show_map
-
+    if feed.file is None and sys.stdin.isatty() and is_interactive(sys.stdout):
         return show_map(feed, scheme)
     return print_or_write(feed, screen)
 
@@ -25,10 +25,6 @@ def show(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
 def print_or_write(feed: MapFeed, screen: Screen) -> str:
     """Print one frame, or write the page; what to say then, which may be nothing. Raises as `show`."""
     if feed.file is not None:
-        from stqsh.shell.map.page.page_file import write_page
-
         return write_page(feed, screen)
-    from stqsh.shell.map.terminal.app import print_map
-
     print_map(feed)
     return ""

@@ -3,6 +3,7 @@ r"""`\e`: the last statement, or a file, in the user's editor; what is saved com
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from stqsh.errors import StqshError
 from stqsh.shell.scripting.scripts import script_text
-from stqsh.shell.terminal.interrupts import undisturbed
+from stqsh.shell.terminal.interrupts import ignore_interrupts
 
 _USUAL = ("nano", "vim", "vi", "emacs")
 
@@ -41,10 +42,8 @@ def editor() -> str:
 
 
 def _edit(path: Path) -> None:
-    import shlex
-
     command = editor()
-    with undisturbed():
+    with ignore_interrupts():
         code = subprocess.call(f"{command} {shlex.quote(str(path))}", shell=True)
     if code:
         raise StqshError(f"the editor {command} ended with {code}; nothing is taken over")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +19,15 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle
 
 from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.repl.history_suggest import StatementSuggest
+from stqsh.shell.scripting.blocks import ends_vertical
 from stqsh.shell.terminal.colours import STYLES, scheme_name
 
 if TYPE_CHECKING:
-    from prompt_toolkit.output import ColorDepth
-
     from stqsh.shell.repl.session_thread import SessionSummary
 
 PROMPT = "stqsh> "
@@ -107,7 +108,6 @@ def may_run(text: str) -> bool:
     if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
         return True
     from stqsh.lang.syntax.split import is_complete
-    from stqsh.shell.scripting.scripts import ends_vertical
 
     return is_complete(text) or ends_vertical(text)
 
@@ -126,8 +126,6 @@ def _keywords() -> frozenset[str]:
 
 def _names(text: str) -> frozenset[int]:
     """Which words are names; none are known until the parser has been read, behind the prompt."""
-    import sys
-
     found = getattr(sys.modules.get("stqsh.lang.syntax.highlight"), "names_in", None)
     return found(text) if found is not None else frozenset()
 
@@ -173,8 +171,4 @@ def _joined(parts: list[tuple[int, str]]) -> str:
 
 def colour_depth() -> ColorDepth | None:
     """No colours where NO_COLOR asks for none."""
-    import os
-
-    from prompt_toolkit.output import ColorDepth
-
     return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import state_folder
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.prompt import PromptTerminal, make_prompt, open_history, say_above
 from stqsh.shell.repl.session_thread import SessionSummary, SessionThread
+from stqsh.shell.user_files import state_folder
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -30,7 +30,7 @@ class PromptController:
         terminal: PromptTerminal | None,
         tell: Callable[[str], None],
     ) -> None:
-        self.backstage = SessionThread(name, open_session, self._redraw)
+        self.backend = SessionThread(name, open_session, self._redraw)
         self.is_death_told = False
         self._terminal = terminal or PromptTerminal()
         self._tell = tell
@@ -39,7 +39,7 @@ class PromptController:
     @property
     def glance(self) -> SessionSummary:
         """The session as it was at the last look."""
-        return self.backstage.glance
+        return self.backend.glance
 
     def prompt(self) -> PromptSession[str]:
         """The prompt, made when it is first asked for. Raises `HomeError` where the history has no place."""
@@ -47,13 +47,13 @@ class PromptController:
             return self._prompt
         self._prompt = prompt = make_prompt(
             open_history(state_folder() / "history"),
-            StqlCompleter(lambda: self.glance, self.backstage.live_keys),
+            StqlCompleter(lambda: self.glance, self.backend.live_keys),
             lambda: self.glance,
             self._terminal,
         )
         # Behind the first drawing: the imports of the session would hold the prompt back.
-        prompt.app.after_render += lambda _: self.backstage.start()
-        prompt.app.key_processor.after_key_press += lambda _: self.backstage.typed()
+        prompt.app.after_render += lambda _: self.backend.start()
+        prompt.app.key_processor.after_key_press += lambda _: self.backend.typed()
         return prompt
 
     def _redraw(self) -> None:
@@ -62,7 +62,7 @@ class PromptController:
         if app is None or not app.is_running:
             return
         self._tell_death(app)
-        error = self.backstage.error
+        error = self.backend.error
         if error is not None and app.loop is not None:
             app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
         app.invalidate()

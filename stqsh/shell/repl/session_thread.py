@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.client.read.live_keys import LiveKeys
-    from stqsh.storage.rows import Progress, Spec
+    from stqsh.shell.repl.session_reader import SummaryReader
+    from stqsh.storage.rows import Progress
 
 LOOK_EVERY_S = 0.4
 IDLE_S = 1.0
@@ -60,9 +61,9 @@ class SessionThread:
         self._open = open_session
         self._changed = changed
         self._session: Session | None = None
+        self._reader: SummaryReader | None = None
         self._keys: LiveKeys | None = None
         self._error: BaseException | None = None
-        self._catalogue: tuple[tuple[int, int], Catalogue] | None = None
         self._typed_at, self._is_warm = float("-inf"), False
         self._opened = threading.Event()
         self._over = threading.Event()
@@ -97,7 +98,7 @@ class SessionThread:
         if self._session is None:
             return ()
         if self._keys is None:
-            from stqsh.client.read.live_keys import LiveKeys
+            from stqsh.shell.repl.session_reader import LiveKeys
 
             self._keys = LiveKeys(self._session.link)
         return self._keys.starting(stream, prefix)
@@ -115,15 +116,10 @@ class SessionThread:
             self._session.close()
 
     def look(self) -> None:
-        """Take a new glance now."""
-        session = self._session
-        if session is None:
+        """Take a new summary now."""
+        if self._reader is None:
             return
-        new = self._glance(session)
-        if new.failed:
-            from stqsh.shell.engine_failure import obituary
-
-            new = replace(new, death=self.glance.death or obituary(session.home))
+        new = self._reader.read(self.glance.death)
         if new != self.glance:
             self.glance = new
             self._changed()
@@ -131,7 +127,10 @@ class SessionThread:
     def _work(self) -> None:
         try:
             with unhindered():
-                self._session = self._open()
+                from stqsh.shell.repl.session_reader import SummaryReader
+
+                session = self._open()
+                self._reader, self._session = SummaryReader(session), session
             self._session.start_engine(wait=False)
         except BaseException as error:  # handed over to the main thread, which raises or shows it
             self._error = error
@@ -156,30 +155,11 @@ class SessionThread:
         """Import what looking up live keys and snapshots take, once there are any and nobody is typing."""
         idle = time.monotonic() - self._typed_at > IDLE_S
         if not self._is_warm and self.glance.ready and self.glance.streams and idle:
-            from stqsh.client.read.live_keys import warm_up
+            from stqsh.shell.repl.session_reader import warm_up
 
             self._is_warm = True
             with unhindered():
                 warm_up()
-
-    def _glance(self, session: Session) -> SessionSummary:
-        from stqsh.client.engine_process import is_alive, read_engine
-        from stqsh.shell.status import engine_text
-
-        engine = read_engine(session.home)
-        return replace(
-            SessionSummary(session.home.name, engine_text(session.home), session.progress()),
-            **self._known(session),
-            failed=engine is not None and (engine.state == "failed" or not is_alive(engine)),
-            ready=engine is not None and engine.state == "ready" and is_alive(engine),
-        )
-
-    def _known(self, session: Session) -> Catalogue:
-        """What the catalogue holds; read again only where it has changed, for it may hold very much."""
-        mark = _mark(session)
-        if self._catalogue is None or self._catalogue[0] != mark:
-            self._catalogue = mark, _catalogue(session)
-        return self._catalogue[1]
 
 
 @contextmanager
@@ -194,45 +174,3 @@ def unhindered() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _mark(session: Session) -> tuple[int, int]:
-    """What changes with the catalogue: the log's last row, and how many queries live (some just end)."""
-    rows = session.link.db.query(
-        "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
-        " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
-    )
-    return rows[0][0], rows[0][1]
-
-
-_MOST_KNOWN = 10_000
-"""Queries whose names completion knows: the last ones, where there are more."""
-Catalogue = dict[str, Any]
-"""The fields of a `SessionSummary` that come from the session's catalogue, by name."""
-
-
-def _catalogue(session: Session) -> Catalogue:
-    streams, tables = session.streams(), session.tables()
-    areas, queries = session.areas(), session.queries(_MOST_KNOWN)
-    listed = [(stream.name, stream.spec["columns"]) for stream in streams]
-    listed += [(table.name, table.spec["columns"]) for table in tables]
-    return {
-        "streams": tuple(stream.name for stream in streams),
-        "columns": tuple(
-            (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
-        ),
-        "keys": tuple((one.name, one.spec["key"]) for one in streams),
-        "members": tuple((area.name, tuple(area.spec["members"])) for area in areas),
-        "scheme": session.settings().text("shell.scheme"),
-        "tables": tuple(table.name for table in tables),
-        "regions": tuple(area.name for area in areas),
-        "queries": tuple(query.name for query in queries),
-        "selected": tuple(_selected(query.name, query.spec) for query in queries),
-    }
-
-
-def _selected(name: str, spec: Spec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """A query's name, the names that it selects, and the stream and table that it is over."""
-    join = spec.get("join")
-    over = (spec["stream"],) if join is None else (spec["stream"], join["table"])
-    return name, tuple(out for out, _ in spec["select"]), over

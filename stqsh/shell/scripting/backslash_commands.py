@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from stqsh.errors import StqshError
+from stqsh.settings import FORMATS
+from stqsh.shell.repl.help_text import two_columns
 from stqsh.shell.scripting.console import SWITCHES
-from stqsh.shell.scripting.variables import assign, forget
-from stqsh.shell.writers.writer import FORMATS
+from stqsh.shell.scripting.variables import assign, forget, replaced
+from stqsh.shell.scripting.watch_interval import parse_interval
 
 if TYPE_CHECKING:
     from stqsh.shell.scripting.console import Console, PromptActions
-    from stqsh.shell.scripting.watch_command import WatchInterval
 
 
 class ExitShell(Exception):
@@ -71,8 +72,6 @@ def _quit(console: Console, argument: str) -> None:
 
 
 def _help(console: Console, argument: str) -> None:
-    from stqsh.shell.repl.help_text import two_columns
-
     rows = [("".join(f"\\{name} " for name in one.names) + one.argument, one.help) for one in COMMANDS]
     rows += [
         ("statement ;", "runs it; HELP; lists the statements, HELP RUN; tells about one"),
@@ -155,25 +154,14 @@ def _unset(console: Console, argument: str) -> None:
 
 
 def _echo(console: Console, argument: str) -> None:
-    from stqsh.shell.scripting.variables import replaced
-
     console.tell(replaced(argument, console.variables))
 
 
 def _watch(console: Console, argument: str) -> None:
-    from stqsh.shell.scripting.watch_command import check_looks
-
-    how = _every(argument)
+    how = parse_interval(argument)
     if console.last is None or console.repeater is None:
         raise StqshError(r"there is no statement to repeat yet", hint=r"SHOW QUERIES \watch")
-    check_looks(console.last.statements[-1])
     console.repeater(console.last, how)
-
-
-def _every(argument: str) -> WatchInterval:
-    from stqsh.shell.scripting.watch_command import every
-
-    return every(argument)
 
 
 def _prompting(console: Console, name: str) -> PromptActions:
@@ -229,7 +217,7 @@ COMMANDS: tuple[BackslashCommand, ...] = (
         "repeat the statement it stands behind, or the last one, each SEC "
         "seconds (2), N times or until q or Ctrl-C",
         _watch,
-        check=_every,
+        check=parse_interval,
     ),
     BackslashCommand(("i", "include"), "FILE", "run the statements of a script", _include, reads="include"),
     BackslashCommand(

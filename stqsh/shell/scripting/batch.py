@@ -9,41 +9,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stqsh.errors import EngineDead
-from stqsh.shell.exit_codes import INTERRUPTED, draws, no_board, say
+from stqsh.client.api import connect
+from stqsh.errors import EngineDeadError
+from stqsh.lang.ast import statements
+from stqsh.shell.exit_codes import INTERRUPTED
+from stqsh.shell.messages import print_message, watch_needs_terminal
+from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Console
+from stqsh.shell.scripting.options import BatchOptions
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
-from stqsh.shell.scripting.scripts import (
-    CommandCall,
-    StatementBlock,
-    read_scripts,
-    script_text,
-    statements_in,
-)
-from stqsh.shell.scripting.startup_script import is_new, profile_script
+from stqsh.shell.scripting.scripts import read_scripts, script_text
 from stqsh.shell.scripting.variables import given_variables
+from stqsh.shell.terminal.capabilities import is_interactive
+from stqsh.shell.user_files import is_new_session, profile_script
+from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
-from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOptions:
-    """What the command line said; without a `session` the script gets one of its own."""
-
-    session: str | None = None
-    profile: str | None = None
-    format: str | None = None
-    output: Path | None = None
-    variables: tuple[str, ...] = ()
-    quiet: bool = False
 
 
 def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
@@ -51,7 +37,7 @@ def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
 
     Raises `StqshError` where a script or its run fails.
     """
-    console = Console(say, options.format and check_format(options.format), quiet=options.quiet)
+    console = Console(print_message, options.format and check_format(options.format), quiet=options.quiet)
     console.variables.update(given_variables(options.variables))
     steps = read_scripts(sources, console.variables)
     _check_formats(steps)
@@ -72,22 +58,22 @@ def _run(
     console: Console,
     options: BatchOptions,
 ) -> int:
-    from stqsh.client.api import connect
-
     temporary = options.session is None
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
         batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
-            batch.run(opening if is_new(session) else [])
+            batch.run(opening if is_new_session(session) else [])
         except KeyboardInterrupt:
-            batch.interrupted()
+            batch.stop()
             return INTERRUPTED
-        except EngineDead as error:
+        except EngineDeadError as error:
             raise _with_kept_log(error, session.home) if temporary else error from None
         finally:
             batch.screen.close()
         if not temporary and not options.quiet:
-            say(f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it")
+            print_message(
+                f"session {session.home.name} goes on; stqsh stop --session {session.home.name} ends it"
+            )
     return 0
 
 
@@ -101,18 +87,16 @@ def _check_views(steps: list[StatementBlock | CommandCall]) -> None:
 
     A frame is no data: a pipe that gets one has nothing to read, and a script that waits for a key stands.
     """
-    from stqsh.lang.ast import statements
-
-    is_at_terminal = sys.stdin.isatty() and draws(sys.stdout)
+    is_at_terminal = sys.stdin.isatty() and is_interactive(sys.stdout)
     if any(isinstance(one, statements.Watch) for one in statements_in(steps)) and not is_at_terminal:
-        raise no_board()
+        raise watch_needs_terminal()
 
 
-def _with_kept_log(error: EngineDead, home: SessionHome) -> EngineDead:
+def _with_kept_log(error: EngineDeadError, home: SessionHome) -> EngineDeadError:
     """The error with a log that stays when the temporary session goes."""
     kept = home.path.parent / "engine.log"
     try:
         kept.write_bytes(home.engine_log.read_bytes())
     except OSError:
-        return EngineDead(error.message)
-    return EngineDead(error.message, hint=f"the engine's log is {kept}")
+        return EngineDeadError(error.message)
+    return EngineDeadError(error.message, hint=f"the engine's log is {kept}")

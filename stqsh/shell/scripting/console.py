@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from stqsh.shell.writers.writer import check_format
+from stqsh.shell.writers.formats import check_format
 
 if TYPE_CHECKING:
-    from stqsh.shell.scripting.scripts import StatementBlock
-    from stqsh.shell.scripting.watch_command import WatchInterval
+    from stqsh.shell.scripting.blocks import StatementBlock
+    from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.writers.redirect import Redirect
 
 SWITCHES = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from typing import IO, TYPE_CHECKING
 
-from stqsh.shell.exit_codes import coloured, draws
-from stqsh.shell.writers.writer import Target, open_writer
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive, table_width
+from stqsh.shell.terminal.screen import Screen
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target
+from stqsh.storage.session_settings import session_settings
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.shell.scripting.console import Console
     from stqsh.shell.terminal.screen import Screen
-    from stqsh.shell.writers.writer import Writer
+from stqsh.shell.writers.writer import Writer
 
 
 class OutputChoice:
@@ -24,24 +27,20 @@ class OutputChoice:
     def __init__(self, stream: IO[bytes], console: Console) -> None:
         self.console = console
         self.terminal = console.outlet is None and sys.stdout.isatty()
-        self.live = self.terminal and console.format is None and draws(sys.stdout)
+        self.live = self.terminal and console.format is None and is_interactive(sys.stdout)
         self._stream = stream
         self._writers: dict[str, Writer] = {}
 
     def screen(self) -> Screen:
         """The screen for the status line: the terminal's, on standard error where data goes elsewhere."""
-        from stqsh.shell.terminal.screen import Screen
-
         if self.live:
-            return Screen(self._stream, colour=coloured(sys.stdout))
+            return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.
-        visible = draws(sys.stderr) and not self.terminal and not self.console.quiet
-        return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=visible)
+        visible = is_interactive(sys.stderr) and not self.terminal and not self.console.quiet
+        return Screen(sys.stderr.buffer, colour=has_colour(sys.stderr), visible=visible)
 
     def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
         """The writer for what comes now, in the format asked for by its statement, or that of all."""
-        from stqsh.storage.session_settings import session_settings
-
         outlet = self.console.outlet
         wanted = asked or (outlet and outlet.format) or self.console.format
         wanted = wanted or session_settings(session.link.db).text("shell.format")
@@ -54,7 +53,5 @@ class OutputChoice:
         return self._writers[wanted]
 
     def _target(self, one_query: bool) -> Target:
-        from stqsh.cli.sessions import terminal_width
-
-        colour = self.terminal and coloured(sys.stdout)
-        return Target(self._stream, one_query, colour, terminal_width() if self.terminal else None)
+        colour = self.terminal and has_colour(sys.stdout)
+        return Target(self._stream, one_query, colour, table_width() if self.terminal else None)

@@ -1,4 +1,4 @@
-"""A run of scripts in an open session: what statements bring goes to its writer, and what a RUN brings."""
+"""Runs scripts in an open session: executes their steps and renders what statements and RUNs bring."""
 
 from __future__ import annotations
 
@@ -7,24 +7,134 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import say
+import numpy as np
+import pyarrow as pa
+
+from stqsh.client.results import SnapshotMark
+from stqsh.lang.ast import statements as ast
+from stqsh.shell.messages import print_message
+from stqsh.shell.render import PromptRenderer, render
 from stqsh.shell.scripting.backslash_commands import ExitShell
+from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
-from stqsh.shell.scripting.scripts import CommandCall, StatementBlock, statements_in
+from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
+from stqsh.shell.scripting.watch_interval import repeat
+from stqsh.shell.status import alive_text
+from stqsh.shell.writers.text_columns import occurring
+from stqsh.shell.writers.writer import write_data
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
+    from stqsh.client.map.scene import MapFeed
     from stqsh.client.read.subscription import OnIdle, Subscription
-    from stqsh.client.results import Outcome, Updates
+    from stqsh.client.read.watch import WatchFeed
+    from stqsh.client.results import Updates, WaitNotice
     from stqsh.client.run import RunHandle
-    from stqsh.lang.ast.statements import Statement
     from stqsh.shell.live.prefetch import Source
     from stqsh.shell.live.tail import LiveView
-    from stqsh.shell.scripting.watch_command import WatchInterval
+    from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.terminal.screen import Screen
-    from stqsh.shell.writers.writer import Writer
+    from stqsh.shell.writers.writer import Data, Writer
     from stqsh.storage.rows import Progress
+
+
+class ScriptRenderer:
+    """Renders outcomes of a script: data by its writer, messages and status on the screen.
+
+    Attributes:
+        statement: The number of the current statement in the whole script, from 1.
+        format: The format that the current statement itself asks for.
+        run_handle: The last RUN, None before the first.
+    """
+
+    def __init__(self, session: Session, place: OutputChoice, *, one_query: bool) -> None:
+        self.statement = 1
+        self.format: str | None = None
+        self.run_handle: RunHandle | None = None
+        self.screen = place.screen()
+        self._session, self._place, self._one_query = session, place, one_query
+        self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
+
+    def wait(self, notice: WaitNotice) -> None:
+        """Say what is waited for; the next outcome brings the wait itself."""
+        self.message(notice.text)
+
+    def message(self, text: str) -> None:
+        """Show a message, unless the console is quiet."""
+        if text and not self._place.console.quiet:
+            self.screen.message(text)
+
+    def data(self, data: Data) -> None:
+        """Write rows in the statement's format; a script in that of the whole run."""
+        self.screen.close()
+        write_data(self._writer(), data, self.statement)
+
+    def follow(self, subscription: Subscription) -> None:
+        """Show what a TAIL or SUBSCRIBE brings."""
+        view = self._live()
+        if view is not None:
+            view.warning = lambda: subscription.accuracy_text
+        else:
+            subscription.on_notice = self.message
+
+        def source(on_idle: OnIdle) -> Subscription:
+            subscription.on_idle = on_idle
+            return subscription
+
+        try:
+            self._show(source)
+        finally:
+            subscription.close()
+
+    def watch(self, feed: WatchFeed) -> None:
+        """Show the dashboard of WATCH."""
+        from stqsh.shell.watch.dashboard import show_dashboard
+
+        self.message(show_dashboard(feed, self._session.settings().text("shell.scheme")))
+
+    def run(self, handle: RunHandle) -> bool:
+        """Show the updates of all registered queries until the RUN is done."""
+        self.run_handle = handle
+
+        def source(on_idle: OnIdle) -> Iterator[Updates]:
+            return map(_registered, self._session.updates(until=handle, on_idle=on_idle))
+
+        self.format = None
+        self._show(source)
+        self.screen.close()
+        accuracy = self._session.accuracy()
+        if not accuracy.is_exact:
+            self.message(f"answers: {accuracy.text()}")
+        return True
+
+    def map(self, feed: MapFeed) -> None:
+        """Print one frame of a map, or write its page."""
+        from stqsh.shell.map.dispatch import print_or_write
+
+        self.screen.close()
+        self.message(print_or_write(feed, self.screen))
+
+    def _show(self, source: Source) -> None:
+        """Show what a source brings, in the live view where there is one and no format was asked for."""
+        view = self._live()
+        if view is not None:
+            view.follow(source)
+            return
+        for item in source(self._status):
+            if isinstance(item, SnapshotMark):
+                self._writer().mark(item)
+            else:
+                self._writer().updates(item)
+
+    def _writer(self) -> Writer:
+        return self._place.writer(self._session, one_query=self._one_query, asked=self.format)
+
+    def _live(self) -> LiveView | None:
+        return self._view if self.format is None and self._place.console.outlet is None else None
+
+    def _status(self, progress: Progress) -> None:
+        self.screen.status(alive_text(self._session.home, progress))
 
 
 class ScriptRunner:
@@ -33,17 +143,15 @@ class ScriptRunner:
     def __init__(
         self, session: Session, steps: list[StatementBlock | CommandCall], place: OutputChoice
     ) -> None:
-        self._session = session
-        self._steps = steps
-        self._place = place
-        self.console = place.console
-        self.console.repeater = self._repeat
-        self._one_query = _is_single(statements_in(steps), len(session.queries(2)))
-        self.screen = place.screen()
-        self._view = _live_view(self.screen, session, one_query=self._one_query) if place.live else None
-        self._statement = 1
-        self._asked: str | None = None
-        self._running: RunHandle | None = None
+        self._session, self._steps, self._place = session, steps, place
+        place.console.repeater = self._repeat
+        one_query = _is_single(statements_in(steps), len(session.queries(2)))
+        self._renderer = ScriptRenderer(session, place, one_query=one_query)
+
+    @property
+    def screen(self) -> Screen:
+        """The screen for messages and the status line."""
+        return self._renderer.screen
 
     def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
         """Execute `opening`, the statements and commands, then what the end of a script implies."""
@@ -52,143 +160,51 @@ class ScriptRunner:
                 if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
-                    step.run(self.console)
-        self._asked = None
-        last = None if not opening and self._only_looks() else self._session.finish_script()
+                    step.run(self._place.console)
+        last = None if not opening and self._is_read_only() else self._session.finish_script()
         if last is not None:
-            self._follow_run(last)
+            self._renderer.run(last)
 
-    def _only_looks(self) -> bool:
-        """Whether the script does nothing: then it brings no session to its end that others use."""
-        from stqsh.lang.ast import statements as ast
-        from stqsh.shell.scripting.watch_command import looks
-
-        return all(looks(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
-
-    def _repeat(self, block: StatementBlock, how: WatchInterval) -> None:
-        r"""Do what `\watch` says."""
-        from stqsh.shell.renderer import Renderer
-        from stqsh.shell.scripting import watch_command
-
-        if self._place.terminal:
-            Renderer(self.console).repeated(self._session, block, how, lambda: self._execute(block))
-        else:
-            watch_command.repeat(how, lambda: self._execute(block))
-
-    def _execute(self, block: StatementBlock) -> None:
-        self.console.last = replace(
-            block, statements=block.statements[-1:], number=block.number + len(block.statements) - 1
-        )
-        watch = Stopwatch(self.console)
-
-        def begins(number: int) -> None:
-            watch.begin()
-            self._statement = block.number + number - 1
-            self._asked = block.statements[number - 1].format
-
-        for outcome in self._session.execute(block.statements, file=block.file, on_statement=begins):
-            self._take(outcome)
-        watch.done()
-
-    def interrupted(self) -> None:
-        """Stop the RUN under way, and say what goes on."""
+    def stop(self) -> None:
+        """Stop the RUN under way after an interrupt, and say what continues."""
         name = self._session.home.name
         if self._session.home.temporary:
-            say("interrupted; the script's session is stopped")
+            print_message("interrupted; the script's session is stopped")
             return
-        stopped = self._running is not None and not self._running.finished
-        if self._running is not None and stopped:
-            self._running.cancel()
-        say(f"interrupted; {'RUN is stopped, ' if stopped else ''}session {name} and its queries go on")
+        handle, stopped = self._renderer.run_handle, ""
+        if handle is not None and not handle.finished:
+            handle.cancel()
+            stopped = "RUN is stopped, "
+        print_message(f"interrupted; {stopped}session {name} and its queries go on")
 
-    def _take(self, outcome: Outcome) -> None:
-        from stqsh.client import results
-        from stqsh.client import run as running
-        from stqsh.client.read import subscription as following
-        from stqsh.client.read import watch as watching
+    def _is_read_only(self) -> bool:
+        """Return whether the script changes nothing: then it does not end a session that others use."""
+        return all(is_read_only(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
-        match outcome:
-            case results.Message():
-                self._remark(outcome.text)
-            case results.Rows():
-                self.screen.close()
-                self._writer(self._asked).rows(self._statement, outcome)
-            case results.Answer():
-                self.screen.close()
-                self._writer(self._asked).answer(self._statement, outcome)
-            case results.Script():
-                self._writer(None).script(outcome.text)
-            case following.Subscription():
-                self._follow(outcome)
-            case watching.WatchFeed():
-                from stqsh.shell.watch.dashboard import watch_board
-
-                scheme = self._session.settings().text("shell.scheme")
-                self._remark(watch_board(outcome, scheme))
-            case running.RunHandle():
-                self._follow_run(outcome)
-            case _:
-                from stqsh.shell.map.dispatch import print_or_write
-
-                self.screen.close()
-                self._remark(print_or_write(outcome, self.screen))
-
-    def _follow(self, following: Subscription) -> None:
-        """Show what a TAIL or SUBSCRIBE brings."""
-        from stqsh.shell.live.tail import source_of
-
-        view = self._live(self._asked)
-        if view is not None:
-            view.warning = lambda: following.accuracy_text
+    def _repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
+        r"""Repeat a statement (`\watch`)."""
+        check_read_only(block.statements[-1])
+        if self._place.terminal:
+            renderer = PromptRenderer(self._place.console, self._session)
+            renderer.repeat(block, interval, lambda: self._execute(block))
         else:
-            following.on_notice = self._remark
-        try:
-            self._show(source_of(following), self._asked)
-        finally:
-            following.close()
+            repeat(interval, lambda: self._execute(block))
 
-    def _follow_run(self, running: RunHandle) -> None:
-        """Show the updates of all registered queries until the RUN is done."""
-        self._running = running
+    def _execute(self, block: StatementBlock) -> None:
+        console = self._place.console
+        console.last = replace(
+            block, statements=block.statements[-1:], number=block.number + len(block.statements) - 1
+        )
+        watch = Stopwatch(console)
 
-        def source(on_idle: OnIdle) -> Iterator[Updates]:
-            return map(_registered, self._session.updates(until=running, on_idle=on_idle))
+        def begin(number: int) -> None:
+            watch.begin()
+            self._renderer.statement = block.number + number - 1
+            self._renderer.format = block.statements[number - 1].format
 
-        self._show(source, None)
-        self.screen.close()
-        worth = self._session.accuracy()
-        if not worth.is_exact:
-            self._remark(f"answers: {worth.text()}")
-
-    def _remark(self, text: str) -> None:
-        """Say something that is no data."""
-        if text and not self.console.quiet:
-            self.screen.message(text)
-
-    def _writer(self, asked: str | None) -> Writer:
-        return self._place.writer(self._session, one_query=self._one_query, asked=asked)
-
-    def _show(self, source: Source, asked: str | None) -> None:
-        """Show what a source brings: in the live view, where there is one and no format was asked for."""
-        from stqsh.client.results import SnapshotMark
-
-        view = self._live(asked)
-        if view is not None:
-            view.follow(source)
-            return
-        for item in source(self._status):
-            if isinstance(item, SnapshotMark):
-                self._writer(asked).mark(item)
-            else:
-                self._writer(asked).updates(item)
-
-    def _live(self, asked: str | None) -> LiveView | None:
-        return self._view if asked is None and self.console.outlet is None else None
-
-    def _status(self, progress: Progress) -> None:
-        from stqsh.shell.status import alive_text
-
-        self.screen.status(alive_text(self._session.home, progress))
+        for outcome in self._session.execute(block.statements, file=block.file, on_statement=begin):
+            render(outcome, self._renderer)
+        watch.done()
 
 
 def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
@@ -198,23 +214,16 @@ def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView
 
 
 def _registered(updates: Updates) -> Updates:
-    """The updates without those of subscriptions, which were shown where they stood."""
-    import numpy as np
-    import pyarrow as pa
-
-    from stqsh.shell.writers.text_columns import occurring
-
-    away = [query.id for query in occurring(updates) if query.owner is not None]
-    if not away:
+    """Return the updates without those of subscriptions, which their own statement showed."""
+    owned = [query.id for query in occurring(updates) if query.owner is not None]
+    if not owned:
         return updates
-    keep = ~np.isin(updates.table.column("query").to_numpy(), away)
+    keep = ~np.isin(updates.table.column("query").to_numpy(), owned)
     return replace(updates, table=updates.table.filter(pa.array(keep)))
 
 
-def _is_single(statements: list[Statement], there: int) -> bool:
-    """Whether the updates of one query only can come of a script, `there` queries being in the session."""
-    from stqsh.lang.ast import statements as ast
-
+def _is_single(statements: list[ast.Statement], existing: int) -> bool:
+    """Return whether a script yields updates of one query only; the session has `existing` queries."""
     names = {statement.name.text for statement in statements if isinstance(statement, ast.RegisterQuery)}
     subscriptions = sum(isinstance(statement, ast.Subscribe) for statement in statements)
-    return len(names) + subscriptions + there <= 1
+    return len(names) + subscriptions + existing <= 1

@@ -13,16 +13,16 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.os_errors import remedy
+from stqsh.errors import CommandLineError, StqshError
+from stqsh.lang import bulk_parse
+from stqsh.lang.ast.source import Piece, Source, Span
+from stqsh.lang.errors import LangError, StatementSyntaxError
+from stqsh.lang.syntax.split import split
+from stqsh.shell.messages import file_error_hint, file_error_reason
+from stqsh.shell.scripting.backslash_commands import find_command
+from stqsh.shell.scripting.blocks import STATEMENT_END, CommandCall, StatementBlock
 from stqsh.shell.scripting.variables import assign, forget, replaced
-
-if TYPE_CHECKING:
-    from stqsh.lang.ast.statements import Statement
-    from stqsh.shell.scripting.backslash_commands import BackslashCommand
-    from stqsh.shell.scripting.console import Console
 
 VERTICAL = "vertical"
 _BREAK = re.compile(
@@ -31,33 +31,6 @@ _BREAK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_END = re.compile(
-    r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>\\[gG]\b|\\watch\b[^\n]*)|(?P<open>['"]|/\*)""", re.DOTALL
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StatementBlock:
-    """Statements of one file, one after the other; `number` is that of the first in the whole script."""
-
-    statements: list[Statement]
-    file: str | None
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommandCall:
-    r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
-
-    command: BackslashCommand
-    argument: str
-    block: StatementBlock | None = None
-
-    def run(self, console: Console) -> None:
-        """Do it. Raises what the command's action does."""
-        if self.block is not None:
-            console.last = self.block
-        self.command.action(console, self.argument)
 
 
 @dataclass(slots=True)
@@ -74,8 +47,8 @@ def script_text(file: str) -> str:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
         return data.decode("utf-8")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandLineError(f"cannot read {file}: {reason}", hint=remedy(error, file)) from error
+        reason = file_error_reason(error)
+        raise CommandLineError(f"cannot read {file}: {reason}", hint=file_error_hint(error, file)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
@@ -90,27 +63,6 @@ def read_scripts(
     """
     reading = _Reading(variables)
     return [step for text, file in sources for step in _read(text, file, reading, ())]
-
-
-def statements_in(steps: Iterable[StatementBlock | CommandCall]) -> list[Statement]:
-    """The statements of a script, in order."""
-    blocks = (step if isinstance(step, StatementBlock) else step.block for step in steps)
-    return [statement for block in blocks if block is not None for statement in block.statements]
-
-
-def is_command(text: str) -> bool:
-    r"""Whether a text begins as a backslash command does; `\G` ends a statement and is none."""
-    return re.match(r"\s*\\(?![gG]\b)", text) is not None
-
-
-def ends_vertical(text: str) -> bool:
-    r"""Whether a text ends with `\G`, `\g` or `\watch` outside strings and comments: Enter may run it."""
-    last = None
-    for match in _END.finditer(text):
-        if match["open"]:
-            return False
-        last = match
-    return last is not None and last["end"] is not None and not text[last.end() :].strip(" \t\n;")
 
 
 def _read(
@@ -136,9 +88,6 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     """The statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    from stqsh.lang import bulk_parse
-    from stqsh.lang.syntax.split import split
-
     # As many lines before it as in the text, so that errors tell the right one.
     part = "\n" * text.count("\n", 0, start) + text[start:end]
     plain, uprights = _masked(replaced(part, reading.variables, file))
@@ -171,18 +120,14 @@ def _masked(text: str) -> tuple[str, list[int]]:
     r"""The text with `;` for each `\G` and `\g`, and where `\G` stood."""
     if "\\" not in text:
         return text, []
-    uprights = [match.start() for match in _END.finditer(text) if match["end"] == r"\G"]
-    return _END.sub(lambda match: "; " if match["end"] else match.group(), text), uprights
+    uprights = [match.start() for match in STATEMENT_END.finditer(text) if match["end"] == r"\G"]
+    return STATEMENT_END.sub(lambda match: "; " if match["end"] else match.group(), text), uprights
 
 
 def _command(
     text: str, file: str | None, match: re.Match[str], reading: _Reading, trail: tuple[str, ...]
 ) -> Iterator[StatementBlock | CommandCall]:
     """What one backslash command stands for."""
-    from stqsh.errors import StqshError
-    from stqsh.lang.errors import LangError
-    from stqsh.shell.scripting.backslash_commands import find_command
-
     try:
         command, argument = find_command(match.group())
         if not command.in_scripts:
@@ -213,16 +158,11 @@ def _included(
 
 
 def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
-    from stqsh.lang.syntax.split import split
-
     split(text[: match.start()], file)  # raises where a quote is open, which is the better thing to say
     return _fault(text, file, match, "a command within a statement", "end the statement before it with ;")
 
 
 def _fault(text: str, file: str | None, match: re.Match[str], message: str, hint: str | None) -> Exception:
-    from stqsh.lang.ast.source import Piece, Source, Span
-    from stqsh.lang.errors import StatementSyntaxError
-
     line = match.group()
     stripped = line.strip()
     begin = match.start() + line.index("\\")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from stqsh.errors import StqshError
+from stqsh.errors import CommandLineError, StqshError
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _USE = re.compile(
@@ -39,8 +39,6 @@ def forget(variables: dict[str, str], name: str) -> None:
 
 def given_variables(words: Sequence[str]) -> dict[str, str]:
     """The variables of `-v name=value`. Raises `CommandLineError` for what is not of that form."""
-    from stqsh.shell.exit_codes import CommandLineError
-
     variables: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

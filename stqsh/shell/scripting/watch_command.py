@@ -3,59 +3,40 @@ r"""`\watch`: a statement that only looks, again and again; on a terminal it is 
 from __future__ import annotations
 
 import io
-import math
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from stqsh.client import results
 from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import coloured
+from stqsh.lang.ast import statements
+from stqsh.shell.scripting.watch_interval import WatchInterval
+from stqsh.shell.terminal.capabilities import (
+    CLEAR,
+    DIM,
+    HIDE_CURSOR,
+    RESET,
+    SHOW_CURSOR,
+    encode_for_terminal,
+    has_colour,
+    terminal_charset,
+)
+from stqsh.shell.terminal.raw_keys import RawKeys
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target, write_data
 
 if TYPE_CHECKING:
     from stqsh.client.results import Outcome
     from stqsh.lang.ast.statements import Statement
 
-USUAL_S = 2.0
 DRAWN = ("table", "vertical", "markdown")
 """The formats for eyes, which are redrawn in place on a terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchInterval:
-    """How often a statement is repeated: `interval_s` from beginning to beginning; `count` times, or on."""
-
-    interval_s: float = USUAL_S
-    count: int | None = None
-
-    @property
-    def words(self) -> str:
-        """The interval in words."""
-        return f"every {self.interval_s:g} s"
-
-
-def every(argument: str) -> WatchInterval:
-    r"""What the words after `\watch` say: `i=SEC`, `c=N`, a number for `i=`. Raises `StqshError`."""
-    interval, count = USUAL_S, None
-    for word in argument.rstrip("; ").split():
-        name, equals, value = word.partition("=")
-        if not equals:
-            name, value = "i", word
-        if name in ("i", "interval"):
-            interval = _number(value, word)
-        elif name in ("c", "count"):
-            count = int(_number(value, word))
-        else:
-            raise _fault(word)
-    return WatchInterval(interval, count)
-
-
-def looks(statement: Statement) -> bool:
+def is_read_only(statement: Statement) -> bool:
     """Whether a statement only looks: it answers at once, and leaves the session as it is."""
-    from stqsh.lang.ast import statements
-
     kinds = (
         statements.Select,
         statements.Show,
@@ -68,9 +49,9 @@ def looks(statement: Statement) -> bool:
     return isinstance(statement, kinds)
 
 
-def check_looks(statement: Statement) -> None:
+def check_read_only(statement: Statement) -> None:
     """Raise `StqshError` for a statement that does more than look."""
-    if not looks(statement):
+    if not is_read_only(statement):
         name = " ".join(statement.text.split()[:2])
         raise StqshError(
             rf"\watch repeats what only looks, not {name} …",
@@ -78,24 +59,12 @@ def check_looks(statement: Statement) -> None:
         )
 
 
-def repeat(how: WatchInterval, show: Callable[[], object]) -> None:
-    """Show something again and again; Ctrl-C, what `show` raises, and a `False` from it, ends it."""
-    number, began = 0, time.monotonic()
-    while how.count is None or number < how.count:
-        time.sleep(max(0.0, began + number * how.interval_s - time.monotonic()) if number else 0.0)
-        if show() is False:
-            return
-        number += 1
-
-
 def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
     """The same, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
 
     Gives how often it was shown. Raises `KeyboardInterrupt` for Ctrl-C, and what `lines` raises.
     """
-    from stqsh.shell.terminal.raw_keys import RawKeys
-
-    number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=coloured(sys.stdout))
+    number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=has_colour(sys.stdout))
     with RawKeys() as keys:
         try:
             while how.count is None or number < how.count:
@@ -121,65 +90,34 @@ class RedrawnFrame:
 
     def draw(self, title: str, lines: list[str]) -> None:
         """Draw a title and lines, as many as there is room for."""
-        from stqsh.shell.terminal.screen import CLEAR, DIM, HIDE, PLAIN
-
         width, height = shutil.get_terminal_size()
         room = height - 3
         if len(lines) > room:
             lines = [*lines[:room], f"… {len(lines) - room} more lines"]
         head = title if len(title) < width else title[: width - 2] + "…"
-        shown = [f"{DIM}{head}{PLAIN}" if self._colour else head, *lines]
+        shown = [f"{DIM}{head}{RESET}" if self._colour else head, *lines]
         self._height = len(shown)
-        self._write(f"{HIDE}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
+        self._write(f"{HIDE_CURSOR}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
 
     def close(self) -> None:
         """Leave the frame where it stands, and the cursor below it."""
-        from stqsh.shell.terminal.screen import SHOW
-
         if self._height:
-            self._write(f"\x1b[{self._height}B\r{SHOW}")
+            self._write(f"\x1b[{self._height}B\r{SHOW_CURSOR}")
 
     def _write(self, text: str) -> None:
-        from stqsh.shell.terminal.charset import drawn_bytes
-
-        self._stream.write(drawn_bytes(text))
+        self._stream.write(encode_for_terminal(text))
         self._stream.flush()
 
 
 def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
     """What statements that look answer, as lines for the terminal."""
-    from stqsh.client import results
-    from stqsh.shell.terminal.charset import charset
-    from stqsh.shell.writers.writer import Target, open_writer
-
     paper = io.BytesIO()
     width = shutil.get_terminal_size().columns - 1
-    target = Target(paper, one_query=True, colour=coloured(sys.stdout), width=width)
+    target = Target(paper, one_query=True, colour=has_colour(sys.stdout), width=width)
     writer = open_writer(format_, target)
     for outcome in outcomes:
-        match outcome:
-            case results.Rows():
-                writer.rows(1, outcome)
-            case results.Answer():
-                writer.answer(1, outcome)
-            case results.Script():
-                writer.script(outcome.text)
-            case results.Message():
-                target.draw(f"{outcome.text}\n")
-    return paper.getvalue().decode(charset()).rstrip("\n").split("\n")
-
-
-def _number(value: str, word: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        raise _fault(word) from None
-    if number < 0 or not math.isfinite(number):
-        raise _fault(word)
-    return number
-
-
-def _fault(word: str) -> StqshError:
-    return StqshError(
-        rf"\watch does not understand '{word}'", hint=r"\watch i=0.5 c=10: ten times, each half a second"
-    )
+        if isinstance(outcome, results.Message):
+            target.draw(f"{outcome.text}\n")
+        elif isinstance(outcome, results.Rows | results.Answer | results.Script):
+            write_data(writer, outcome, 1)
+    return paper.getvalue().decode(terminal_charset()).rstrip("\n").split("\n")

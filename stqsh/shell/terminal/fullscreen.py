@@ -26,7 +26,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from stqsh.shell.repl.prompt import PromptTerminal, colour_depth
-from stqsh.shell.terminal.charset import drawn_text
+from stqsh.shell.terminal.capabilities import replace_undrawable
 from stqsh.shell.terminal.colours import scheme_name
 from stqsh.shell.terminal.fullscreen_interrupts import run_interruptibly
 
@@ -226,7 +226,7 @@ def joined(lines: list[Line], width: int, height: int) -> FormattedText:
     for number, line in enumerate(lines[:height]):
         if number:
             shown.append(("", "\n"))
-        shown += [(style, drawn_text(text)) for style, text, *_ in cut(line, width)]
+        shown += [(style, replace_undrawable(text)) for style, text, *_ in cut(line, width)]
     return FormattedText(shown)
 
 

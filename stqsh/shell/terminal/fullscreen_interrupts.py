@@ -17,10 +17,16 @@ from typing import Any
 
 from prompt_toolkit.application import Application
 
-from stqsh.shell.terminal.interrupts import InterruptCounter, forcible, handed_over, is_watched
+from stqsh.shell.terminal.capabilities import RESET, SHOW_CURSOR
+from stqsh.shell.terminal.interrupts import (
+    InterruptCounter,
+    force_on_second_interrupt,
+    hand_over_interrupts,
+    is_watching,
+)
 
 FAREWELL = "left by force; the session, its queries and streams go on"
-_AS_IT_WAS = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l\x1b[?25h\x1b[0m"
+_AS_IT_WAS = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l" + SHOW_CURSOR + RESET
 """No mouse, no bracketed paste, the usual screen, a cursor, no colours."""
 _LOCAL, _KEYS = 3, 6
 """Places in what termios tells of a terminal."""
@@ -32,14 +38,14 @@ def run_interruptibly(app: Application[None]) -> None:
     if threading.current_thread() is not threading.main_thread():
         app.run()
         return
-    with nullcontext() if is_watched() else forcible(FAREWELL):
+    with nullcontext() if is_watching() else force_on_second_interrupt(FAREWELL):
         _run(app)
 
 
 def _run(app: Application[None]) -> None:
     fd = app.input.fileno()
     before = termios.tcgetattr(fd) if os.isatty(fd) else None
-    with handed_over(lambda: _interrupt(app, watch), lambda: _restore(fd, before)) as watch:
+    with hand_over_interrupts(lambda: _interrupt(app, watch), lambda: _restore(fd, before)) as watch:
         app.before_render += _once(lambda: _hear_signals(fd, watch))
         app.run(handle_sigint=False)
 

@@ -1,8 +1,8 @@
-"""Ctrl-C while a statement is at work: the first asks it to end and says what goes on, the second forces.
+"""Ctrl-C during a statement: the first asks it to end, the second ends the process.
 
-Python tells its main thread of a signal between two steps of its own; code below it (a database that is
-locked, a great file) may keep it waiting. A thread of this module then ends the shell by itself: the session
-and its engine are other processes, and go on.
+Python runs signal handlers in its main thread, between two of its own instructions; native code (a locked
+database, a large file) may delay that for long. A thread of this module then ends the shell: the session and
+its engine are other processes, and continue.
 """
 
 from __future__ import annotations
@@ -14,26 +14,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import INTERRUPTED, draws, folded, say, width_of
-
-if TYPE_CHECKING:
-    from stqsh.client.api import Session
-    from stqsh.lang.ast.statements import Statement
+from stqsh.shell.exit_codes import INTERRUPTED
+from stqsh.shell.messages import fold, print_message
+from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is_interactive, terminal_width
 
 _current: list[InterruptCounter] = []
-"""The watches of `forcible` blocks that are open, the innermost last."""
+"""The watches of `force_on_second_interrupt` blocks that are open, the innermost last."""
 GRACE_S = 1.0
-"""So long Python may take to answer a second Ctrl-C itself."""
-_WORDS = 4
+"""Time that Python has to answer a second Ctrl-C itself."""
 
 
 @contextmanager
-def forcible(farewell: str) -> Iterator[None]:
+def force_on_second_interrupt(farewell: str) -> Iterator[None]:
     """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
 
-    Does nothing outside the main thread, which alone may handle signals.
+    Does nothing outside the main thread, as only that one may handle signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,17 +45,19 @@ def forcible(farewell: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def is_watched() -> bool:
-    """Whether a `forcible` block is open."""
+def is_watching() -> bool:
+    """Whether a `force_on_second_interrupt` block is open."""
     return bool(_current)
 
 
 @contextmanager
-def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) -> Iterator[InterruptCounter]:
-    """Within `forcible`, in the main thread: Ctrl-C goes to a program of our own that has the terminal.
+def hand_over_interrupts(
+    interrupted: Callable[[], None], restore: Callable[[], None]
+) -> Iterator[InterruptCounter]:
+    """Hand Ctrl-C to a full-screen program; for the main thread, within `force_on_second_interrupt`.
 
-    Each one calls `interrupted`, from a signal handler; the program says `heard` when it has done what that
-    asks for. A second one that is not heard ends the process, with the terminal as `restore` leaves it.
+    Each Ctrl-C calls `interrupted` from a signal handler; the program calls `heard` once it has reacted. A
+    second one that is not heard ends the process, after `restore` has reset the terminal.
     """
     watch = _current[-1]
     before = signal.signal(signal.SIGINT, lambda *_: interrupted())
@@ -74,8 +72,8 @@ def handed_over(interrupted: Callable[[], None], restore: Callable[[], None]) ->
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Leave Ctrl-C to another program on the terminal (a pager, an editor) while it runs."""
+def ignore_interrupts() -> Iterator[None]:
+    """Leave Ctrl-C to another program on the terminal, such as a pager or an editor."""
     # A handler, and not SIG_IGN, which the program would inherit.
     before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
     try:
@@ -86,7 +84,7 @@ def undisturbed() -> Iterator[None]:
 
 
 class InterruptCounter:
-    """Counts the interrupts that came and those that were answered. `restore`: makes the terminal usable."""
+    """Counts interrupts received and interrupts answered. `restore` makes the terminal usable again."""
 
     def __init__(self, farewell: str) -> None:
         self._farewell = farewell
@@ -100,20 +98,20 @@ class InterruptCounter:
         self._thread.start()
 
     def answered(self, number: int, frame: FrameType | None) -> None:
-        """Python's own handler: the first is an exception in the main thread, as ever."""
+        """Raise `KeyboardInterrupt` in the main thread, as Python's own handler does."""
         self._answered += 1
         raise KeyboardInterrupt
 
     def heard(self) -> None:
-        """All that came so far has been answered."""
+        """Note that every interrupt so far has been answered."""
         self._answered = self._came
 
     def listen(self) -> None:
-        """Be told of signals again, after another one (a loop of asyncio's) had asked to be told instead."""
+        """Receive signals again after another owner of the wakeup fd, such as an asyncio loop."""
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """End the thread, and give back what tells of signals."""
+        """End the thread, and restore the wakeup fd."""
         signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
         self._over.set()
         os.close(self._write)
@@ -133,53 +131,13 @@ class InterruptCounter:
             return
         if self.restore is not None:
             self.restore()
-        elif draws(sys.stdout):
-            os.write(sys.stdout.fileno(), b"\r\x1b[J\x1b[?25h")  # a status line hides the cursor
-        say(f"\n{self._farewell}")
+        elif is_interactive(sys.stdout):
+            os.write(sys.stdout.fileno(), (CLEAR + SHOW_CURSOR).encode())  # a status line hides the cursor
+        print_message(f"\n{self._farewell}")
         os._exit(INTERRUPTED)
 
 
-def over_echo(text: str) -> str:
-    """The text over the `^C` that a terminal has put at the cursor."""
-    text = folded(text, width_of(sys.stdout))
-    return f"\r\x1b[K{text}" if draws(sys.stdout) else text
-
-
-class InterruptNotice:
-    """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._statements: list[Statement] = []
-        self._number = self._logged = 0
-
-    def begin(self, statements: list[Statement], number: int) -> None:
-        """The statement of that number, from 1, begins."""
-        from stqsh.storage.control_log import last_seq
-
-        self._statements, self._number = statements, number
-        self._logged = last_seq(self._session.link.db)
-
-    def text(self) -> str:
-        """Whether the statement is done, and what becomes of those behind it."""
-        name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
-        done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
-        return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
-
-    def rest_text(self) -> str:
-        """What becomes of the statements behind the one that was stopped; "" where there are none."""
-        rest = len(self._statements) - self._number
-        if not rest:
-            return ""
-        return (
-            "the statement after it is not run"
-            if rest == 1
-            else f"the {rest} statements after it are not run"
-        )
-
-    def _is_logged(self) -> bool:
-        """Whether the session was asked for anything that changes it since the statement began."""
-        rows = self._session.link.db.query(
-            "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
-        )
-        return bool(rows)
+def overwrite_echo(text: str) -> str:
+    """Return the text so that it overwrites the `^C` that the terminal echoed."""
+    text = fold(text, terminal_width(sys.stdout))
+    return f"{CLEAR_LINE}{text}" if is_interactive(sys.stdout) else text

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from stqsh.shell.exit_codes import draws
-from stqsh.shell.terminal.interrupts import undisturbed
+from stqsh.shell.terminal.capabilities import encode_for_terminal, is_interactive
+from stqsh.shell.terminal.interrupts import ignore_interrupts
 
 _LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
 _NONE = ("", "cat")
@@ -31,14 +31,14 @@ def pager_command() -> str | None:
     return "less" if shutil.which("less") else None
 
 
-def show(render: Callable[[int], bytes], *, paged: bool) -> None:
+def page_output(render: Callable[[int], bytes], *, paged: bool) -> None:
     """Show what `render` makes for a width: at once where it fits the screen, else through the pager.
 
     `paged`: whether a pager may be used at all.
     """
     size = shutil.get_terminal_size()
     data = render(size.columns)
-    command = pager_command() if paged and draws(sys.stdout) else None
+    command = pager_command() if paged and is_interactive(sys.stdout) else None
     if command is None or data.count(b"\n") < size.lines:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
@@ -47,10 +47,15 @@ def show(render: Callable[[int], bytes], *, paged: bool) -> None:
     _through(command, render(WIDE) if scrolls else data)
 
 
+def page_text(text: str, *, paged: bool) -> None:
+    """Show a text, a long one through the pager."""
+    page_output(lambda width: encode_for_terminal(text.rstrip("\n") + "\n"), paged=paged)
+
+
 def _through(command: str, data: bytes) -> None:
     """Run the pager on the data; Ctrl-C is for the pager while it runs."""
     sys.stdout.flush()
-    with undisturbed():
+    with ignore_interrupts():
         environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
         with suppress(BrokenPipeError):  # the reader has seen enough

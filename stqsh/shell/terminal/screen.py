@@ -10,19 +10,26 @@ the line, and all of it is cleared from there.
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import IO, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from stqsh.shell.status import grouped
-from stqsh.shell.terminal.charset import drawn_bytes
+from stqsh.shell.terminal.capabilities import (
+    CLEAR,
+    DIM,
+    HIDE_CURSOR,
+    RESET,
+    SHOW_CURSOR,
+    encode_for_terminal,
+    has_colour,
+    is_interactive,
+)
 from stqsh.shell.writers.writer import Target
+from stqsh.units import group_digits
 
-CLEAR = "\r\x1b[J"
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 BURST = 300
 LINES_A_SECOND = 120
 STATUS_EVERY_S = 0.2
@@ -52,7 +59,7 @@ class LineSampler:
     def omission(self) -> str:
         """What to say of the lines left out: a line, or nothing. Said once."""
         count, self._left_out = self._left_out, 0
-        return f"… {grouped(count)} more\n" if count else ""
+        return f"… {group_digits(count)} more\n" if count else ""
 
 
 class Screen:
@@ -114,24 +121,34 @@ class Screen:
         """Clear the status line and say what was left out last."""
         if not self._visible:
             return
-        cursor, self._status = SHOW if self._status else "", ""
+        cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
 
     def pause(self) -> None:
         """Clear the status line while something else has the terminal; what was left out is not said yet."""
-        cursor, self._status = SHOW if self._status else "", ""
+        cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + cursor)
 
     def _status_text(self) -> str:
         shown = set_cell_size(self._status, self.width - 1).rstrip() if self._status else ""
-        return f"{HIDE}{self._dim(shown)}\r" if shown else ""
+        return f"{HIDE_CURSOR}{self._dim(shown)}\r" if shown else ""
 
     def _dim(self, text: str) -> str:
-        return f"{DIM}{text}{PLAIN}" if self.colour and text else text
+        return f"{DIM}{text}{RESET}" if self.colour and text else text
 
     def _write(self, text: str) -> None:
-        self._stream.write(drawn_bytes(text))
+        self._stream.write(encode_for_terminal(text))
         self._stream.flush()
+
+
+def open_screen(stream: TextIO) -> Screen:
+    """Return a screen on a standard stream, with a status line where that is an interactive terminal."""
+    return Screen(stream.buffer, colour=has_colour(stream), visible=is_interactive(stream))
+
+
+def stdout_screen() -> Screen:
+    """Return a screen on standard output as it is now."""
+    return open_screen(sys.stdout)
 
 
 def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stqsh.shell.status import grouped
 from stqsh.shell.terminal.fullscreen import Line
+from stqsh.units import group_digits
 
 LEVELS = "▁▂▃▄▅▆▇█"
 _BAR = 8
@@ -39,11 +39,11 @@ def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
             ("", f"  {slot.get('slot')} "),
             ("class:bar", "█" * full),
             ("class:dim", "▁" * (_BAR - full)),
-            ("", f" {grouped(load)}"),
+            ("", f" {group_digits(load)}"),
         ]
     if sum(len(text) for _, text, *_ in line) <= width - len(_UNIT):
         return [*line, ("class:dim", _UNIT)]
-    spread = f"  {grouped(min(loads))} to {grouped(most)}{_UNIT}"
+    spread = f"  {group_digits(min(loads))} to {group_digits(most)}{_UNIT}"
     return [("class:dim", f"{len(slots)} slots  "), ("class:bar", sparkline(loads)), ("class:dim", spread)]
 
 

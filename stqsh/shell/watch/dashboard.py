@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from stqsh.shell.status import alive_text, grouped
+from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line
 from stqsh.shell.watch.keys import board_keys, only
 from stqsh.shell.watch.panel import QueryPanel
 from stqsh.shell.watch.prefetch import LatestState
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.read.watch import AnswerState, WatchFeed
@@ -27,8 +28,13 @@ _LEAST = 3
 """A panel with fewer lines than a title, a header and a row is its title alone."""
 
 
-def watch_board(watching: WatchFeed, scheme: str) -> str:
-    """Show the dashboard until the user leaves it; what to say then. Raises `EngineDead`, `SourceError`."""
+def show_dashboard(watching: WatchFeed, scheme: str) -> str:
+    """Show the dashboard until the user leaves it, and return the message for that moment.
+
+    Raises:
+        EngineDeadError: The engine has stopped.
+        SourceError: A stream cannot be read.
+    """
     with closing(LatestState(watching.standings())) as latest:
         board = Dashboard(watching.link.home, latest.get)
         Fullscreen(board, board_keys(board), board.entry, scheme).run()
@@ -114,7 +120,7 @@ class Dashboard:
         assert self._progress is not None, "drawn where there is one"
         alive = alive_text(self.home, self._progress).split("  ")
         parts = [(60 if place == 0 else 30 - place, text) for place, text in enumerate(alive)]
-        paused = f"  paused, {grouped(self._missed())} updates since" if self.is_paused else ""
+        paused = f"  paused, {group_digits(self._missed())} updates since" if self.is_paused else ""
         return [
             ("class:title", self.home.name),
             ("", "  " + fitted(parts, width - len(self.home.name) - len(paused) - 2)),

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from stqsh.client.read.watch import AnswerState
 from stqsh.shell.live.update_filter import ALL, UpdateFilter
-from stqsh.shell.status import grouped
 from stqsh.shell.terminal.fullscreen import Line
 from stqsh.shell.watch.bars import steps_line
 from stqsh.shell.writers.text_columns import cells, cut_to, is_numeric, outputs, readable, selected
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
@@ -97,11 +99,15 @@ class QueryPanel:
 
     def _size(self, room: int) -> str:
         size = self.standing.size
-        text = f"{grouped(size)} row{'' if size == 1 else 's'}"
+        text = f"{group_digits(size)} row{'' if size == 1 else 's'}"
         if self.wanted.text:
-            text = f"{grouped(self.count)} of {text}"
+            text = f"{group_digits(self.count)} of {text}"
         last = min(self.count, self.top + room)
-        return f"{text}, {grouped(self.top + 1)} to {grouped(last)}" if room < self.count and room else text
+        return (
+            f"{text}, {group_digits(self.top + 1)} to {group_digits(last)}"
+            if room < self.count and room
+            else text
+        )
 
     def _rate(self) -> float:
         """Updates a second over the last seconds that were looked at."""
@@ -157,7 +163,7 @@ class QueryPanel:
 
 def rate_words(rate: float) -> str:
     """A rate with as many digits as it has."""
-    return f"{rate:.1f}" if rate < 100 else grouped(rate)
+    return f"{rate:.1f}" if rate < 100 else group_digits(rate)
 
 
 def _cell(text: str, width: int, *, right: bool) -> str:
@@ -167,6 +173,4 @@ def _cell(text: str, width: int, *, right: bool) -> str:
 
 
 def _by_key(rows: Updates) -> Updates:
-    import pyarrow.compute as pc
-
     return replace(rows, table=rows.table.take(pc.sort_indices(rows.table.column("key"))))

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
 from stqsh.errors import StqshError
+from stqsh.shell.messages import file_error_reason
 from stqsh.shell.writers.text_columns import alike, occurring, outputs, selected
 from stqsh.storage.update_log.log import REASONS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 
 PIECE = 1 << 16
@@ -40,9 +43,6 @@ class ArrowFileWriter:
         """Rows of the tables of their queries' select lists."""
         if not updates.table.num_rows:
             return
-        import numpy as np
-        import pyarrow as pa
-
         ids = updates.table.column("query").to_numpy()
         made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
         for group in alike(occurring(updates)):
@@ -59,8 +59,6 @@ class ArrowFileWriter:
     def rows(self, statement: int, rows: Rows) -> None:
         """A table of its own; a column of different kinds of values becomes text."""
         del statement
-        import pyarrow as pa
-
         columns = [_values([row[place] for row in rows.rows]) for place in range(len(rows.columns))]
         self._whole(pa.Table.from_arrays(columns, names=_distinct(rows.columns)))
 
@@ -108,16 +106,12 @@ class _File:
     _file: IO[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        import pyarrow as pa
-
         try:
             self._file = self.path.open("wb")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = file_error_reason(error)
             raise StqshError(f"cannot write {self.path}: {reason}") from error
         if self.path.suffix == ".parquet":
-            from pyarrow import parquet
-
             self._writer = parquet.ParquetWriter(self._file, self.schema, compression="zstd")
         else:
             self._writer = pa.ipc.new_file(self._file, self.schema)
@@ -137,9 +131,6 @@ class _File:
         self._file.close()
 
     def _write(self, count: int) -> None:
-        import numpy as np
-        import pyarrow as pa
-
         whole = pa.concat_tables(self._waiting).combine_chunks()
         for start in range(0, count, PIECE):
             # Taken, not sliced: a slice's buffers would carry what surrounds it into the file.
@@ -150,9 +141,6 @@ class _File:
 
 def _update_table(updates: Updates) -> pa.Table:
     """The table of updates of queries that select alike."""
-    import numpy as np
-    import pyarrow as pa
-
     table, queries = updates.table, occurring(updates)
     ids = np.array([query.id for query in queries])
     names: Any = pa.array([query.name for query in queries])
@@ -175,8 +163,6 @@ def _update_table(updates: Updates) -> pa.Table:
 
 def _in_utc(table: pa.Table) -> pa.Table:
     """The table with all its timestamps in microseconds, UTC."""
-    import pyarrow as pa
-
     utc = pa.timestamp("us", tz="UTC")
     for place, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type) and column.type != utc:
@@ -198,8 +184,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 def _values(values: list[Any]) -> Any:
     """A column of cells; as text where their kinds differ."""
-    import pyarrow as pa
-
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return pa.array([None if value is None else float(value) for value in values])

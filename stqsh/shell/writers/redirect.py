@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from stqsh.errors import StqshError
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.os_errors import remedy
-from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, Target, check_format, open_writer
+from stqsh.errors import CommandLineError, StqshError
+from stqsh.shell.messages import file_error_hint, file_error_reason
+from stqsh.shell.writers.formats import COLUMNAR, SUFFIXES, check_format, open_writer
+from stqsh.shell.writers.writer import Target
 
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter
@@ -75,7 +75,7 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
         file = path.open("wb")
     except OSError as error:
         raise CommandLineError(
-            f"cannot write {words}: {_reason(error)}", hint=remedy(error, words)
+            f"cannot write {words}: {file_error_reason(error)}", hint=file_error_hint(error, words)
         ) from error
     wanted = SUFFIXES.get(path.suffix) if format_ is None else check_format(format_)
     return Redirect(words, cast("IO[bytes]", _File(file, words)), wanted, file.close)
@@ -166,8 +166,4 @@ class _Pipe:
 
 
 def _unwritten(name: str, error: OSError) -> StqshError:
-    return StqshError(f"cannot write {name}: {_reason(error)}", hint=remedy(error, name))
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return StqshError(f"cannot write {name}: {file_error_reason(error)}", hint=file_error_hint(error, name))

@@ -5,11 +5,13 @@ Columns that hold nothing are left out where there is no room for all.
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stqsh.shell.terminal.capabilities import BOLD, DIM, RESET
 from stqsh.shell.writers.text_columns import cells, escaped
 from stqsh.shell.writers.update_columns import holds_numbers
 
@@ -26,7 +28,6 @@ _SHORT = 16
 _FEWEST = 2
 """So many columns stay in the table in any case."""
 _INDENT = "    "
-_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def _with_lines_below(beside: Sequence[_Column], below: Sequence[_Column], count
     """The table, with the columns that have no room in it below each row."""
     padded = [[_padded(column, text) for text in (column.name, *column.values)] for column in beside]
     head, *lines = ["  ".join(texts).rstrip() for texts in zip(*padded, strict=True)]
-    shown = [_styled(head, _BOLD, target), "─" * min(target.width or 0, _natural(beside, _GAP))]
+    shown = [_styled(head, BOLD, target), "─" * min(target.width or 0, _natural(beside, _GAP))]
     named = len(below) > 1 or below[0].wide <= _SHORT
     for row in range(count):
         shown.append(lines[row])
@@ -118,30 +119,31 @@ def _below(column: _Column, row: int, target: Target, *, named: bool) -> list[st
         subsequent_indent=_INDENT + "  ",
         break_on_hyphens=False,
     )
-    return [_styled(line, _DIM, target) for line in lines]
+    return [_styled(line, DIM, target) for line in lines]
 
 
 def _styled(line: str, style: str, target: Target) -> str:
-    return f"{style}{line}{_PLAIN}" if target.colour else line
+    return f"{style}{line}{RESET}" if target.colour else line
 
 
 def _ruled(columns: Sequence[_Column], count: int, target: Target) -> str:
     """The columns side by side, texts folded where they must be."""
-    import io
+    from rich import box, console  # 60 ms that other formats need not spend
+    from rich import table as tables
+    from rich import text as texts
 
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    table = tables.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for column in columns:
-        table.add_column(Text(column.name), justify="right" if column.is_right else "left", overflow="fold")
+        table.add_column(
+            texts.Text(column.name), justify="right" if column.is_right else "left", overflow="fold"
+        )
     for row in range(count):
-        table.add_row(*(Text(column.values[row]) for column in columns))
+        table.add_row(*(texts.Text(column.values[row]) for column in columns))
     file = io.StringIO()
     width = target.width or 100_000
-    Console(file=file, force_terminal=target.colour, no_color=not target.colour, width=width).print(table)
+    console.Console(file=file, force_terminal=target.colour, no_color=not target.colour, width=width).print(
+        table
+    )
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 

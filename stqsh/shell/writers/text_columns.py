@@ -13,6 +13,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.cells import cell_len, set_cell_size
+
+from stqsh.client.read.projection import project
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
@@ -31,8 +34,6 @@ def outputs(query: QueryRow) -> tuple[str, ...]:
 
 def selected(updates: Updates, query: QueryRow) -> list[Column]:
     """What a query selects, for all rows of the updates."""
-    from stqsh.client.read.projection import project
-
     return project(updates, query.spec["select"])
 
 
@@ -118,15 +119,11 @@ def cells(text: str) -> int:
     """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
-
     return cell_len(text)
 
 
 def cut_to(text: str, width: int) -> str:
     """A text that is too wide cut to so many columns of a terminal, with an ellipsis at its end."""
-    from rich.cells import set_cell_size
-
     return set_cell_size(text, width - 1) + "…"
 
 

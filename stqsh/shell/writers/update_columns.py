@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import orjson
+
 from stqsh.shell.writers.text_columns import (
     SIGNS,
     alike,
@@ -79,9 +82,6 @@ def holds_numbers(values: Sequence[object]) -> bool:
 
 def _as_json(updates: Updates) -> list[str]:
     """Each update's row as one JSON object."""
-    import numpy as np
-    import orjson
-
     ids = updates.table.column("query").to_numpy()
     made = [""] * len(ids)
     for group in alike(occurring(updates)):

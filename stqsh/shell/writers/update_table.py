@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stqsh.shell.terminal.capabilities import BOLD, DIM, GREEN, RED, RESET
 from stqsh.shell.writers.table_layout import drawn
 from stqsh.shell.writers.text_columns import (
     alike,
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Target
     from stqsh.storage.rows import QueryRow
 
-GREEN, RED, DIM, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m"
 _WIDEST = 40
 _ROOMY = 90
 _LEAST = {"op": len("- left")}
@@ -175,7 +177,7 @@ class UpdateLines:
         return line if cells(line) <= width else cut_to(line, width)
 
     def _painted(self, line: str, style: str) -> str:
-        return f"{style}{line}{PLAIN}" if self._target.colour else line
+        return f"{style}{line}{RESET}" if self._target.colour else line
 
 
 def _selects_key(updates: Updates, query: QueryRow) -> bool:
@@ -209,8 +211,6 @@ def _footer(answer: Answer) -> str:
 
 def _pairs(updates: Updates) -> list[str]:
     """For each update the select list of its query as `name=value`, empty values left out."""
-    import numpy as np
-
     ids = updates.table.column("query").to_numpy()
     pairs = [""] * len(ids)
     for group in alike(occurring(updates)):

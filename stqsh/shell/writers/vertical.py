@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stqsh.shell.writers.text_columns import (
     alike,
     escaped,
@@ -44,8 +46,6 @@ class VerticalWriter:
         """One record an update, in their order."""
         if not updates.table.num_rows:
             return
-        import numpy as np
-
         ids = updates.table.column("query").to_numpy()
         records = [""] * len(ids)
         for group in alike(occurring(updates)):

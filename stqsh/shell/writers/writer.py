@@ -1,4 +1,4 @@
-"""The formats of language.md, "Output": one module a format, one protocol for all, one way to open them.
+"""The protocol of the output formats, and where a writer writes.
 
 Data goes to the given binary stream and nowhere else, and is flushed after each value.
 """
@@ -6,27 +6,15 @@ Data goes to the given binary stream and nowhere else, and is flushed after each
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
 
-from stqsh.shell.exit_codes import CommandLineError
-from stqsh.shell.terminal.charset import drawn_bytes
+from stqsh.client import results
+from stqsh.shell.terminal.capabilities import encode_for_terminal
 
 if TYPE_CHECKING:
-    from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
+    from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
 
-FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".geojson": "geojson",
-    ".geojsonl": "geojson",
-    ".md": "markdown",
-}
-"""The format that a file's name asks for."""
-COLUMNAR = (".arrow", ".parquet")
-"""Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
+    Data: TypeAlias = Rows | Answer | Script
 
 
 class Writer(Protocol):
@@ -67,45 +55,15 @@ class Target:
 
     def draw(self, text: str) -> None:
         """Write text for eyes: on a terminal in its own characters, elsewhere in UTF-8."""
-        self.write(text.encode() if self.width is None else drawn_bytes(text))
+        self.write(text.encode() if self.width is None else encode_for_terminal(text))
 
 
-def check_format(name: str) -> str:
-    """The format's name if there is such a format; raises `CommandLineError` with a near name otherwise."""
-    import difflib
-
-    if name in FORMATS:
-        return name
-    if f".{name}" in COLUMNAR:
-        raise CommandLineError(f"{name} is for files", hint=rf"--output FILE.{name}, or \o FILE.{name}")
-    near = difflib.get_close_matches(name, FORMATS, n=1)
-    hint = f"maybe you meant {near[0]}" if near else f"formats: {', '.join(FORMATS)}"
-    raise CommandLineError(f"there is no format '{name}'", hint=hint)
-
-
-def open_writer(name: str, target: Target) -> Writer:
-    """A writer of the format called `name`; raises as `check_format`."""
-    match check_format(name):
-        case "jsonl":
-            from stqsh.shell.writers.jsonl import JsonLinesWriter
-
-            return JsonLinesWriter(target)
-        case "geojson":
-            from stqsh.shell.writers.geojson import GeoJsonWriter
-
-            return GeoJsonWriter(target)
-        case "markdown":
-            from stqsh.shell.writers.markdown import MarkdownWriter
-
-            return MarkdownWriter(target)
-        case "table":
-            from stqsh.shell.writers.update_table import TableWriter
-
-            return TableWriter(target)
-        case "vertical":
-            from stqsh.shell.writers.vertical import VerticalWriter
-
-            return VerticalWriter(target)
-    from stqsh.shell.writers.csv_writer import CsvWriter
-
-    return CsvWriter(target, "," if name == "csv" else "\t")
+def write_data(writer: Writer, data: Data, statement: int) -> None:
+    """Write what a statement answers; `statement` is its number in the script."""
+    match data:
+        case results.Rows():
+            writer.rows(statement, data)
+        case results.Answer():
+            writer.answer(statement, data)
+        case results.Script():
+            writer.script(data.text)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stqsh.core.kernels.events.latest_updates import newest
+from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, to_table, unpack_json
 from stqsh.storage.payload_refs import ENDING, Reference
 from stqsh.storage.update_log.log import (
@@ -135,7 +135,9 @@ def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
         for name in ("query", "step", "op")
     )
     first = query.min()
-    chosen = newest(query - first, _members(whole, key), 2 * step + (op > 0), int(query.max() - first) + 1)
+    chosen = latest_updates(
+        query - first, _members(whole, key), 2 * step + (op > 0), int(query.max() - first) + 1
+    )
     chosen = np.sort(chosen[op[chosen] > 0])
     ends = np.cumsum([updates.num_rows for updates, _ in whole])
     kept = []

@@ -175,7 +175,7 @@ class UpdateLog:
         From the beginning (-1), those of the base come first, as of its batch.
 
         Raises:
-            LogCutError: the log is folded beyond `after`, or was meanwhile: what came may not be all.
+            LogCompactedError: the log is folded beyond `after`, or was meanwhile: what came may not be all.
         """
         base = read_base(self._folder)
         if 0 <= after < base.batch:

@@ -1,4 +1,4 @@
-"""Changes of answers that have to last before they are told."""
+"""Changes of answers that have to last before they are sent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from stqsh.core.kernels.jit import Array, Int, kernel
 
 
 class DwellChanges(NamedTuple):
-    """Objects that came into answers or went out of them, (n,) each, by query, object and step: query int32
-    (position), obj int32, step int64, op int8 (+1, -1).
+    """Objects that came into answers or left them, (n,) each, by query, object and step.
+
+    query int32 (position), obj int32, step int64, op int8 (+1, -1).
     """
 
     query: Array
@@ -23,21 +24,29 @@ class DwellChanges(NamedTuple):
 
 @kernel
 def _due(step: Int, dwell: Int, timing: BatchTiming) -> Int:
-    """The first step whose time is at least `dwell` µs after that of a step."""
+    """Return the first step whose time is at least `dwell` µs after that of a step."""
     reached = (timing.base + step - 1) * timing.tick + dwell
     return -(-reached // timing.tick) - timing.base + 1
 
 
 @kernel
-def ripen(
+def find_lasting(
     toggles: DwellChanges, dwell: Array, until: Array, timing: BatchTiming
 ) -> tuple[Array, Array, Array]:
-    """Which toggles have lasted, and which may still do so.
+    """Find the changes that have lasted, and those that may still do so.
 
-    A toggle lasts if its opposite does not come up to the step at which it has stood for dwell µs (a query's,
-    int64 (queries,)); that step is one of the batch and before `until`, the query's end. Returns the
-    positions of those that have lasted and the steps at which they did, and the positions of those that wait;
-    int64.
+    A change lasts if its opposite does not come until it has stood for dwell µs; that step is one of the
+    batch and before the query's end.
+
+    Args:
+        toggles: The changes.
+        dwell: int64 (queries,), µs.
+        until: int64 (queries,), the step at which each query ends.
+        timing: The batch's clock.
+
+    Returns:
+        The positions of changes that have lasted, the steps at which they did, and the positions of those
+        that wait; int64.
     """
     count = len(toggles.step)
     ripe, due, waiting = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

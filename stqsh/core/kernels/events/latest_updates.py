@@ -1,4 +1,4 @@
-"""The newest of many updates of the same query and object, for the folding of the update log."""
+"""The latest update of each query and object, for the compaction of the update log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def newest(query: Array, member: Array, when: Array, queries: Int) -> Array:
-    """Which updates are the newest of their query and member: int64 (m,), ascending by query.
+def latest_updates(query: Array, member: Array, when: Array, queries: Int) -> Array:
+    """Return the positions of the latest update of each query and member: int64 (m,), ascending by query.
 
     query: int64 (n,), 0 <= query < queries; member: int32 (n,), the number of a key; when: int64 (n,), never
-    the same for two updates of a query and member. Updates are dealt to their queries first, so that the
-    table in which a member is looked up is small enough to stay in the processor's caches.
+    the same for two updates of a query and member. Updates are grouped by query first, so that the table of
+    members is small enough to stay in the processor's caches.
     """
-    start, place, who, time = _dealt(query, member, when, queries)
+    start, place, who, time = _group_by_query(query, member, when, queries)
     size = _table_size(start)
     table, out, used = np.zeros(size, np.int64), np.empty(len(query), np.int64), 0
     for q in range(queries):
@@ -41,9 +41,14 @@ def newest(query: Array, member: Array, when: Array, queries: Int) -> Array:
 
 
 @kernel
-def _dealt(query: Array, member: Array, when: Array, queries: Int) -> tuple[Array, Array, Array, Array]:
-    """Where the updates of each query begin, int64 (queries + 1,); and, in the order of queries, which update
-    it is, int64, its member, int32, and its time, int64, (n,) each.
+def _group_by_query(
+    query: Array, member: Array, when: Array, queries: Int
+) -> tuple[Array, Array, Array, Array]:
+    """Group updates by query.
+
+    Returns:
+        Where the updates of each query begin, int64 (queries + 1,); and, in the order of queries, the
+        position of each update, int64, its member, int32, and its time, int64.
     """
     start = np.zeros(queries + 2, np.int64)
     for i in range(len(query)):
@@ -61,7 +66,7 @@ def _dealt(query: Array, member: Array, when: Array, queries: Int) -> tuple[Arra
 
 @kernel
 def _table_size(start: Array) -> Int:
-    """A power of two that is twice the number of updates of any query, at least."""
+    """Return a power of two that is at least twice the number of updates of any query."""
     most = 1
     for q in range(len(start) - 1):
         most = max(most, start[q + 1] - start[q])

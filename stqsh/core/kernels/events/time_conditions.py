@@ -1,6 +1,8 @@
-"""When time alone changes a condition: the steps at which `e op NOW ± d` turns, in closed form."""
+"""Conditions that time alone changes: the steps at which `e op NOW ± d` turns, in closed form."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,9 +11,16 @@ from stqsh.core.kernels.events.transitions import AcceptedRows, RowArrays, Store
 from stqsh.core.kernels.jit import Array, Int, kernel
 
 
+class VersionSpans(NamedTuple):
+    """The steps at which versions become present and cease to be; int64 (versions,) each."""
+
+    begin: Array
+    end: Array
+
+
 @kernel
 def _first_from(values: Array, low: Int) -> Int:
-    """The first position of an ascending array whose value is not below `low`."""
+    """Return the first position of an ascending array whose value is not below `low`."""
     begin, end = 0, len(values)
     while begin < end:
         middle = (begin + end) // 2
@@ -23,13 +32,13 @@ def _first_from(values: Array, low: Int) -> Int:
 
 
 @kernel
-def spans(
+def version_spans(
     versions: Array, accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
-) -> tuple[Array, Array]:
-    """Between which steps versions are the present ones: begin and end, int64 (n,); versions int32 (n,).
+) -> VersionSpans:
+    """Return the steps between which versions, int32 (n,), are the present ones.
 
-    Each comes in at `begin` (first - 1 for stored ones) and is no more there at `end`, last + 1 at the
-    latest; end <= begin where it is never seen.
+    Each becomes present at `begin` (first - 1 for stored ones) and is not present any more at `end`, last + 1
+    at the latest; end <= begin where it is never present.
     """
     known = len(stored.known)
     begin = np.full(len(versions), timing.first - 1, np.int64)
@@ -46,12 +55,12 @@ def spans(
             begin[i] = rows.step[r]
             if accepted.live[r] and not np.isnan(rows.x[r]):
                 end[i] = min(accepted.until[r], expiry(rows.ts[r], timing), timing.last + 1)
-    return begin, end
+    return VersionSpans(begin, end)
 
 
 @kernel
-def within_reach(values: Array, shifts: Array, timing: BatchTiming) -> Array:
-    """The positions of values that NOW + shift meets or passes in the batch's steps; int32, ascending.
+def values_near_now(values: Array, shifts: Array, timing: BatchTiming) -> Array:
+    """Return the positions of values that NOW + shift meets or passes in the batch; int32, ascending.
 
     values: int64 µs (n,); shifts: int64 µs, ascending.
     """
@@ -72,20 +81,29 @@ def within_reach(values: Array, shifts: Array, timing: BatchTiming) -> Array:
 
 @kernel
 def _with_room(steps: Array, versions: Array, used: Int) -> tuple[Array, Array]:
-    """The same with twice the room."""
+    """Copy to arrays of twice the length."""
     more_steps, more_versions = np.empty(2 * len(steps), np.int64), np.empty(2 * len(steps), np.int32)
     more_steps[:used], more_versions[:used] = steps[:used], versions[:used]
     return more_steps, more_versions
 
 
 @kernel
-def flips(
-    values: Array, valid: Array, shifts: Array, bounds: tuple[Array, Array], timing: BatchTiming
+def find_flips(
+    values: Array, valid: Array, shifts: Array, bounds: VersionSpans, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """The steps within a version's span at which its value meets or passes NOW + shift.
+    """Find the steps within a version's span at which its value meets or passes NOW + shift.
 
-    values: int64 µs (versions,), valid: bool; shifts: int64 µs, ascending; bounds: as from `spans`. A step
-    that begins or ends a span is an event of its own and left out. Returns steps int64 and positions int32.
+    A step that begins or ends a span is an event of its own and left out.
+
+    Args:
+        values: int64 µs (versions,).
+        valid: bool (versions,), False for NULL.
+        shifts: int64 µs, ascending.
+        bounds: The result of `version_spans`.
+        timing: The batch's clock.
+
+    Returns:
+        Steps, int64, and positions of versions, int32.
     """
     begin, end = bounds
     steps, versions = np.empty(256, np.int64), np.empty(256, np.int32)

@@ -1,7 +1,7 @@
-"""From a batch's rows to what happened to objects: at most one event for each object and step.
+"""From a batch's rows to transitions of objects: at most one event for each object and step.
 
-A version is an int32: v < n the record of object v as stored before the batch (n objects), v >= n the batch's
-row v - n, -1 no record. All steps int64; an object that is not there has NaN coordinates.
+A version is an int32: v < n is the record of object v as stored before the batch (n objects), v >= n the
+batch's row v - n, -1 no record. All steps are int64; an object that is not present has NaN coordinates.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.kernels.geometry.shapes import Place
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 
@@ -34,11 +35,11 @@ class StoredArrays(NamedTuple):
 
 
 class AcceptedRows(NamedTuple):
-    """What `accept` made of each row, (m,), and of each object, (n,).
+    """The result of `accept` for each row, (m,), and each object, (n,).
 
     live: the row is its object's record at the end of its step. old: the version before that step. until:
     the step in which the next row replaces it, NEVER if none does. first: an object's first accepted row,
-    int32, -1 for none. stale: how many rows were older than what was known.
+    int32, -1 for none. stale: how many rows were older than the record before them.
     """
 
     live: Array
@@ -49,8 +50,8 @@ class AcceptedRows(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """What happened, (k,) each: step, obj int32, the versions before and after the step, int32, and where
-    the object was at step - 1 and is at step: NaN where it is not present.
+    """Events, (k,) each: step, obj int32, the versions before and after the step, int32, and where the object
+    was at step - 1 and is at step: NaN where it is not present.
     """
 
     step: Array
@@ -65,7 +66,7 @@ class Transitions(NamedTuple):
 
 @kernel
 def room_for(size: Int) -> Transitions:
-    """Room for so many events."""
+    """Return room for `size` events."""
     return Transitions(
         np.empty(size, np.int64),
         np.empty(size, np.int32),
@@ -80,7 +81,7 @@ def room_for(size: Int) -> Transitions:
 
 @kernel
 def first_of(events: Transitions, count: Int) -> Transitions:
-    """The first so many events."""
+    """Return the first `count` events."""
     return Transitions(
         events.step[:count],
         events.obj[:count],
@@ -95,7 +96,7 @@ def first_of(events: Transitions, count: Int) -> Transitions:
 
 @kernel
 def none_accepted(rows: Int, objects: Int) -> AcceptedRows:
-    """What becomes of so many rows and objects before anything is accepted."""
+    """Return the state of rows and objects before any row is accepted."""
     return AcceptedRows(
         np.zeros(rows, np.bool_),
         np.full(rows, -1, np.int32),
@@ -107,10 +108,10 @@ def none_accepted(rows: Int, objects: Int) -> AcceptedRows:
 
 @inlined
 def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, accepted: AcceptedRows) -> Int:
-    """Take in one row after those before it, in log order for each object; 1 if it is stale, else 0.
+    """Accept one row after those before it, in log order for each object; return 1 if it is stale, else 0.
 
     A row is stale if its time is before that of the object's record; at equal times the later row wins.
-    version: int32 (objects,), the version of each object, moved on.
+    version: int32 (objects,), the version of each object, updated.
     """
     o, known, stale = rows.obj[r], len(stored.known), 0
     v = version[o]
@@ -133,7 +134,7 @@ def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, ac
 
 @kernel
 def accept(rows: RowArrays, stored: StoredArrays) -> AcceptedRows:
-    """Drop stale rows, and keep of each object's rows in a step the last that is not; see `accept_row`."""
+    """Drop stale rows, and keep the last other row of each object and step; see `accept_row`."""
     known = len(stored.known)
     accepted, version, stale = none_accepted(len(rows.obj), known), np.full(known, -1, np.int32), 0
     for o in range(known):
@@ -146,24 +147,25 @@ def accept(rows: RowArrays, stored: StoredArrays) -> AcceptedRows:
 
 @kernel
 def expiry(ts: Int, timing: BatchTiming) -> Int:
-    """The first step at which a record of time ts is older than REPORT EVERY allows."""
+    """Return the first step at which a record of time ts is older than REPORT EVERY allows."""
     if timing.report < 0:
         return np.int64(NEVER)
     return np.int64((ts + timing.report) // timing.tick - timing.base + 2)
 
 
 @kernel
-def _put(events: Transitions, k: Int, what: tuple[Int, Int, Int, Int], old: tuple[Float, Float]) -> None:
-    events.step[k], events.obj[k], events.old[k], events.new[k] = what
-    events.ox[k], events.oy[k] = old[0], old[1]
+def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, place: Place) -> None:
+    """Store the event at which a version of an object at a place expires."""
+    events.step[k], events.obj[k], events.old[k], events.new[k] = step, obj, version, version
+    events.ox[k], events.oy[k] = place.x, place.y
     events.nx[k] = events.ny[k] = np.nan
 
 
 @kernel
-def _old_place(
+def _place_at(
     old: Int, before: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Float, Float]:
-    """Where the version `old` shows its object at step `before`."""
+    """Return where the version `old` shows its object at step `before`."""
     if old < 0:
         return np.nan, np.nan
     objects = len(stored.known)
@@ -178,11 +180,11 @@ def _old_place(
 
 @kernel
 def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Transitions:
-    """All events of a batch: arrivals in the rows' order, each followed by its disconnection, then the
-    disconnections of records stored before.
+    """Build all events of a batch.
 
-    A record disconnects at `expiry` of its time, unless it never had a location, was born too old, or is
-    replaced in that step or before. Time is taken in closed form: empty steps cost nothing.
+    Arrivals come in the order of rows, each followed by its disconnection, then the disconnections of records
+    stored before. A record disconnects at `expiry` of its time, unless it never had a location, was too old
+    when it came, or is replaced in that step or before. Steps without events cost nothing.
     """
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
@@ -193,7 +195,7 @@ def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing:
         if not accepted.live[r]:
             continue
         o, v, step = rows.obj[r], objects + r, rows.step[r]
-        x, y = _old_place(accepted.old[r], step - 1, rows, stored, timing)
+        x, y = _place_at(accepted.old[r], step - 1, rows, stored, timing)
         events.step[k], events.obj[k], events.old[k], events.new[k] = step, o, accepted.old[r], v
         events.ox[k], events.oy[k] = x, y
         end = expiry(rows.ts[r], timing)
@@ -202,17 +204,17 @@ def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing:
         events.ny[k] = rows.y[r] if present else np.nan
         k += 1
         if present and end <= timing.last and end < accepted.until[r] and not np.isnan(rows.x[r]):
-            _put(events, k, (end, o, np.int32(v), np.int32(v)), (rows.x[r], rows.y[r]))
+            _add_expiry(events, k, end, o, np.int32(v), Place(rows.x[r], rows.y[r]))
             k += 1
     for o in silent:
-        _put(events, k, (expiry(stored.ts[o], timing), o, o, o), (stored.x[o], stored.y[o]))
+        _add_expiry(events, k, expiry(stored.ts[o], timing), o, o, Place(stored.x[o], stored.y[o]))
         k += 1
     return first_of(events, k)
 
 
 @kernel
 def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming) -> Array:
-    """The objects whose stored record disconnects in this batch before any row replaces it. int32."""
+    """Return the objects whose stored record disconnects in this batch before a row replaces it. int32."""
     found = np.empty(256, np.int32)
     used = 0
     if timing.report < 0 or timing.last < timing.first:
@@ -237,11 +239,16 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
 
 
 @kernel
-def without(events: Transitions, why: Array, last: int) -> tuple[Array, Array, Array]:
-    """Events that lead nowhere: those of the last step whose objects are taken out.
+def remove_objects(events: Transitions, why: Array, last: int) -> tuple[Array, Array, Array]:
+    """Remove objects in the last step: their events of that step lead nowhere.
 
-    why: int8 (objects,), not 0 for those that are. Returns nx and ny as they are then, and which objects that
-    are taken out did something in the last step, bool (objects,).
+    Args:
+        events: The events.
+        why: int8 (objects,), not 0 for objects that are removed.
+        last: The last step.
+
+    Returns:
+        nx and ny of all events then, and which removed objects have an event in that step, bool (objects,).
     """
     nx, ny = events.nx.copy(), events.ny.copy()
     acted = np.zeros(len(why), np.bool_)
@@ -255,7 +262,7 @@ def without(events: Transitions, why: Array, last: int) -> tuple[Array, Array, A
 
 @kernel
 def versions_at(events: Transitions, known: Array, step: int) -> Array:
-    """The version of each object after a step; known: bool (n,). int32 (n,), -1 for none."""
+    """Return the version of each object after a step, int32 (n,), -1 for none; known: bool (n,)."""
     current = np.full(len(known), -1, np.int32)
     for o in range(len(known)):
         if known[o]:
@@ -271,10 +278,10 @@ def versions_at(events: Transitions, known: Array, step: int) -> Array:
 def places_at(
     versions: Array, step: int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Where versions show their objects at a step; NaN where they are not present. float64 (n,) each."""
+    """Return where versions show their objects at a step; NaN: not present. float64 (n,) each."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
     for i in range(len(versions)):
-        x[i], y[i] = _old_place(versions[i], step, rows, stored, timing)
+        x[i], y[i] = _place_at(versions[i], step, rows, stored, timing)
     return x, y
 
 
@@ -285,5 +292,5 @@ def places_after(
     """`places_at` with a step for each version, int64 (n,)."""
     x, y = np.empty(len(versions), np.float64), np.empty(len(versions), np.float64)
     for i in range(len(versions)):
-        x[i], y[i] = _old_place(versions[i], steps[i], rows, stored, timing)
+        x[i], y[i] = _place_at(versions[i], steps[i], rows, stored, timing)
     return x, y

@@ -15,6 +15,13 @@ LEFT, DISCONNECTED, GONE, SHED, DROPPED, ENDED = 1, 3, 4, 7, 8, 9
 """Positions in `stqsh.spec.chunk.WHY`."""
 
 
+class VersionSources(NamedTuple):
+    """What versions name: rows of the batch, and objects as stored."""
+
+    rows: RowArrays
+    stored: StoredArrays
+
+
 class UpdateArrays(NamedTuple):
     """Updates, (n,) each: step int64, query int32 (position), op int8 (+1, -1), why int8 and show int64.
 
@@ -31,16 +38,12 @@ class UpdateArrays(NamedTuple):
 
 @kernel
 def reasons(
-    versions: Array,
-    objects: Array,
-    steps: Array,
-    sources: tuple[RowArrays, StoredArrays],
-    timing: BatchTiming,
+    versions: Array, objects: Array, steps: Array, sources: VersionSources, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Why objects with these versions after these steps are in no answer any more, and the row to show.
+    """Return why objects with these versions after these steps are in no answer any more, and what to show.
 
     The object's own state comes first: disconnected or expired (`timing.silent`; then only its key is shown),
-    gone, else it left. All arguments (n,); returns why int8 and show int64 as in `UpdateArrays`.
+    gone, else it left. All arrays (n,); returns why int8 and show int64 as in `UpdateArrays`.
     """
     rows, stored = sources
     known, every = len(stored.known), len(stored.known) + len(rows.obj)
@@ -57,16 +60,21 @@ def reasons(
 
 
 @kernel
-def tell(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) -> UpdateArrays:
-    """The updates of pairs where an object came in or went out.
+def make_updates(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) -> UpdateArrays:
+    """Make the updates of pairs where an object came in or went out.
 
-    why, show: what to say of each event if it takes an object out, as from `reasons`. The loop does not
-    branch: a processor cannot guess which pairs are updates, nor of which kind.
+    The loop does not branch, as branches on pairs cannot be predicted.
+
+    Args:
+        pairs: Pairs of events and queries.
+        events: The events.
+        why: int8 (events,), the reason if an event takes an object out, see `reasons`.
+        show: int64 (events,), what is shown then.
     """
     count, changes = np.uint64(len(pairs.flags)), np.int64(0)
     for i in range(count):
         changes += np.int64((pairs.flags[i] == WAS) | (pairs.flags[i] == IS))
-    room = changes + 1  # pairs that are none are written, too, and overwritten
+    room = changes + 1  # other pairs are written, too, and overwritten
     step, query, op = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
     whys, shown = np.empty(room, np.int8), np.empty(room, np.int64)
     k = np.uint64(0)
@@ -81,7 +89,7 @@ def tell(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) ->
 
 @kernel
 def count_pairs(pairs: CandidatePairs, tested: Array, matched: Array) -> None:
-    """Add to each query's counters, int64 (queries,), its pairs, and those after which it has the object."""
+    """Count each query's pairs, and those after which it has the object; int64 (queries,) each."""
     for i in range(np.uint64(len(pairs.query))):
         q = np.uint64(pairs.query[i])
         tested[q] += 1
@@ -89,11 +97,16 @@ def count_pairs(pairs: CandidatePairs, tested: Array, matched: Array) -> None:
 
 
 @kernel
-def account(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Array]:
-    """What updates come to: the id of each one's query, int64 (n,), and for each query how many they are and
-    by how much its answer grows, int64 (queries,).
+def count_updates(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Array]:
+    """Return each update's query id, and each query's number of updates and the growth of its answer.
 
-    query: int32 (n,), positions; op: int8 (n,), +1 or -1; ids: int64 (queries,).
+    Args:
+        query: int32 (n,), positions of queries.
+        op: int8 (n,), +1 or -1.
+        ids: int64 (queries,).
+
+    Returns:
+        int64 (n,), and twice int64 (queries,).
     """
     out = np.empty(len(query), np.int64)
     told, grown = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)

@@ -1,4 +1,4 @@
-"""Reading values of versions: objects as stored, or rows of the batch."""
+"""Values of versions: objects as stored, or rows of the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stqsh.core.kernels.jit import Array, kernel
 
 @kernel
 def gather(stored: Array, rows: Array, versions: Array) -> Array:
-    """Values of versions v: stored[v] where v < len(stored), rows[v - len(stored)] beyond, 0 for v < 0.
+    """Return the values of versions v: stored[v] if v < len(stored), else rows[v - len(stored)]; 0 for v < 0.
 
     stored (n,), rows (m,) of one dtype; versions integer (k,). Returns (k,) of that dtype.
     """
@@ -26,11 +26,14 @@ def gather(stored: Array, rows: Array, versions: Array) -> Array:
 
 @kernel
 def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
-    """Number distinct codes 0 .. len(numbers) - 1 in the order in which they first come.
+    """Number distinct codes 0 .. len(numbers) - 1 in the order of their first occurrence.
 
-    codes: integer (n,). numbers: int32, all -1, as they are again afterwards: to fill as many as there are
-    codes costs more than a few updates. Returns the number of each code, int32 (n,), and the distinct codes
-    in that order.
+    Args:
+        codes: integer (n,).
+        numbers: int32, all -1, and so again afterwards: filling it would cost more than a few updates.
+
+    Returns:
+        The number of each code, int32 (n,), and the distinct codes in that order.
     """
     out = np.empty(len(codes), np.int32)
     distinct = np.empty(len(codes), codes.dtype)
@@ -50,7 +53,7 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
 @kernel
 def tally(positions: Array, amounts: Array, size: int) -> Array:
-    """The sum of the amounts at each position 0 .. size - 1. int64 (size,)."""
+    """Sum the amounts at each position 0 .. size - 1. int64 (size,)."""
     out = np.zeros(size, np.int64)
     for i in range(len(positions)):
         out[positions[i]] += amounts[i]

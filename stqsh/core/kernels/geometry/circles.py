@@ -1,19 +1,30 @@
-"""The exact test of pairs that the boxes of circles let through."""
+"""Circles: the boxes that hold them, and exact tests of places."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.distance import EARTH_M, distance
+from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.kernels.jit import Array, Flag, kernel
+from stqsh.core.kernels.jit import Array, Flag, Float, kernel
+
+_MARGIN = 1e-7
+"""The share by which a box on the sphere is wider than its formula says; rounding takes away far less."""
+
+_LEAST_MARGIN = 1e-9
+"""The least margin of a box on the sphere, in degrees: a tenth of a millimetre."""
+
+_POLAR = 1e-6
+"""A circle that comes as near to a pole as this, in degrees, is taken to hold it."""
 
 
 class QueryCircles(NamedTuple):
-    """Circles of queries, float64 (queries,) each; x and y are NaN where there is none to be looked at."""
+    """Circles of queries, float64 (queries,) each; x and y are NaN where no circle has to be tested."""
 
     x: Array
     y: Array
@@ -21,10 +32,44 @@ class QueryCircles(NamedTuple):
 
 
 @kernel
-def settle_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCircles, planar: Flag) -> Array:
-    """The flags of pairs, with WAS and IS taken away where a place is farther than the circle reaches.
+def circle_box(x: Float, y: Float, radius: Float, planar: Flag) -> Box:
+    """Return a box that holds all places whose `distance` from (x, y) is at most `radius`.
 
-    uint8 (pairs,). The border belongs to a circle.
+    On the sphere it takes in all longitudes where the circle holds a pole or crosses the line of 180 degrees.
+    NaN where an argument is NaN.
+    """
+    if math.isnan(x + y + radius):
+        return Box(np.nan, np.nan, np.nan, np.nan)
+    if planar:
+        reach = radius + (abs(x) + abs(y) + radius) * 1e-12 + 1e-150
+        return Box(x - reach, y - reach, x + reach, y + reach)
+    up = math.degrees(radius / EARTH_M)
+    up += up * _MARGIN + _LEAST_MARGIN
+    low, high = y - up, y + up
+    if low <= _POLAR - 90 or high >= 90 - _POLAR or abs(x) > 180:
+        return Box(-np.inf, low, np.inf, high)
+    side = math.degrees(math.asin(min(1.0, math.sin(math.radians(up)) / math.cos(math.radians(y)))))
+    side += side * _MARGIN + _LEAST_MARGIN
+    if x - side <= -180 or x + side >= 180:
+        return Box(-np.inf, low, np.inf, high)
+    return Box(x - side, low, x + side, high)
+
+
+@kernel
+def circle_boxes(x: Array, y: Array, radius: Array, planar: Flag) -> Array:
+    """Return the `circle_box` of many circles: float64 (n,) each; returns float64 (n, 4)."""
+    out = np.empty((len(x), 4), np.float64)
+    for i in range(len(x)):
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = circle_box(x[i], y[i], radius[i], planar)
+    return out
+
+
+@kernel
+def filter_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCircles, planar: Flag) -> Array:
+    """Return the flags of pairs without WAS and IS where a place lies outside the query's circle.
+
+    Returns:
+        uint8 (pairs,). The border belongs to a circle.
     """
     flags = pairs.flags.copy()
     for i in range(len(flags)):
@@ -37,3 +82,12 @@ def settle_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCir
         if flags[i] & IS and distance(x, y, events.nx[e], events.ny[e], planar) > radius:
             flags[i] ^= IS
     return flags
+
+
+@kernel
+def in_circles(circles: QueryCircles, x: Array, y: Array, planar: Flag) -> Array:
+    """Tell whether place i lies in circle i; all float64 (n,), metres or units. bool (n,)."""
+    out = np.empty(len(x), np.bool_)
+    for i in range(len(x)):
+        out[i] = distance(circles.x[i], circles.y[i], x[i], y[i], planar) <= circles.radius[i]
+    return out

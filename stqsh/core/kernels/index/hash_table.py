@@ -1,11 +1,13 @@
-"""Open addressing: byte keys to dense indices, in plain arrays.
+"""A hash table with open addressing: byte keys to dense indices, in plain arrays.
 
 A table entry is a uint64: the high half of the key's hash, and its index + 1 in the low half; 0 is empty.
-The low half of the hash says where to begin to look. Keys lie end to end: `offsets` int32 (n + 1,), `data`
+The low half of the hash says where probing begins. Keys lie end to end: `offsets` int32 (n + 1,), `data`
 uint8.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +15,29 @@ from stqsh.core.kernels.jit import Array, Int, kernel
 
 _HIGH = np.uint64(0xFFFFFFFF00000000)
 _LOW = np.uint64(0x00000000FFFFFFFF)
+
+
+class StoredKeys(NamedTuple):
+    """The keys of a table, end to end."""
+
+    offsets: Array
+    data: Array
+
+
+class HashedKeys(NamedTuple):
+    """Keys to look for: hashes uint64 (n,), offsets (n + 1,) and data."""
+
+    hashes: Array
+    offsets: Array
+    data: Array
+
+
+class _Key(NamedTuple):
+    """One key: a range of bytes."""
+
+    data: Array
+    start: Int
+    length: Int
 
 
 @kernel
@@ -24,8 +49,8 @@ def _same(left: Array, left_at: Int, right: Array, right_at: Int, length: Int) -
 
 
 @kernel
-def _probe(table: Array, h: np.uint64, keys: tuple[Array, Array], sought: tuple[Array, Int, Int]) -> Int:
-    """The table position of a key, or of the empty place where it belongs."""
+def _probe(table: Array, h: np.uint64, keys: StoredKeys, sought: _Key) -> Int:
+    """Return the table position of a key, or the empty one where it belongs."""
     offsets, data = keys
     text, start, length = sought
     mask = np.uint64(len(table) - 1)
@@ -41,30 +66,39 @@ def _probe(table: Array, h: np.uint64, keys: tuple[Array, Array], sought: tuple[
 
 
 @kernel
-def find(table: Array, keys: tuple[Array, Array], hashes: Array, sought: tuple[Array, Array]) -> Array:
-    """The index of each sought key, -1 where it is not in the table.
+def find(table: Array, keys: StoredKeys, sought: HashedKeys) -> Array:
+    """Return the index of each sought key, -1 where it is not in the table.
 
-    table: uint64 (power of two,); keys: offsets and data of the table's keys; hashes: uint64 (n,); sought:
-    offsets (n + 1,) and data of the keys to look for. int32 (n,).
+    Args:
+        table: uint64 (power of two,).
+        keys: The table's keys.
+        sought: n keys to look for.
+
+    Returns:
+        int32 (n,).
     """
-    offsets, text = sought
+    hashes, offsets, text = sought
     out = np.empty(len(hashes), np.int32)
     for i in range(len(hashes)):
         start = np.int64(offsets[i])
-        at = _probe(table, hashes[i], keys, (text, start, np.int64(offsets[i + 1]) - start))
+        at = _probe(table, hashes[i], keys, _Key(text, start, np.int64(offsets[i + 1]) - start))
         out[i] = np.int64(table[at] & _LOW) - 1
     return out
 
 
 @kernel
-def insert(
-    table: Array, keys: tuple[Array, Array], stored: Array, sought: tuple[Array, Array, Array], found: Array
-) -> Int:
-    """Give each key that `find` did not find the next index, in order; equal ones the same.
+def insert(table: Array, keys: StoredKeys, stored: Array, sought: HashedKeys, found: Array) -> Int:
+    """Assign the next index to each key that `find` did not find, in order; equal keys get the same.
 
-    table, keys: as in `find`, with room for all new keys. stored: uint64, the hash of each index; its first
-    element is the number of keys. sought: hashes, offsets, data. found: int32, -1 replaced by the new index.
-    Returns the number of keys.
+    Args:
+        table: As in `find`.
+        keys: The table's keys, with room for all new ones.
+        stored: uint64, the hash of each index; its first element is the number of keys.
+        sought: The keys that `find` looked for.
+        found: int32, the result of `find`; -1 is replaced by the new index.
+
+    Returns:
+        The number of keys.
     """
     hashes, offsets, text = sought
     own_offsets, own_data = keys
@@ -74,7 +108,7 @@ def insert(
             continue
         start = np.int64(offsets[i])
         length = np.int64(offsets[i + 1]) - start
-        at = _probe(table, hashes[i], keys, (text, start, length))
+        at = _probe(table, hashes[i], keys, _Key(text, start, length))
         if table[at] == 0:
             begin = np.int64(own_offsets[count])
             for k in range(length):

@@ -1,24 +1,26 @@
-"""Objects by the terms of their texts: for new neighbours of a place that are to have some terms.
+"""Inverted lists: objects by the terms of their texts, to find the neighbours of a place that have terms.
 
-SSTD section 6.1 keeps an inverted list of a partition's objects for this. Here lists are made when queries
-ask, and only of the terms that any query asks for: one look at each term of each text.
+SSTD section 6.1 keeps an inverted list of a partition's objects for this. Here lists are built when queries
+need them, and only of terms that some query asks for: one access per term of each text.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.shapes import Span
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
 
 
 class InvertedLists(NamedTuple):
-    """Places by term: those of term t are place[start[t]:start[t + 1]]; int64 and int32. x, y float64 and
-    text int32 (n,): the places themselves.
+    """Places by term: those of term t are place[start[t]:start[t + 1]]; int64 and int32.
+
+    x, y float64 and text int32 (n,): the places themselves.
     """
 
     start: Array
@@ -29,19 +31,32 @@ class InvertedLists(NamedTuple):
 
 
 class SearchCentres(NamedTuple):
-    """Who asks, (n,) each: row int64, of what is asked for; x, y float64, NaN for no centre."""
+    """Searches, (n,) each: row int64, among `AskedTerms`; x, y float64, NaN for no centre."""
 
     row: Array
     x: Array
     y: Array
 
 
-Scene: TypeAlias = tuple[AskedTerms, InvertedLists, TermSpans]
+class TermSearch(NamedTuple):
+    """The terms that queries ask for, the lists of places, and the terms of the places' texts."""
+
+    asked: AskedTerms
+    lists: InvertedLists
+    spans: TermSpans
+    planar: Flag
+
+
+class _Distances(NamedTuple):
+    """Room for the places that one search finds, int32, and their distances, float64."""
+
+    place: Array
+    far: Array
 
 
 @kernel
-def post(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> InvertedLists:
-    """List places by those of their terms that are wanted, bool (terms,); text: -1 for NULL."""
+def build_lists(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> InvertedLists:
+    """List places by the wanted ones of their terms, bool (terms,); text: -1 for NULL."""
     start = np.zeros(len(wanted) + 1, np.int64)
     place = np.empty(0, np.int32)
     for fill in range(2):
@@ -63,9 +78,10 @@ def post(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> In
 
 @kernel
 def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
-    """The terms whose lists hold all that a query asks for, as positions; and how long they are together.
+    """Choose lists that hold all places for a query: the shortest one, or all where any term is enough.
 
-    That is the term with the shortest list, or, where any is enough, each of them.
+    Returns:
+        The positions of their terms, as begin and end, and their total length.
     """
     begin, end = np.int64(asked.start[row]), np.int64(asked.start[row + 1])
     best, total = np.int64(begin), np.int64(0)
@@ -81,7 +97,7 @@ def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
 
 @kernel
 def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
-    """How many places have to be looked at for each query, by its row, -1: 0. int64 (n,)."""
+    """Return the number of places to test for each query, by its row; 0 for -1. int64 (n,)."""
     out = np.zeros(len(rows), np.int64)
     for i in range(len(rows)):
         if rows[i] >= 0:
@@ -90,9 +106,9 @@ def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
 
 
 @kernel
-def _find(centre: tuple[Int, Float, Float], scene: Scene, planar: Flag, out: tuple[Array, Array]) -> Int:
-    """The places that have the terms of a query, and how far they are, float64, into `out`; how many."""
-    (row, x, y), (asked, postings, spans) = centre, scene
+def _find(row: Int, x: Float, y: Float, search: TermSearch, out: _Distances) -> Int:
+    """Find the places that have the terms of a query, with their distances; return their number."""
+    asked, postings, spans, planar = search
     place, far = out
     first, last = asked.start[row], asked.start[row + 1]
     begin, end, _ = _lists(asked, row, postings.start)
@@ -101,11 +117,11 @@ def _find(centre: tuple[Int, Float, Float], scene: Scene, planar: Flag, out: tup
         term = asked.terms[k]
         for at in range(postings.start[term], postings.start[term + 1]):
             i = postings.place[at]
-            span = spans.begin[postings.text[i]], spans.end[postings.text[i]]
+            span = Span(spans.begin[postings.text[i]], spans.end[postings.text[i]])
             if asked.every[row]:
-                counts = has_terms(spans.codes, span, asked.terms, (first, last), True)
-            else:  # it is found in several lists: the first one counts
-                counts = not has_terms(spans.codes, span, asked.terms, (first, k), False)
+                counts = has_terms(spans.codes, span, asked.terms, Span(first, last), True)
+            else:  # a place is in several lists: the first one counts
+                counts = not has_terms(spans.codes, span, asked.terms, Span(first, k), False)
             if counts:
                 place[used], far[used] = i, distance(x, y, postings.x[i], postings.y[i], planar)
                 used += 1
@@ -113,20 +129,28 @@ def _find(centre: tuple[Int, Float, Float], scene: Scene, planar: Flag, out: tup
 
 
 @kernel
-def asked_within(
-    centres: SearchCentres, radius: Array, scene: Scene, planar: Flag, room: int
+def search_within(
+    centres: SearchCentres, radius: Array, search: TermSearch, room: int
 ) -> tuple[Array, Array]:
-    """The places within a radius of each centre that have the terms: centre and place, int32 (n,) each.
+    """Find the places within a radius of each centre that have the terms.
 
-    radius: float64 (n,). room: the sum of their `list_lengths`.
+    Args:
+        centres: The searches.
+        radius: float64 (n,).
+        search: What is searched.
+        room: The sum of their `list_lengths`.
+
+    Returns:
+        Pairs of centre and place, int32 each.
     """
     centre, found = np.empty(room, np.int32), np.empty(room, np.int32)
     place, far = np.empty(room, np.int32), np.empty(room, np.float64)
+    nearby = _Distances(place, far)
     used = 0
     for q in range(len(radius)):
         if np.isnan(centres.x[q]):
             continue
-        count = _find((centres.row[q], centres.x[q], centres.y[q]), scene, planar, (place, far))
+        count = _find(centres.row[q], centres.x[q], centres.y[q], search, nearby)
         for i in range(count):
             if far[i] <= radius[q]:
                 centre[used], found[used] = q, place[i]
@@ -135,17 +159,25 @@ def asked_within(
 
 
 @kernel
-def asked_distances(centres: SearchCentres, want: Array, scene: Scene, planar: Flag, room: int) -> Array:
-    """For each centre the distance of the want-th place that has the terms; infinite where there are fewer.
+def search_distances(centres: SearchCentres, want: Array, search: TermSearch, room: int) -> Array:
+    """Return the distance of the want-th nearest place that has the terms, for each centre.
 
-    want: int64 (n,). 0 where a centre is NaN. room: as in `asked_within`. float64 (n,).
+    Args:
+        centres: The searches.
+        want: int64 (n,).
+        search: What is searched.
+        room: As in `search_within`.
+
+    Returns:
+        float64 (n,), infinite where there are fewer places, 0 where a centre is NaN.
     """
     place, far = np.empty(room, np.int32), np.empty(room, np.float64)
+    nearby = _Distances(place, far)
     out = np.zeros(len(want), np.float64)
     for q in range(len(want)):
         if np.isnan(centres.x[q]):
             continue
-        count = _find((centres.row[q], centres.x[q], centres.y[q]), scene, planar, (place, far))
+        count = _find(centres.row[q], centres.x[q], centres.y[q], search, nearby)
         out[q] = np.inf
         if count >= want[q]:
             out[q] = np.partition(far[:count], want[q] - 1)[want[q] - 1]

@@ -1,70 +1,113 @@
-"""Moving regions in grids by where their centres are, and the events that come upon them.
+"""A grid index of moving regions by their centres, and its match with events.
 
-A region is in one place only, so that laying all of them anew takes little: in the cell of its centre, in the
-grid of its size. Those that may hold a place are around it, no farther away than half of the greatest region
-of the size; a row of cells lies in memory in a row. So regions of one size do not wait for those of another,
-and what is looked at is about twice what is found.
+Each region is in one list only, that of the cell of its centre in the grid of its size class, so that
+building the index anew is cheap. The regions that may hold a place are around it, no farther away than half
+of the largest region of the class; a row of cells is contiguous in memory. So regions of one size class do
+not wait for those of another, and about twice as many are tested as match.
 
-Regions that have moved since are loose, and looked at one by one, until that has cost as much as laying all
-anew would.
+Regions that have moved since the index was built are unindexed: they are tested one by one, until that has
+cost as much as building the index again would.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.index.static_rects import GridFrame, RectGrid, band, scan
+from stqsh.core.kernels.geometry.shapes import CellWindow, Place, Span
+from stqsh.core.kernels.index.static_rects import (
+    EventMove,
+    GridFrame,
+    ListedRects,
+    PairRoom,
+    RectGrid,
+    WantedPairs,
+    band,
+    longer,
+    scan,
+)
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
-from stqsh.core.kernels.join.moving_params import MovingQueries, longer
 
 SIZES = 14
-"""Regions that reach half as far as those of the size before are of the next one; so the last are tiny."""
+"""Size classes. Regions that reach half as far as those of a class are in the next one; the last are tiny."""
 
 _FINENESS = 4
-"""Cells are so many times narrower than the regions of their size reach at the most,"""
+"""Cells of a class are this many times narrower than its regions reach at most ..."""
 
 _CELLS_A_REGION = 4
-"""where there are not far more cells than regions."""
+"""... unless there would be more than this many cells per region."""
 
-_LAYING, _LAYING_ANY = 16, 1000
-"""To lay a region takes as long as so many looks at one; and to lay any as so many."""
+_BUILD_COST = 16
+"""Indexing a region takes as long as this many tests of one."""
+
+_BUILD_COST_FIXED = 1000
+"""Building any index takes as long as this many tests, however few regions there are."""
 
 _ROUNDING = 1e-15
-"""Shares of numbers by which sums may be wrong, several times over."""
+"""The relative error of sums, several times over."""
 
-Window: TypeAlias = tuple[Int, Int, Int, Int]
-"""Cells of a grid: first and last column, first and last row."""
+_NOWHERE, _UNINDEXED, _MOVING = -1, -2, -3
+"""Positions that are none: not present, unindexed, and moving in this step."""
 
-_NOWHERE, _LOOSE, _MOVING = -1, -2, -3
-"""What takes the place of a seat: in no list, loose, and loose since or again in this step."""
+
+class MovingQueries(NamedTuple):
+    """Moving queries, (m,) each.
+
+    query int32 (position), own int32 (the object on this slot that is the focal object, -1 for none), xdist,
+    ydist float64 of rectangles, and reach, see `extended_box`; radius float64 of circles, -1 for rectangles;
+    checked: pairs where an object stays inside are wanted too.
+
+    now float64 (m, 6): the box x1, y1, x2, y2 and the focal object's x, y; past: the same before the step;
+    NaN while the focal object is not present. start int32 (focal objects + 1,) and member int32 (m,): the
+    moving queries of each focal object.
+    """
+
+    query: Array
+    own: Array
+    xdist: Array
+    ydist: Array
+    reach: Array
+    radius: Array
+    checked: Array
+    now: Array
+    past: Array
+    start: Array
+    member: Array
 
 
 class MovingBoxGrid(NamedTuple):
-    """Regions by their sizes and cells.
+    """Moving regions by size class and cell.
 
-    side: int64 (SIZES,): how many cells the grid of each size is wide. first: int64 (SIZES + 1,): the number
-    of its first cell, the cells of all sizes counted together. reach: float64 (SIZES, 2): how far its regions
-    reach from their centres in x and y. lists: the regions in the cells of their centres; start, rects and
-    tag as in `RectGrid`, tag twice the mover's number, plus 1 where it has to be looked at more closely.
-    seat: int32 (movers,): where each is in the lists. loose: int32 (movers,), those that are in none; spent
-    int64 (2,): how many these are, and how many looks they have cost.
+    side: int64 (SIZES,), the cells in each direction of the grid of each class. first: int64 (SIZES + 1,),
+    the number of its first cell, cells of all classes counted together. reach: float64 (SIZES, 2), how far
+    its regions reach from their centres in x and y. lists: the regions in the cells of their centres; start,
+    rects and tag as in `RectGrid`, tag twice the mover's number, plus 1 where the box does not decide.
+    position: int32 (movers,), where each is in the lists. unindexed: int32 (movers,), those that are in no
+    list. counters: int64 (2,), how many these are, and how many tests they have cost.
     """
 
     side: Array
     first: Array
     reach: Array
     lists: RectGrid
-    seat: Array
-    loose: Array
-    spent: Array
+    position: Array
+    unindexed: Array
+    counters: Array
+
+
+class MoverPairs(NamedTuple):
+    """Pairs of events and movers: event, mover int32 and flags uint8 (WAS | IS, of the box), (n,) each."""
+
+    event: Array
+    mover: Array
+    flags: Array
 
 
 @kernel
-def lay(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
-    """All movers as they are now; those that are nowhere are in no list."""
+def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
+    """Index all movers as they are now; those that are not present are in no list."""
     count = len(movers.query)
     size, reach, held = _sizes(movers.now, lattice)
     side, first = np.empty(SIZES, np.int64), np.zeros(SIZES + 1, np.int64)
@@ -83,7 +126,7 @@ def lay(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
     for cell in range(1, len(start)):
         start[cell] += start[cell - 1]
     rects, tag = np.empty((4, start[-1]), np.float64), np.empty(start[-1], np.int32)
-    seat = np.full(count, _NOWHERE, np.int32)
+    position = np.full(count, _NOWHERE, np.int32)
     for m in range(count - 1, -1, -1):
         if cells[m] >= 0:
             start[cells[m]] -= 1
@@ -91,15 +134,18 @@ def lay(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
             for corner in range(4):
                 rects[corner, k] = movers.now[m, corner]
             tag[k] = 2 * m + (movers.checked[m] or movers.radius[m] >= 0)
-            seat[m] = k
+            position[m] = k
     lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to lie in a region as a whole
-    return MovingBoxGrid(side, first, reach, lists, seat, np.empty(count, np.int32), np.zeros(2, np.int64))
+    unindexed, counters = np.empty(count, np.int32), np.zeros(2, np.int64)
+    return MovingBoxGrid(side, first, reach, lists, position, unindexed, counters)
 
 
 @kernel
 def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
-    """The size of each region, int8 (n,), -1 for one that is nowhere; how far those of each reach, as in
-    `MovingBoxGrid`, and how many there are.
+    """Return the size class of each region, and how far those of each class reach and how many they are.
+
+    Returns:
+        int8 (n,), -1 for a region that is not present; float64 (SIZES, 2); int64 (SIZES,).
     """
     size, reach, held = np.full(len(now), -1, np.int8), np.zeros((SIZES, 2)), np.zeros(SIZES, np.int64)
     for m in range(len(now)):
@@ -120,7 +166,7 @@ def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
 
 @inlined
 def _band_x(x: Float, side: Int, lattice: GridFrame) -> Int:
-    """The column of a grid as wide as another one that a place counts to."""
+    """Return the column of a place in a grid over the same area with `side` columns."""
     return band(x, lattice.x0, lattice.per_x * (side / lattice.side), side)
 
 
@@ -130,43 +176,44 @@ def _band_y(y: Float, side: Int, lattice: GridFrame) -> Int:
 
 
 @kernel
-def is_worn(homes: MovingBoxGrid, looks: Int) -> Flag:
-    """Whether it is time to lay all movers anew if so many events are to come; what they cost is noted."""
-    homes.spent[1] += looks * homes.spent[0]
-    return homes.spent[1] > _LAYING * len(homes.seat) + _LAYING_ANY
+def needs_rebuild(grid: MovingBoxGrid, events: Int) -> Flag:
+    """Tell whether to build the index anew before so many events; the tests that they cost are counted."""
+    grid.counters[1] += events * grid.counters[0]
+    return grid.counters[1] > _BUILD_COST * len(grid.position) + _BUILD_COST_FIXED
 
 
 @kernel
-def leave_homes(homes: MovingBoxGrid, changed: Array) -> None:
-    """Take regions that move in this step out of the lists: they are loose from the next step on."""
-    for m in changed:
-        k = homes.seat[m]
+def remove_moving(grid: MovingBoxGrid, moving: Array) -> None:
+    """Remove regions that move in this step from the lists; they are unindexed from the next step on."""
+    for m in moving:
+        k = grid.position[m]
         if k >= 0:
-            homes.lists.rects[0, k] = np.nan
-        if k != _LOOSE:
-            homes.loose[homes.spent[0]] = m
-            homes.spent[0] += 1
-        homes.seat[m] = _MOVING
+            grid.lists.rects[0, k] = np.nan
+        if k != _UNINDEXED:
+            grid.unindexed[grid.counters[0]] = m
+            grid.counters[0] += 1
+        grid.position[m] = _MOVING
 
 
 @kernel
-def come_to_rest(homes: MovingBoxGrid, changed: Array) -> None:
-    """Regions that have moved in a step stand still again."""
-    for m in changed:
-        homes.seat[m] = _LOOSE
+def end_moves(grid: MovingBoxGrid, moving: Array) -> None:
+    """End the step for regions that have moved in it: they are unindexed, but do not move any more."""
+    for m in moving:
+        grid.position[m] = _UNINDEXED
 
 
 @kernel
-def is_moving(homes: MovingBoxGrid, m: Int) -> Flag:
-    """Whether a region moves in this step."""
-    return homes.seat[m] == _MOVING
+def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
+    """Tell whether a region moves in this step."""
+    return grid.position[m] == _MOVING
 
 
 @inlined
-def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: GridFrame) -> Window:
-    """The window of cells where the centres of regions may be that hold a place."""
-    dx, dy = reach[0] + (abs(x) + reach[0]) * _ROUNDING, reach[1] + (abs(y) + reach[1]) * _ROUNDING
-    return (
+def _cells_around(place: Place, reach: Place, side: Int, lattice: GridFrame) -> CellWindow:
+    """Return the cells where the centres of regions may be that hold a place."""
+    x, y = place
+    dx, dy = reach.x + (abs(x) + reach.x) * _ROUNDING, reach.y + (abs(y) + reach.y) * _ROUNDING
+    return CellWindow(
         _band_x(x - dx, side, lattice),
         _band_x(x + dx, side, lattice),
         _band_y(y - dy, side, lattice),
@@ -175,69 +222,68 @@ def _around(x: Float, y: Float, reach: tuple[Float, Float], side: Int, lattice: 
 
 
 @kernel
-def come_upon(
-    events: Transitions, span: tuple[Int, Int], homes: MovingBoxGrid, lattice: GridFrame
-) -> tuple[Array, Array, Array]:
-    """The pairs of some events and regions in the lists where an object comes into a region or goes out of
-    it, or may do so, or stays inside, where a tag says that it has to be looked at more closely.
+def match_indexed(events: Transitions, span: Span, grid: MovingBoxGrid, lattice: GridFrame) -> MoverPairs:
+    """Find the pairs of events and indexed regions where an object enters or leaves a box.
 
-    Returns event and mover int32 and flags uint8 (WAS | IS, of the box), (n,) each; a pair comes once.
+    Where a tag says that the box does not decide, also those where it stays inside. Each pair comes once.
     """
     event, mover, flags = np.empty(1, np.int32), np.empty(1, np.int32), np.empty(1, np.uint8)
-    used, found = np.int64(0), np.empty(len(homes.lists.tag) + 1, np.uint8)
+    pairs = PairRoom(event, mover, flags, np.empty(len(grid.lists.tag) + 1, np.uint8))
+    used = np.int64(0)
     for s in range(SIZES):
-        if homes.first[s + 1] > homes.first[s]:
-            out = event, mover, flags, found
-            event, mover, flags, used = _upon_size(events, span, (homes, s), lattice, out, used)
-    return event[:used], mover[:used], flags[:used]
+        if grid.first[s + 1] > grid.first[s]:
+            pairs, used = _match_size(events, span, _SizeClass(grid, s), lattice, pairs, used)
+    return MoverPairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
+
+
+class _SizeClass(NamedTuple):
+    """One size class of a `MovingBoxGrid`."""
+
+    grid: MovingBoxGrid
+    number: Int
 
 
 @kernel
-def _upon_size(
-    events: Transitions,
-    span: tuple[Int, Int],
-    which: tuple[MovingBoxGrid, Int],
-    lattice: GridFrame,
-    out: tuple[Array, Array, Array, Array],
-    used: Int,
-) -> tuple[Array, Array, Array, Int]:
-    """Append the pairs of some events and the regions of one size; out: as in `scan`, with any room."""
-    (homes, s), (event, mover, flags, found) = which, out
-    start, rects, tags = homes.lists.start, homes.lists.rects, homes.lists.tag
-    first, side, reach = homes.first[s], homes.side[s], (homes.reach[s, 0], homes.reach[s, 1])
-    held = np.int64(start[homes.first[s + 1]]) - start[first]
-    nowhere = np.int64(0), np.int64(-1), np.int64(0), np.int64(-1)
-    for e in range(span[0], span[1]):
-        if used + 2 * held >= len(event):
-            event, mover = longer(event, used, 2 * held), longer(mover, used, 2 * held)
-            flags = longer(flags, used, 2 * held)
-        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
-        left = nowhere if np.isnan(ox) else _around(ox, oy, reach, side, lattice)
-        entered = nowhere if np.isnan(nx) else _around(nx, ny, reach, side, lattice)
-        # Of two windows, that of the place left brings who had the object, the other who gets it new.
-        one = _as_one(left, entered)
+def _match_size(
+    events: Transitions, span: Span, size: _SizeClass, lattice: GridFrame, out: PairRoom, used: Int
+) -> tuple[PairRoom, Int]:
+    """Append the pairs of some events and the regions of one size class; `out` grows."""
+    grid, s = size
+    start, listed = grid.lists.start, ListedRects(grid.lists.rects, grid.lists.tag)
+    first, side, reach = grid.first[s], grid.side[s], Place(grid.reach[s, 0], grid.reach[s, 1])
+    held = np.int64(start[grid.first[s + 1]]) - start[first]
+    nothing = CellWindow(np.int64(0), np.int64(-1), np.int64(0), np.int64(-1))
+    for e in range(span.begin, span.end):
+        if used + 2 * held >= len(out.event):
+            event, mover = longer(out.event, used, 2 * held), longer(out.query, used, 2 * held)
+            out = PairRoom(event, mover, longer(out.flags, used, 2 * held), out.found)
+        move = EventMove(e, events.ox[e], events.oy[e], events.nx[e], events.ny[e])
+        old, new = Place(move.ox, move.oy), Place(move.nx, move.ny)
+        left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
+        entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
+        # The window of the old place has the pairs that had the object, the other those that get it.
+        one = _union(left, entered)
         both = _cells(one) <= _cells(left) + _cells(entered) and _cells(left) > 0 and _cells(entered) > 0
         if both:
-            left, entered = one, nowhere
-        where, room = (ox, oy, nx, ny), (event, mover, flags, found)
-        for row in range(left[2], left[3] + 1):
+            left, entered = one, nothing
+        for row in range(left.bottom, left.top + 1):
             cell = first + row * side
-            stretch = start[cell + left[0]], start[cell + left[1] + 1]
-            used = scan((rects, tags), stretch, where, (True, both), room, (used, e))
-        for row in range(entered[2], entered[3] + 1):
+            entries = Span(start[cell + left.left], start[cell + left.right + 1])
+            used = scan(listed, entries, move, WantedPairs(True, both), out, used)
+        for row in range(entered.bottom, entered.top + 1):
             cell = first + row * side
-            stretch = start[cell + entered[0]], start[cell + entered[1] + 1]
-            used = scan((rects, tags), stretch, where, (False, True), room, (used, e))
-    return event, mover, flags, used
+            entries = Span(start[cell + entered.left], start[cell + entered.right + 1])
+            used = scan(listed, entries, move, WantedPairs(False, True), out, used)
+    return out, used
 
 
 @inlined
-def _cells(window: Window) -> Int:
-    """How many cells a window has."""
-    return (window[1] - window[0] + 1) * (window[3] - window[2] + 1)
+def _cells(window: CellWindow) -> Int:
+    """Count the cells of a window."""
+    return (window.right - window.left + 1) * (window.top - window.bottom + 1)
 
 
 @inlined
-def _as_one(some: Window, more: Window) -> Window:
-    """The window that has all cells of two."""
-    return min(some[0], more[0]), max(some[1], more[1]), min(some[2], more[2]), max(some[3], more[3])
+def _union(a: CellWindow, b: CellWindow) -> CellWindow:
+    """Return the smallest window that has all cells of two."""
+    return CellWindow(min(a.left, b.left), max(a.right, b.right), min(a.bottom, b.bottom), max(a.top, b.top))

@@ -1,4 +1,4 @@
-"""Looking for places near centres: places in the cells of a grid, nearest cells first.
+"""A search for places near centres: places in the cells of a grid, nearest cells first.
 
 SSTD section 6.2 (an SKQ takes the distance of its k-th initial result, which is never too short, as the
 radius of a range query) and CheetahGIS section VI-A (the smallest circle of cells that holds k objects).
@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.geometry.distance import circle_box, distance
-from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.index.static_rects import GridFrame, band, cell_of, longer
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
@@ -26,8 +27,8 @@ class PlaceGrid(NamedTuple):
 
 
 @kernel
-def cells_of_places(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
-    """Put places, float64 (n,), none of them NaN, into cells."""
+def build_place_grid(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
+    """List places, float64 (n,), none of them NaN, by cell."""
     cells = lattice.side * lattice.side
     start = np.zeros(cells + 1, np.int32)
     member = np.empty(len(x), np.int32)
@@ -44,7 +45,7 @@ def cells_of_places(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
 
 @kernel
 def _block(cells: PlaceGrid, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
-    """The block of cells up to a ring around a place: columns, rows (first, last), and how many places."""
+    """Return the cells up to a ring around a place, as columns and rows, and their number of places."""
     lattice = cells.lattice
     side = lattice.side
     column, row = band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
@@ -58,7 +59,7 @@ def _block(cells: PlaceGrid, x: Float, y: Float, ring: Int) -> tuple[Int, Int, I
 
 @kernel
 def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Flag) -> Float:
-    """A distance within which there are at least `want` places; infinite where there are not so many."""
+    """Return a distance within which there are at least `want` places; infinite if there are fewer."""
     if want > len(cells.member):
         return np.inf
     ring = np.int64(0)
@@ -78,9 +79,9 @@ def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Fl
 
 @kernel
 def wanted_distances(cells: PlaceGrid, x: Array, y: Array, want: Array, planar: Flag) -> Array:
-    """For each centre a distance within which there are at least so many places, and few more.
+    """Return for each centre a distance within which there are at least `want` places, and few more.
 
-    x, y float64, want int64, (n,) each. Infinite where there are not so many, 0 where a centre is NaN.
+    x, y float64, want int64, (n,) each. Infinite where there are fewer, 0 where a centre is NaN.
     """
     out = np.zeros(len(x), np.float64)
     for i in range(len(x)):
@@ -93,7 +94,7 @@ def wanted_distances(cells: PlaceGrid, x: Array, y: Array, want: Array, planar: 
 def within_distances(
     cells: PlaceGrid, x: Array, y: Array, radius: Array, planar: Flag
 ) -> tuple[Array, Array]:
-    """The places within a distance of each centre: which centre and which place, int32 (n,) each."""
+    """Find the places within a distance of each centre: pairs of centre and place, int32 each."""
     lattice = cells.lattice
     centre, place = np.empty(1024, np.int32), np.empty(1024, np.int32)
     used = 0
@@ -109,18 +110,11 @@ def within_distances(
             begin = cells.start[row * lattice.side + left]
             end = cells.start[row * lattice.side + right + 1]
             if used + end - begin > len(place):
-                room = 2 * (used + end - begin)
-                centre, place = _longer(centre, used, room), _longer(place, used, room)
+                more = np.int64(end - begin)
+                centre, place = longer(centre, used, more), longer(place, used, more)
             for at in range(begin, end):
                 i = cells.member[at]
                 if distance(x[q], y[q], cells.x[i], cells.y[i], planar) <= radius[q]:
                     centre[used], place[used] = q, i
                     used += 1
     return centre[:used], place[:used]
-
-
-@kernel
-def _longer(array: Array, used: Int, room: Int) -> Array:
-    out = np.empty(room, array.dtype)
-    out[:used] = array[:used]
-    return out

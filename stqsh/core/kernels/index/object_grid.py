@@ -1,8 +1,7 @@
 """Objects in the cells of a grid.
 
-What is in a cell lies in blocks, each object's place beside the next one's, so that a look at a cell reads
-memory in a row: where they were linked one by one, each look waited for the memory. Links are numbers + 1, 0
-ends a list.
+The objects of a cell are in blocks, their places side by side, so that scanning a cell reads memory in order:
+when they were linked one by one, each access waited for memory. Links are numbers + 1, 0 ends a list.
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ from stqsh.core.kernels.index.static_rects import GridFrame, cell_of
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 BLOCK = 8
-"""Objects in a block: two lines of memory of places. Only a cell's first block is not full."""
+"""Objects in a block: two cache lines of places. Only a cell's first block may be partly full."""
 
 
 class ObjectGrid(NamedTuple):
-    """Objects in their cells. head, size int32 (cells,): a cell's first block, and how many objects it has.
+    """Objects in their cells.
 
-    slot int32 (objects,): the seat of each object + 1, 0 for one that is nowhere. next int32 (blocks,): the
-    cell's next block, of a free one the next free one. owner int32 (seats,) and place float64 (seats * 2,):
-    the object in each seat, and its x and y. free int64 (2,): the first free block, and how many blocks have
-    ever been used. There are `blocks_for` blocks, of `BLOCK` seats each.
+    head, size int32 (cells,): a cell's first block, and its number of objects. slot int32 (objects,): the
+    seat of each object + 1, 0 for one that is not present. next int32 (blocks,): the cell's next block, of a
+    free one the next free one. owner int32 (seats,) and place float64 (seats * 2,): the object in each seat,
+    and its x and y. free int64 (2,): the first free block, and how many blocks have ever been used. There are
+    `blocks_for` blocks of `BLOCK` seats each.
     """
 
     head: Array
@@ -37,19 +37,19 @@ class ObjectGrid(NamedTuple):
 
 
 def blocks_for(objects: int, cells: int) -> int:
-    """How many blocks are enough, wherever the objects go: each cell may have one that is not full."""
+    """Return how many blocks always suffice: each cell may have one that is partly full."""
     return objects // BLOCK + cells + 1
 
 
 @kernel
-def _take(cells: ObjectGrid, cell: Int, seat: Int) -> None:
-    """Free a seat of a cell: whoever sits in the last one takes it."""
+def _free_seat(cells: ObjectGrid, cell: Int, seat: Int) -> None:
+    """Free a seat of a cell; the object in its last seat moves there."""
     left = cells.size[cell] - 1
     block = cells.head[cell] - 1
     last = block * BLOCK + left % BLOCK
     if last != seat:
-        whose = cells.owner[last]
-        cells.owner[seat], cells.slot[whose] = whose, seat + 1
+        moved = cells.owner[last]
+        cells.owner[seat], cells.slot[moved] = moved, seat + 1
         cells.place[2 * seat], cells.place[2 * seat + 1] = cells.place[2 * last], cells.place[2 * last + 1]
     cells.size[cell] = left
     if left % BLOCK == 0:
@@ -58,8 +58,8 @@ def _take(cells: ObjectGrid, cell: Int, seat: Int) -> None:
 
 
 @kernel
-def _seat(cells: ObjectGrid, cell: Int) -> Int:
-    """One more seat of a cell."""
+def _new_seat(cells: ObjectGrid, cell: Int) -> Int:
+    """Return one more seat of a cell."""
     count = cells.size[cell]
     cells.size[cell] = count + 1
     if count % BLOCK == 0:
@@ -74,18 +74,18 @@ def _seat(cells: ObjectGrid, cell: Int) -> Int:
 
 
 @inlined
-def settle_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
-    """Put an object where it is now; NaN takes it away."""
+def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
+    """Put an object where it is now; NaN removes it."""
     seat, old = np.int64(cells.slot[o]) - 1, np.int64(-1)
     if seat >= 0:
         old = cell_of(cells.place[2 * seat], cells.place[2 * seat + 1], lattice)
     cell = np.int64(-1) if np.isnan(x) else cell_of(x, y, lattice)
     if cell != old:
         if old >= 0:
-            _take(cells, old, seat)
+            _free_seat(cells, old, seat)
             cells.slot[o] = 0
         if cell >= 0:
-            seat = _seat(cells, cell)
+            seat = _new_seat(cells, cell)
             cells.owner[seat], cells.slot[o] = o, seat + 1
     if cell >= 0:
         cells.place[2 * seat], cells.place[2 * seat + 1] = x, y
@@ -93,20 +93,20 @@ def settle_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFr
 
 @kernel
 def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
-    """`settle_object`, for those who call it now and then."""
-    settle_object(cells, o, x, y, lattice)
+    """`place_object`, compiled once, for callers outside of inner loops."""
+    place_object(cells, o, x, y, lattice)
 
 
 @kernel
 def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> None:
-    """Put all objects into cells that are empty."""
+    """Put all objects into empty cells."""
     for o in range(len(x)):
-        settle_object(cells, o, x[o], y[o], lattice)
+        place_object(cells, o, x[o], y[o], lattice)
 
 
 @kernel
 def places_in(cells: ObjectGrid) -> tuple[Array, Array]:
-    """Where all objects are: x, y float64 (objects,), NaN: nowhere."""
+    """Return where all objects are: x, y float64 (objects,), NaN: not present."""
     x, y = np.full(len(cells.slot), np.nan), np.full(len(cells.slot), np.nan)
     for o in range(len(cells.slot)):
         seat = np.int64(cells.slot[o]) - 1

@@ -1,36 +1,36 @@
-"""Scans over all objects of a slot, for snapshots: who is in a box, and who is nearest to a place.
+"""Scans over all objects of a slot, for snapshots: those in a box, and the nearest to a place.
 
-A million objects are a few tens of MB in a row: reading them costs a few milliseconds, less than it would
-cost to keep an index true for queries that come now and then. Distances are what is dear, so the search for
-the nearest looks at them only within a box that shrinks with what is found (SSTD section 6.2: the radius of
-the k-th result so far bounds the rest).
+A million objects are a few tens of MB of contiguous memory: reading them costs a few milliseconds, less than
+maintaining an index for occasional queries. Distances are expensive, so the search for the nearest computes
+them only within a box that shrinks with what is found (SSTD section 6.2: the radius of the k-th result so far
+bounds the rest).
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.kernels.geometry.distance import circle_box, distance
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.shapes import Box, Place, Span
 from stqsh.core.kernels.index.static_rects import within
 from stqsh.core.kernels.jit import Array, Float, Int, kernel
 
-Box: TypeAlias = tuple[Float, Float, Float, Float]
-
 _ROOM = 1024
+"""The least room for candidates of the nearest."""
+
 _BLOCK = 4096
-"""Objects that are looked at together: in a loop without branches first, of which few are left."""
+"""Objects that are tested together in a loop without branches, which leaves few of them."""
 
 
 @kernel
-def _scan(stored: StoredArrays, since: int, box: Box, span: tuple[Int, Int], found: Array) -> Int:
-    """Put the objects `span[0] <= o < span[1]` that are in a box into `found`; how many there are."""
+def _scan(stored: StoredArrays, since: int, box: Box, span: Span, found: Array) -> Int:
+    """Put the objects of a span that are in a box into `found`, and return their number."""
     x1, y1, x2, y2 = box
     xs, ys, ts, known = stored.x, stored.y, stored.ts, stored.known
     k = np.uint64(0)
-    for o in range(np.uint64(span[0]), np.uint64(span[1])):
+    for o in range(np.uint64(span.begin), np.uint64(span.end)):
         found[k] = o
         k += np.uint64(within(xs[o], ys[o], x1, y1, x2, y2) & known[o] & (ts[o] >= since))
     return np.int64(k)
@@ -38,18 +38,19 @@ def _scan(stored: StoredArrays, since: int, box: Box, span: tuple[Int, Int], fou
 
 @kernel
 def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
-    """The objects in a closed box that have a record not older than `since` (µs); int32, ascending.
+    """Return the objects in a closed box that have a record not older than `since` (µs); int32, ascending.
 
     box: float64 (4,), x1, y1, x2, y2. An object without a location is in no box.
     """
     found = np.empty(len(stored.known) + 1, np.int32)
-    used = _scan(stored, since, (box[0], box[1], box[2], box[3]), (0, len(stored.known)), found)
+    corners, everything = Box(box[0], box[1], box[2], box[3]), Span(np.int64(0), np.int64(len(stored.known)))
+    used = _scan(stored, since, corners, everything, found)
     return found[:used].copy()
 
 
 @kernel
 def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
-    """How many `in_box` would find."""
+    """Count the objects that `in_box` returns."""
     x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
     count = np.int64(0)
     for o in range(len(stored.known)):
@@ -59,24 +60,24 @@ def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
 
 
 @kernel
-def nearest(stored: StoredArrays, since: int, place: tuple[Float, Float], k: int, planar: bool) -> Array:
-    """The k present objects nearest to a place, and all that are as near as the k-th of them.
+def nearest(stored: StoredArrays, since: int, place: Place, k: int, planar: bool) -> Array:
+    """Return the k present objects nearest to a place, and all that are as near as the k-th of them.
 
     since: as in `in_box`. Returns int32 (n,), in no order; n >= k unless there are fewer objects.
     """
     room = max(4 * k, _ROOM)
     found, far = np.empty(room, np.int32), np.empty(room, np.float64)
     used, bound = 0, np.inf
-    box = (-np.inf, -np.inf, np.inf, np.inf)
+    box = Box(-np.inf, -np.inf, np.inf, np.inf)
     few = np.empty(_BLOCK + 1, np.int32)
     for start in range(0, len(stored.known), _BLOCK):
-        span = (start, min(start + _BLOCK, len(stored.known)))
+        span = Span(np.int64(start), np.int64(min(start + _BLOCK, len(stored.known))))
         for o in few[: _scan(stored, since, box, span, few)]:
-            d = distance(place[0], place[1], stored.x[o], stored.y[o], planar)
+            d = distance(place.x, place.y, stored.x[o], stored.y[o], planar)
             if used == len(found):
                 bound = np.partition(far, k - 1)[k - 1]
                 used = _keep(found, far, used, bound)
-                box = circle_box(place[0], place[1], bound, planar)
+                box = circle_box(place.x, place.y, bound, planar)
                 if 2 * used > len(found):
                     found, far = np.append(found, found), np.append(far, far)
             if d <= bound:
@@ -89,7 +90,7 @@ def nearest(stored: StoredArrays, since: int, place: tuple[Float, Float], k: int
 
 @kernel
 def _keep(found: Array, far: Array, used: Int, bound: Float) -> Int:
-    """Keep those of the first `used` that are not farther than the bound, in place; how many they are."""
+    """Keep those of the first `used` that are not farther than the bound; return their number."""
     k = 0
     for i in range(used):
         if far[i] <= bound:

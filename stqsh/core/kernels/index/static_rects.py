@@ -1,10 +1,10 @@
-"""Rectangles that stand still, in grids (SOLE section 5.3); `stqsh.core.kernels.join.static_join` joins them.
+"""Static rectangles in grids (SOLE section 5.3); `stqsh.core.kernels.join.static_join` joins them.
 
 Rectangles are listed in every cell that they touch, with their corners in place, so that an event reads two
-stretches of memory: the lists of the cell it leaves and of the cell it enters. One that would be in too many
-lists is in a coarser grid, of cells four times as wide, or a coarser one still: however sizes differ, a list
-is about as long as places in its cell are in rectangles. Points outside a grid count to its border cells, as
-do rectangles, hence an answer never depends on where the grid lies.
+contiguous pieces of memory: the lists of the cell it leaves and of the cell it enters. A rectangle that would
+be in too many lists is in a coarser grid, of cells four times as wide, or a coarser one still: however sizes
+differ, a list is about as long as the number of rectangles that hold a place in its cell. Points outside a
+grid belong to its border cells, as do rectangles, hence an answer never depends on where the grid lies.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.shapes import CellWindow, Span
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
+"""Flags of a pair: the object was in the region before the event; it is in it after."""
 
 
 class GridFrame(NamedTuple):
-    """Where a grid lies: corner, cells per unit of x and of y, and `side` cells in each direction."""
+    """The frame of a grid: its corner, cells per unit of x and of y, and `side` cells in each direction."""
 
     x0: float
     y0: float
@@ -34,8 +36,8 @@ class RectGrid(NamedTuple):
 
     start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid come
     after those of the finer one. whole: int32 (cells,): from here on a cell's entries are rectangles that
-    hold all of it, with no condition. rects: float64 (4, entries): x1, y1, x2, y2. tag: int32 (entries,):
-    twice the query's position, plus 1 where a condition has to be looked at too.
+    hold all of it and have no condition. rects: float64 (4, entries): x1, y1, x2, y2. tag: int32 (entries,):
+    twice the query's position, plus 1 where the query has a condition.
     """
 
     start: Array
@@ -45,38 +47,71 @@ class RectGrid(NamedTuple):
 
 
 class QueryLifetimes(NamedTuple):
-    """When each query follows events: those of steps after `since` and before `until`. int64 (queries,)."""
+    """The lifetime of each query: the steps after `since` and before `until`. int64 (queries,)."""
 
     since: Array
     until: Array
 
 
 class CandidatePairs(NamedTuple):
-    """Who may have to be told: event int32, query int32 and the flags WAS | IS, uint8; (n,) each."""
+    """Pairs that may be updates: event int32, query int32 and the flags WAS | IS, uint8; (n,) each."""
 
     event: Array
     query: Array
     flags: Array
 
 
+class ListedRects(NamedTuple):
+    """The entries of lists: rects and tag of `RectGrid`."""
+
+    rects: Array
+    tag: Array
+
+
+class EventMove(NamedTuple):
+    """An event's number, and where its object was and is; NaN while it is not present."""
+
+    event: Int
+    ox: Float
+    oy: Float
+    nx: Float
+    ny: Float
+
+
+class WantedPairs(NamedTuple):
+    """Which pairs `scan` appends: those that had the object, and those that get it."""
+
+    leaving: Flag
+    entering: Flag
+
+
+class PairRoom(NamedTuple):
+    """The fields of `CandidatePairs` with room for more, and uint8, room for the flags of one list."""
+
+    event: Array
+    query: Array
+    flags: Array
+    found: Array
+
+
 @kernel
 def band(value: Float, low: Float, scale: Float, side: Int) -> Int:
-    """The column (or row) of a grid that a coordinate counts to, never outside; monotone in the value."""
+    """Return the column (or row) of a coordinate, never one outside the grid; monotone in the value."""
     return np.int64(min(max((value - low) * scale, 0.0), side - 1.0))
 
 
 @kernel
 def cell_of(x: Float, y: Float, lattice: GridFrame) -> Int:
-    """The cell that a point counts to."""
+    """Return the cell of a point."""
     row = band(y, lattice.y0, lattice.per_y, lattice.side)
     return row * lattice.side + band(x, lattice.x0, lattice.per_x, lattice.side)
 
 
 @kernel
-def cover(rect: Array, lattice: GridFrame) -> tuple[Int, Int, Int, Int]:
-    """The first and last column, and the first and last row, that a rectangle touches."""
+def cover(rect: Array, lattice: GridFrame) -> CellWindow:
+    """Return the cells that a rectangle touches."""
     side = lattice.side
-    return (
+    return CellWindow(
         band(rect[0], lattice.x0, lattice.per_x, side),
         band(rect[2], lattice.x0, lattice.per_x, side),
         band(rect[1], lattice.y0, lattice.per_y, side),
@@ -86,15 +121,15 @@ def cover(rect: Array, lattice: GridFrame) -> tuple[Int, Int, Int, Int]:
 
 @kernel
 def coarser(lattice: GridFrame, times: Int) -> GridFrame:
-    """The grid whose cells are wider by 4 ** times; the coarsest one has a single cell."""
+    """Return the grid whose cells are wider by 4 ** times; the coarsest one has a single cell."""
     side = max(1, lattice.side >> (2 * times))
     share = side / lattice.side
     return GridFrame(lattice.x0, lattice.y0, lattice.per_x * share, lattice.per_y * share, side)
 
 
 @kernel
-def grids_above(lattice: GridFrame) -> Int:
-    """How many grids there are, from the finest to that of a single cell."""
+def count_grids(lattice: GridFrame) -> Int:
+    """Count the grids, from the finest to that of a single cell."""
     count = 1
     while lattice.side >> (2 * (count - 1)) > 1:
         count += 1
@@ -102,15 +137,18 @@ def grids_above(lattice: GridFrame) -> Int:
 
 
 @kernel
-def _home_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFrame, tuple[Int, Int, Int, Int]]:
-    """The finest grid in which a rectangle touches no more than `large` cells, by its first cell's number,
-    or else the coarsest; and what it covers there.
+def _grid_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFrame, CellWindow]:
+    """Choose the finest grid in which a rectangle touches at most `large` cells, or else the coarsest.
+
+    Returns:
+        The number of the grid's first cell, the grid, and the cells that the rectangle touches there.
     """
     first, times, grid = np.int64(0), np.int64(0), lattice
     while True:
-        c1, c2, r1, r2 = cover(rect, grid)
-        if (c2 - c1 + 1) * (r2 - r1 + 1) <= large or grid.side == 1:
-            return first, grid, (c1, c2, r1, r2)
+        window = cover(rect, grid)
+        cells = (window.right - window.left + 1) * (window.top - window.bottom + 1)
+        if cells <= large or grid.side == 1:
+            return first, grid, window
         first += grid.side * grid.side
         times += 1
         grid = coarser(lattice, times)
@@ -118,34 +156,35 @@ def _home_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFram
 
 @kernel
 def _cells_above(lattice: GridFrame) -> Int:
-    """How many cells a grid and the coarser ones have together."""
+    """Count the cells of a grid and of the coarser ones."""
     cells = np.int64(0)
-    for times in range(grids_above(lattice)):
+    for times in range(count_grids(lattice)):
         cells += coarser(lattice, times).side ** 2
     return cells
 
 
 @kernel
-def _holds(cover: tuple[Int, Int, Int, Int], column: Int, row: Int) -> Flag:
-    """Whether a rectangle with this cover holds all of a cell: `band` is monotone, so where a cell is not in
-    a band of one of its sides.
+def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
+    """Tell whether a rectangle that touches these cells holds all of a cell.
+
+    As `band` is monotone, that is where the cell is in no band of one of the rectangle's sides.
     """
-    c1, c2, r1, r2 = cover
-    return (c1 < column) & (column < c2) & (r1 < row) & (row < r2)
+    columns = (window.left < column) & (column < window.right)
+    return columns & (window.bottom < row) & (row < window.top)
 
 
 @kernel
-def _counted(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[Array, Array]:
-    """How many entries each cell gets, by whether they count as `whole`; int32 (cells,) each."""
+def _count_entries(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[Array, Array]:
+    """Count the entries of each cell, those that are not `whole` and those that are; int32 (cells,)."""
     partly, wholly = np.zeros(_cells_above(lattice), np.int32), np.zeros(_cells_above(lattice), np.int32)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
             continue
-        first, grid, (c1, c2, r1, r2) = _home_of(rects[q], lattice, large)
-        for row in range(r1, r2 + 1):
-            for column in range(c1, c2 + 1):
+        first, grid, window = _grid_of(rects[q], lattice, large)
+        for row in range(window.bottom, window.top + 1):
+            for column in range(window.left, window.right + 1):
                 cell = first + row * grid.side + column
-                if _holds((c1, c2, r1, r2), column, row) and tag[q] & 1 == 0:
+                if _holds(window, column, row) and tag[q] & 1 == 0:
                     wholly[cell] += 1
                 else:
                     partly[cell] += 1
@@ -153,26 +192,29 @@ def _counted(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[
 
 
 @kernel
-def list_rects(rects: Array, tag: Array, lattice: GridFrame, large: int) -> RectGrid:
-    """Put rectangles into the lists of the cells they touch.
+def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) -> RectGrid:
+    """List rectangles in the cells that they touch.
 
-    rects: float64 (n, 4); one with NaN is nowhere. tag: int32 (n,). large: more cells than this, and a
-    rectangle goes to a coarser grid.
+    Args:
+        rects: float64 (n, 4); one with NaN is nowhere.
+        tag: int32 (n,), see `RectGrid`.
+        lattice: The finest grid.
+        large: A rectangle that touches more cells than this goes to a coarser grid.
     """
-    partly, wholly = _counted(rects, tag, lattice, large)
+    partly, wholly = _count_entries(rects, tag, lattice, large)
     ends = np.cumsum(partly + wholly).astype(np.int32)
     entries = ends[-1]
-    # Each part is filled backwards, so what says where it ends says where it begins in the end.
+    # Each part is filled backwards: what begins as its end is its beginning afterwards.
     start, whole = np.append(ends - wholly, entries).astype(np.int32), ends
     out_rects, out_tag = np.empty((4, entries), np.float64), np.empty(entries, np.int32)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
             continue
-        first, grid, (c1, c2, r1, r2) = _home_of(rects[q], lattice, large)
-        for row in range(r1, r2 + 1):
-            for column in range(c1, c2 + 1):
+        first, grid, window = _grid_of(rects[q], lattice, large)
+        for row in range(window.bottom, window.top + 1):
+            for column in range(window.left, window.right + 1):
                 cell = first + row * grid.side + column
-                part = whole if _holds((c1, c2, r1, r2), column, row) and tag[q] & 1 == 0 else start
+                part = whole if _holds(window, column, row) and tag[q] & 1 == 0 else start
                 part[cell] -= 1
                 for corner in range(4):
                     out_rects[corner, part[cell]] = rects[q, corner]
@@ -182,36 +224,36 @@ def list_rects(rects: Array, tag: Array, lattice: GridFrame, large: int) -> Rect
 
 @kernel
 def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Flag:
-    """Whether a point lies in a closed rectangle; NaN never does.
+    """Tell whether a point lies in a closed rectangle; NaN never does.
 
-    All four comparisons are made: guessing where to stop costs a processor more than they do. The corners
-    come as numbers, for an array as an argument costs two atomic operations a call.
+    All four comparisons are made, as a mispredicted branch costs more than they do. The corners are numbers,
+    as an array as an argument costs two atomic operations per call.
     """
     return (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
 
 
 @inlined
 def scan(
-    lists: tuple[Array, Array],
-    span: tuple[Int, Int],
-    where: tuple[Float, Float, Float, Float],
-    takes: tuple[Flag, Flag],
-    out: tuple[Array, Array, Array, Array],
-    so_far: tuple[Int, Int],
+    lists: ListedRects, span: Span, move: EventMove, wanted: WantedPairs, out: PairRoom, used: Int
 ) -> Int:
-    """Append the pairs that some entries of lists make with an event; how many pairs there are then.
+    """Append the pairs that some entries of lists make with an event, and return the number of pairs.
 
-    lists: rects and tag of `RectGrid`, as arrays: to take them out of a tuple in a loop costs. span: from
-    which entry up to which. takes: whether those count that had the object, and those that get it. out: the
-    fields of `CandidatePairs` with enough room, and uint8, room for the flags of one list. so_far: how many
-    pairs there are, and which event it is.
+    The first loop only compares neighbours in memory, so that a processor makes several comparisons at once;
+    the second one does not branch. Indices are unsigned, which spares numba a test of their sign.
 
-    The first loop has nothing but comparisons of neighbours, so that a processor makes several at once; the
-    second one does not branch. Indices are unsigned, which spares numba a look at their sign.
+    Args:
+        lists: The entries; `out.found` has room for as many as `span` has.
+        span: Which entries are tested.
+        move: The event.
+        wanted: Which pairs are appended.
+        out: Where they are appended.
+        used: The number of pairs before.
     """
-    (rects, tags), (events, queries, flags, found) = lists, out
-    (ox, oy, nx, ny), (used, event) = where, so_far
-    begin, end = np.uint64(span[0]), np.uint64(span[1])
+    rects, tags = lists.rects, lists.tag
+    events, queries, flags, found = out.event, out.query, out.flags, out.found
+    event, ox, oy, nx, ny = move
+    leaving, entering = wanted
+    begin, end = np.uint64(span.begin), np.uint64(span.end)
     for k in range(begin, end):
         x1, y1, x2, y2 = rects[0, k], rects[1, k], rects[2, k], rects[3, k]
         was, now = within(ox, oy, x1, y1, x2, y2), within(nx, ny, x1, y1, x2, y2)
@@ -221,13 +263,21 @@ def scan(
         flag, tag = found[k - begin], tags[k]
         events[at], queries[at], flags[at] = event, tag >> 1, flag
         gone = (flag == WAS) | ((flag == WAS + IS) & (tag & 1 == 1))
-        at += np.uint64((takes[0] & gone) | (takes[1] & (flag == IS)))
+        at += np.uint64((leaving & gone) | (entering & (flag == IS)))
     return np.int64(at)
 
 
 @kernel
-def grown(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
-    """The first `used` pairs, with room for so many."""
+def longer(array: Array, used: Int, more: Int) -> Array:
+    """Copy the first `used` elements to an array with room for `more`, and as many again."""
+    out = np.empty(2 * (used + more), array.dtype)
+    out[:used] = array[:used]
+    return out
+
+
+@kernel
+def resize_pairs(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
+    """Copy the first `used` pairs to arrays with room for `room`."""
     event, query = np.empty(room, np.int32), np.empty(room, np.int32)
     flags = np.empty(room, np.uint8)
     event[:used], query[:used], flags[:used] = pairs.event[:used], pairs.query[:used], pairs.flags[:used]
@@ -235,15 +285,15 @@ def grown(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
 
 
 @kernel
-def lives_at(lives: QueryLifetimes, query: Int, step: Int) -> Flag:
-    """Whether a query follows what happens at a step."""
+def is_alive(lives: QueryLifetimes, query: Int, step: Int) -> Flag:
+    """Tell whether a query is alive at a step."""
     return lives.since[query] < step < lives.until[query]
 
 
 @kernel
-def living(pairs: CandidatePairs, events: Transitions, lives: QueryLifetimes) -> CandidatePairs:
-    """Those pairs whose query follows what happens at the event's step."""
+def filter_alive(pairs: CandidatePairs, events: Transitions, lives: QueryLifetimes) -> CandidatePairs:
+    """Return the pairs whose query is alive at the event's step."""
     kept = np.empty(len(pairs.event), np.bool_)
     for i in range(len(kept)):
-        kept[i] = lives_at(lives, pairs.query[i], events.step[pairs.event[i]])
+        kept[i] = is_alive(lives, pairs.query[i], events.step[pairs.event[i]])
     return CandidatePairs(pairs.event[kept], pairs.query[kept], pairs.flags[kept])

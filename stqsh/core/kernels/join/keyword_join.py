@@ -1,13 +1,14 @@
-"""Keyword queries on a forest of terms: how they are hung up, and which of them an event concerns."""
+"""Keyword queries in the quad trees of their terms: insertion, and the join with events."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, grown, within
+from stqsh.core.kernels.geometry.shapes import Box
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, resize_pairs, within
 from stqsh.core.kernels.index.term_quadtrees import (
     ANY,
     CHECKED,
@@ -19,28 +20,28 @@ from stqsh.core.kernels.index.term_quadtrees import (
     STAY,
     TermEntry,
     TermQuadtrees,
-    below,
+    child_at,
     copy_entry,
-    hang,
+    cover_cells,
+    find_nodes,
+    finest_cell,
+    insert_entry,
     new_nodes,
-    reach,
-    spot,
-    targets,
 )
 from stqsh.core.kernels.jit import Array, Flag, Int, kernel
 from stqsh.core.kernels.text.term_sets import TermSpans
 
-_NODES_A_POST = 17
-"""A root, and four children for each of four lists."""
+_NODES_AN_ENTRY = 17
+"""The most nodes that an entry adds: a root, and four children for each of four lists."""
 
 
 class AskedTerms(NamedTuple):
-    """What queries ask for, a row each.
+    """The terms that queries ask for, one row each.
 
     start: int32 (rows + 1,); terms: int32, those of row i from start[i] to start[i + 1], ascending. every:
-    bool, whether all of them are asked for. box: float64 (rows, 4), NaN where a query hangs nowhere now.
-    checked: bool, whether pairs that stay are wanted too. hung: int32, the term under which a query hangs, -1
-    for none or several.
+    bool, whether all of them are asked for. box: float64 (rows, 4), NaN for a query that is not indexed now.
+    checked: bool, whether pairs that stay are wanted too. hung: int32, the term under which a query is
+    indexed, -1 for none or several.
     """
 
     start: Array
@@ -53,7 +54,7 @@ class AskedTerms(NamedTuple):
 
 @kernel
 def rarest(asked: AskedTerms, row: Int, rarity: Array) -> Int:
-    """Which of a query's terms is the rarest, as a position among all terms; the first of equal ones."""
+    """Return the position among all terms of a query's rarest term; the first of equal ones."""
     best = np.int64(asked.start[row])
     for k in range(best + 1, asked.start[row + 1]):
         if rarity[asked.terms[k]] < rarity[asked.terms[best]]:
@@ -62,8 +63,8 @@ def rarest(asked: AskedTerms, row: Int, rarity: Array) -> Int:
 
 
 @kernel
-def drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
-    """How often events come by the terms under which queries hang, and by those that are the rarest now."""
+def index_drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
+    """Return how often events have the terms under which queries are indexed, and their rarest terms."""
     have, best = np.int64(0), np.int64(0)
     for row in range(len(asked.every)):
         if asked.hung[row] >= 0:
@@ -73,11 +74,11 @@ def drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
 
 
 @kernel
-def _post(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
-    """A query's entry under the term at a position among all terms.
+def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
+    """Return a query's entry under the term at a position among all terms.
 
-    Of a query that asks for any of its terms, an event that has several finds several entries; the one under
-    the first of them counts, hence an entry names the terms before its own, which must be missing.
+    An event that has several terms of a query that asks for any finds several entries. The one under the
+    first term counts, hence an entry has the terms before its own, which must be missing.
     """
     none = np.int64(asked.terms[at] if asked.every[row] else -1)
     first, second, left = none, none, 0
@@ -90,19 +91,26 @@ def _post(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
             second = np.int64(asked.terms[k])
         left += 1
     bits = CHECKED * asked.checked[row] + ANY * (not asked.every[row]) + MORE * (left > 2)
-    box = asked.box[row, 0], asked.box[row, 1], asked.box[row, 2], asked.box[row, 3]
-    return TermEntry(box, (first, second), (row << SHIFT) + bits)
+    box = Box(asked.box[row, 0], asked.box[row, 1], asked.box[row, 2], asked.box[row, 3])
+    return TermEntry(box, first, second, (row << SHIFT) + bits)
 
 
 @kernel
-def hang_rows(
+def insert_queries(
     forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, lattice: GridFrame, done: Array
 ) -> bool:
-    """Hang queries up: under their rarest term, or under each one where any is enough.
+    """Insert queries under their rarest term, or under each one where any is enough.
 
-    rows: int64 (n,), which; rarity: int64 (terms,), how often a term comes in events. done: int64 (2,), how
-    many rows, and how many posts of the next one, are up; moved on. Returns False where the forest's arrays
-    have no room left: give them more, and call again.
+    Args:
+        forest: The trees.
+        asked: The queries.
+        rows: int64 (n,), the queries to insert.
+        rarity: int64 (terms,), how often a term is in events.
+        lattice: The finest cells.
+        done: int64 (2,), the number of rows inserted, and of entries of the next one; updated.
+
+    Returns:
+        False if the trees' arrays have no room left: enlarge them and call again.
     """
     where = np.zeros((4 * DEPTH + 12, 4), np.int64)
     while done[0] < len(rows):
@@ -113,16 +121,16 @@ def hang_rows(
             end = begin + 1
             asked.hung[row] = asked.terms[begin]
         for at in range(begin + done[1], end):
-            if len(forest.nodes) < forest.used[0] + _NODES_A_POST:
+            if len(forest.nodes) < forest.used[0] + _NODES_AN_ENTRY:
                 return False
-            post, term = _post(asked, row, at), asked.terms[at]
+            post, term = _make_entry(asked, row, at), asked.terms[at]
             if not forest.root[term]:
                 forest.root[term] = new_nodes(forest, 1)
-            cover = reach(post.box, lattice)
-            found, needed = targets(forest, forest.root[term], cover, where)
+            cover = cover_cells(post.box, lattice)
+            found, needed = find_nodes(forest, forest.root[term], cover, where)
             if len(forest.tag) < forest.used[1] + needed:
                 return False
-            hang(forest, where[:found], post, cover[4], lattice)
+            insert_entry(forest, where[:found], post, cover.deepest, lattice)
             done[1] += 1
         done[0] += 1
         done[1] = 0
@@ -130,10 +138,11 @@ def hang_rows(
 
 
 @kernel
-def sift(forest: TermQuadtrees, row: Array) -> Int:
-    """Give each query's entries its new row, or take them away: row int64 (rows,), -1 for gone.
+def renumber_queries(forest: TermQuadtrees, row: Array) -> Int:
+    """Give each query's entries its new row, or remove them: row int64 (rows,), -1 for removed.
 
-    Returns how many entries there are then.
+    Returns:
+        The number of entries that are left.
     """
     left = np.int64(0)
     for node in range(1, forest.used[0]):
@@ -154,62 +163,85 @@ def sift(forest: TermQuadtrees, row: Array) -> Int:
 
 
 class EventSide(NamedTuple):
-    """Events before or after their step, (n,) each: x, y (NaN: not present) and text, int32, -1 for NULL."""
+    """Objects before or after their events, (n,) each: x, y (NaN: not present), text int32, -1 for NULL."""
 
     x: Array
     y: Array
     text: Array
 
 
-Scene: TypeAlias = tuple[TermQuadtrees, AskedTerms, TermSpans, GridFrame]
-Found: TypeAlias = tuple[CandidatePairs, Int]
+class KeywordTrees(NamedTuple):
+    """The trees, the queries in them, the terms of texts, and the finest cells."""
+
+    forest: TermQuadtrees
+    asked: AskedTerms
+    spans: TermSpans
+    lattice: GridFrame
+
+
+class _ProbeSides(NamedTuple):
+    """The side of events to probe, the other side, and the flag of pairs that are found."""
+
+    here: EventSide
+    there: EventSide
+    flag: int
 
 
 @kernel
-def join(events: Transitions, texts: tuple[Array, Array], scene: Scene) -> CandidatePairs:
-    """The pairs of events and rows where an object came to satisfy box and terms, or ceased to.
+def join(events: Transitions, old_text: Array, new_text: Array, trees: KeywordTrees) -> CandidatePairs:
+    """Find the pairs of events and queries where an object begins or ceases to satisfy box and terms.
 
-    For rows that are checked also those where it went on to. texts: the text before and after each event,
-    int32 (n,), a row of the spans, -1 for NULL. Each pair comes once: WAS tells that box and terms held
-    before, IS that they hold after.
+    For queries that are checked also those where it continues to. Each pair comes once: WAS says that box and
+    terms held before, IS that they hold after.
+
+    Args:
+        events: Transitions (n,).
+        old_text: int32 (n,), the text before each event, a row of the spans, -1 for NULL.
+        new_text: int32 (n,), the text after it.
+        trees: The index.
     """
-    old, new = EventSide(events.ox, events.oy, texts[0]), EventSide(events.nx, events.ny, texts[1])
+    old, new = EventSide(events.ox, events.oy, old_text), EventSide(events.nx, events.ny, new_text)
     pairs = CandidatePairs(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8))
     used = np.int64(0)
-    # The last of the marks is that of no term, -1, and is never set.
-    marks = np.full((2, len(scene[0].root) + 1), -1, np.int32)
-    for here, there, flag in ((old, new, WAS), (new, old, IS)):
+    # The last mark is that of no term, -1, and is never set.
+    marks = np.full((2, len(trees.forest.root) + 1), -1, np.int32)
+    for sides in (_ProbeSides(old, new, WAS), _ProbeSides(new, old, IS)):
         marks[:] = -1
         done = np.int64(0)
         while True:
-            done, used = _probe((here, there, flag), scene, marks, pairs, (done, used))
+            done, used = _probe(sides, trees, marks, pairs, done, used)
             if done == len(events.step):
                 break
-            pairs = grown(pairs, used, 2 * len(pairs.event))
+            pairs = resize_pairs(pairs, used, 2 * len(pairs.event))
     return CandidatePairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
 @kernel
 def _probe(
-    sides: tuple[EventSide, EventSide, int],
-    scene: Scene,
-    marks: Array,
-    pairs: CandidatePairs,
-    begun: tuple[Int, Int],
+    sides: _ProbeSides, trees: KeywordTrees, marks: Array, pairs: CandidatePairs, first: Int, used: Int
 ) -> tuple[Int, Int]:
-    """Append what one side of the events finds; what the other side found before is not told again.
+    """Append what one side of the events finds, except what the other side found before.
 
-    begun: at which event to begin, and how many pairs there are. Returns the first event whose pairs had no
-    room, and how many pairs there are. Arrays are variables here, and none changes: to take one out of a
-    tuple, or to hand one to a kernel, costs as much as several boxes.
+    Arrays are local variables: taking one out of a structure, or passing one to a kernel, costs as much as
+    testing several boxes.
+
+    Args:
+        sides: The side to probe, and the other one.
+        trees: The index.
+        marks: int32 (2, terms + 1), room for the terms of both sides.
+        pairs: Where pairs are appended.
+        first: The event to begin with.
+        used: The number of pairs before.
+
+    Returns:
+        The first event whose pairs had no room, and the number of pairs.
     """
-    (here, there, flag), (forest, asked, spans, lattice) = sides, scene
+    (here, there, flag), (forest, asked, spans, lattice) = sides, trees
     xs, ys, texts, oxs, oys, others = here.x, here.y, here.text, there.x, there.y, there.text
     root, nodes, boxes, rest, tags = forest.root, forest.nodes, forest.boxes, forest.rest, forest.tag
     begins, ends, codes = spans.begin, spans.end, spans.codes
     events, queries, flags = pairs.event, pairs.query, pairs.flags
     mine, other = marks[0], marks[1]
-    first, used = begun
     for e in range(first, len(xs)):
         text, x, y, before = texts[e], xs[e], ys[e], used
         if np.isnan(x) or text < 0:
@@ -220,7 +252,7 @@ def _probe(
         both = past >= 0 and not np.isnan(ox)
         for at in range(begins[past], ends[past] if both else 0):
             other[codes[at]] = e
-        column, row = spot(x, y, lattice)
+        column, row = finest_cell(x, y, lattice)
         for at in range(begins[text], ends[text]):
             node, up = np.int64(root[codes[at]]), DEPTH
             while node:
@@ -243,13 +275,13 @@ def _probe(
                         events[used], queries[used], flags[used] = e, tag >> SHIFT, flag + IS * stays
                         used += not stays or (flag == WAS and tag & CHECKED != 0)
                 up -= 1
-                node = below(nodes[node, CHILD], column >> up, row >> up)
+                node = child_at(nodes[node, CHILD], column >> up, row >> up)
     return np.int64(len(xs)), used
 
 
 @kernel
 def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
-    """Whether all of a query's terms are there, or, where any is enough, those before `term` are not."""
+    """Tell whether all of a query's terms are there, or, where any is enough, those before `term` are not."""
     row = tag >> SHIFT
     for at in range(asked.start[row], asked.start[row + 1]):
         if tag & ANY and asked.terms[at] >= term:
@@ -261,7 +293,7 @@ def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> F
 
 @kernel
 def _has(asked: AskedTerms, row: Int, marks: Array, stamp: Int) -> Flag:
-    """Whether a text has the terms of a query."""
+    """Tell whether a text has the terms of a query."""
     every = asked.every[row]
     for at in range(asked.start[row], asked.start[row + 1]):
         found = marks[asked.terms[at]] == stamp

@@ -1,157 +1,320 @@
-"""Regions that move with focal objects, step by step (SOLE section 5.3, Algorithms 2 and 4)."""
+"""The join of objects with regions that move with focal objects, step by step.
+
+SOLE section 5.3: objects that have an event are found by the regions around the place they leave and the
+place they enter (Algorithm 2), all other objects through the cells of the regions that move (Algorithm 4). So
+the cost follows what is near, and steps without events cost nothing.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.boxes import extended_box
+from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.geometry.shapes import Place, Span
 from stqsh.core.kernels.index.moving_boxes import (
+    MoverPairs,
     MovingBoxGrid,
-    come_to_rest,
-    come_upon,
-    is_worn,
-    lay,
-    leave_homes,
-)
-from stqsh.core.kernels.index.object_grid import ObjectGrid, settle_object
-from stqsh.core.kernels.index.static_rects import IS, WAS
-from stqsh.core.kernels.jit import Array, Int, kernel
-from stqsh.core.kernels.join.moving_params import (
-    BatchObjectCells,
-    MovingJoinParams,
     MovingQueries,
-    Scene,
-    UnchangedObjects,
-    beyond,
-    first_lone,
-    ground_of,
-    no_lone,
-    turn,
+    build_box_grid,
+    end_moves,
+    match_indexed,
+    needs_rebuild,
+    remove_moving,
 )
-from stqsh.core.kernels.join.moving_regions import come_upon_loose, turned_upon
-from stqsh.core.kernels.join.pair_buffer import PairBuffer, copied, no_sightings, with_room
-from stqsh.core.kernels.join.unchanged_objects import Found, sweep
+from stqsh.core.kernels.index.object_grid import ObjectGrid, place_object
+from stqsh.core.kernels.index.static_rects import (
+    IS,
+    WAS,
+    CandidatePairs,
+    GridFrame,
+    QueryLifetimes,
+    is_alive,
+    resize_pairs,
+)
+from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.join.moving_candidates import (
+    changed_objects,
+    is_outside,
+    match_moved,
+    match_unindexed,
+)
 
-Span: TypeAlias = tuple[Int, Int]
-Stage: TypeAlias = tuple[MovingBoxGrid, BatchObjectCells, Array]
-Near: TypeAlias = tuple[Array, Array, Array]
+
+class MovingJoinParams(NamedTuple):
+    """The grid of the objects' cells, the lifetimes of queries, and how distances are measured."""
+
+    lattice: GridFrame
+    lives: QueryLifetimes
+    planar: bool
+
+
+class MovingJoin(NamedTuple):
+    """The input of the join: object and focal transitions, ascending by step, and the moving queries."""
+
+    events: Transitions
+    turns: Transitions
+    movers: MovingQueries
+    params: MovingJoinParams
+
+
+class BatchObjectCells(NamedTuple):
+    """Objects during a batch: their cells, and int32 (objects,) each: version, the object's current one;
+    acted, the last step in which it had an event, counted within the batch; unchanged, its position among
+    `UnchangedObjects`, if it is there.
+    """
+
+    cells: ObjectGrid
+    version: Array
+    acted: Array
+    unchanged: Array
+
+
+class UnchangedObjects(NamedTuple):
+    """Objects without an event in a step that a region gained or lost, once a step, (n,) each: step int64,
+    obj and version int32.
+    """
+
+    step: Array
+    obj: Array
+    version: Array
+
+
+class JoinState(NamedTuple):
+    """What the join keeps from step to step: the regions' index, the objects, and room for moving regions."""
+
+    boxes: MovingBoxGrid
+    objects: BatchObjectCells
+    moving: Array
+
+
+class Step(NamedTuple):
+    """A step, its number within the batch, and its object and focal transitions."""
+
+    step: Int
+    number: Int
+    events: Span
+    turns: Span
+
+
+class JoinOutput(NamedTuple):
+    """Pairs and unchanged objects found so far, and how many there are of each.
+
+    An event of a pair is a position among the events, or -1 - i for the unchanged object i.
+    """
+
+    pairs: CandidatePairs
+    used: Int
+    unchanged: UnchangedObjects
+    unchanged_used: Int
 
 
 @kernel
-def follow_movers(
-    events: Transitions,
-    turns: Transitions,
-    objects: ObjectGrid,
-    movers: MovingQueries,
-    field: MovingJoinParams,
-) -> tuple[PairBuffer, UnchangedObjects]:
-    """Go through the steps, and find which moving queries gained or lost which objects.
+def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
+    """Return `start` and `member` of `MovingQueries`; focal: int32 (m,), focal objects, 0 .. count - 1."""
+    start, member = np.zeros(count + 1, np.int32), np.empty(len(focal), np.int32)
+    for m in range(len(focal)):
+        start[focal[m]] += 1
+    for o in range(1, count + 1):
+        start[o] += start[o - 1]
+    for m in range(len(focal) - 1, -1, -1):
+        start[focal[m]] -= 1
+        member[start[focal[m]]] = m
+    return start, member
 
-    events: of objects, turns: of focal objects, both ascending by step. objects and movers.now hold the
-    state before the first step, and are moved on. Objects that did something are found by the regions around
-    the place they left and the place they entered (Algorithm 2); objects that did nothing through the cells
-    of the regions that moved (Algorithm 4). So cost follows what is near; empty steps cost nothing.
+
+@kernel
+def begin_join(movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame) -> JoinState:
+    """Return the state before the first step, from queries and cells as they are before it."""
+    count = len(cells.slot)
+    none = np.full(count, -1, np.int32)
+    objects = BatchObjectCells(cells, np.arange(count).astype(np.int32), none, none.copy())
+    return JoinState(build_box_grid(movers, lattice), objects, np.empty(len(movers.query), np.int32))
+
+
+@kernel
+def empty_output() -> JoinOutput:
+    """Return room for the first pairs."""
+    event, query, flags = np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8)
+    pairs = CandidatePairs(event, query, flags)
+    return JoinOutput(pairs, np.int64(0), _no_unchanged(np.int64(256)), np.int64(0))
+
+
+@kernel
+def _no_unchanged(room: Int) -> UnchangedObjects:
+    return UnchangedObjects(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32))
+
+
+@kernel
+def _resize_unchanged(objects: UnchangedObjects, used: Int, room: Int) -> UnchangedObjects:
+    """Copy the first `used` objects to arrays with room for `room`."""
+    out = _no_unchanged(room)
+    out.step[:used], out.obj[:used] = objects.step[:used], objects.obj[:used]
+    out.version[:used] = objects.version[:used]
+    return out
+
+
+@kernel
+def _with_room(pairs: CandidatePairs, used: Int, more: Int) -> CandidatePairs:
+    """Return the pairs, of which `used` are there, with room for `more`."""
+    return pairs if used + more <= len(pairs.event) else resize_pairs(pairs, used, 2 * (used + more))
+
+
+@kernel
+def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, UnchangedObjects]:
+    """Find which moving queries gain or lose which objects, going through the steps.
+
+    Args:
+        join: movers.now holds the regions before the first step, and is updated.
+        cells: The objects before the first step; updated.
+
+    Returns:
+        Pairs, with events as in `JoinOutput`, and the unchanged objects to which some of them refer.
     """
-    homes, ground = lay(movers, field.lattice), ground_of(objects)
-    changed = np.empty(len(movers.query), np.int32)
-    found = no_sightings(np.int64(1024)), np.int64(0), no_lone(np.int64(256)), np.int64(0)
-    i, j, number = np.int64(0), np.int64(0), 0
+    events, turns = join.events, join.turns
+    state, out = begin_join(join.movers, cells, join.params.lattice), empty_output()
+    i, j, number = np.int64(0), np.int64(0), np.int64(0)
     while i < len(events.step) or j < len(turns.step):
         step = min(step_at(events, i), step_at(turns, j))
         begin, i = i, end_of_step(events, i, step)
         turned, j = j, end_of_step(turns, j, step)
-        spans = (begin, i), (turned, j), (step, number)
-        homes, found = pass_step((events, turns), spans, (homes, ground, changed), (movers, field), found)
+        state, out = join_step(join, Step(step, number, Span(begin, i), Span(turned, j)), state, out)
         number += 1
-    seen, used, lone, alone = found
-    return copied(seen, used, used), first_lone(lone, alone, alone)
+    pairs = resize_pairs(out.pairs, out.used, out.used)
+    return pairs, _resize_unchanged(out.unchanged, out.unchanged_used, out.unchanged_used)
 
 
 @kernel
-def pass_step(
-    happened: tuple[Transitions, Transitions],
-    spans: tuple[Span, Span, Span],
-    stage: Stage,
-    scene: Scene,
-    out: Found,
-) -> tuple[MovingBoxGrid, Found]:
-    """Take one step in: which queries gain or lose which objects by its events and turns.
-
-    happened: events and turns as of `follow_movers`. spans: which of the events and of the turns are the
-    step's, and the step with its number within the batch. stage: where regions are, the objects, and room
-    for the movers whose focal objects did something. Returns where regions are, and `out` with what was
-    found.
-    """
-    (events, turns), (span, turned, when) = happened, spans
-    homes, ground, changed = stage
-    movers, field = scene
-    if is_worn(homes, span[1] - span[0]):
-        homes = lay(movers, field.lattice)
-    changed = changed[: turn(turns, turned, movers, field.planar, changed)]
-    leave_homes(homes, changed)
-    out = _note(events, come_upon(events, span, homes, field.lattice), scene, out)
-    if homes.spent[0] > len(changed):
-        out = _note(events, come_upon_loose(events, span, homes, movers), scene, out)
-    out = _note(events, turned_upon(events, span, changed, movers, field.lattice), scene, out)
-    _act(events, span, ground, when[1], field)
-    out = sweep(changed, when, ground, scene, out)
-    come_to_rest(homes, changed)
-    for m in changed:
+def join_step(
+    join: MovingJoin, step: Step, state: JoinState, out: JoinOutput
+) -> tuple[JoinState, JoinOutput]:
+    """Process one step: append the pairs of its transitions, and update regions and objects."""
+    events, turns, movers, params = join
+    span, boxes = step.events, state.boxes
+    if needs_rebuild(boxes, span.end - span.begin):
+        boxes = build_box_grid(movers, params.lattice)
+    moving = state.moving[: _move_regions(turns, step.turns, movers, params.planar, state.moving)]
+    remove_moving(boxes, moving)
+    out = _append(join, match_indexed(events, span, boxes, params.lattice), out)
+    if boxes.counters[0] > len(moving):
+        out = _append(join, match_unindexed(events, span, boxes, movers), out)
+    out = _append(join, match_moved(events, span, moving, movers, params.lattice), out)
+    _move_objects(events, span, state.objects, step.number, params.lattice)
+    out = _append_unchanged(join, moving, step, state.objects, out)
+    end_moves(boxes, moving)
+    for m in moving:
         movers.past[m] = movers.now[m]
-    return homes, out
+    return JoinState(boxes, state.objects, state.moving), out
 
 
 @kernel
 def step_at(events: Transitions, i: Int) -> Int:
-    """The step of an event; behind the last one a step that does not come."""
+    """Return the step of an event; after the last one a step that never comes."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 
 @kernel
 def end_of_step(events: Transitions, i: Int, step: Int) -> Int:
-    """Where the events of a step end that begin at i."""
+    """Return where the events of a step end that begin at i."""
     while i < len(events.step) and events.step[i] == step:
         i += 1
     return i
 
 
 @kernel
-def _note(events: Transitions, near: Near, scene: Scene, out: Found) -> Found:
-    """Append those pairs of events and movers after which there is something to tell.
+def _move_regions(turns: Transitions, span: Span, movers: MovingQueries, planar: Flag, moving: Array) -> Int:
+    """Set the regions whose focal objects move in a step, list them in `moving`, and return their number."""
+    count, now = 0, movers.now
+    for k in range(span.begin, span.end):
+        focal, x, y = turns.obj[k], turns.nx[k], turns.ny[k]
+        for at in range(movers.start[focal], movers.start[focal + 1]):
+            m = movers.member[at]
+            if movers.radius[m] >= 0:
+                box = circle_box(x, y, movers.radius[m], planar)
+            else:
+                box = extended_box(x, y, movers.xdist[m], movers.ydist[m], movers.reach[m], planar)
+            now[m, 0], now[m, 1], now[m, 2], now[m, 3] = box
+            now[m, 4], now[m, 5] = x, y
+            moving[count] = m
+            count += 1
+    return count
 
-    near: event, mover, and flags that are right of the box; circles and lives are looked at here. A focal
-    object is left out of its own queries.
+
+@kernel
+def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
+    """Append those pairs that change an answer, or whose query checks objects that stay.
+
+    Flags are right of the box; circles and lifetimes are tested here. A focal object is left out of its own
+    queries.
     """
-    (movers, field), (event, mover, flags) = scene, near
-    seen, used, lone, alone = out
-    seen = with_room(seen, used, len(event))
+    events, _, movers, params = join
+    event, mover, flags = near
+    used, pairs = out.used, _with_room(out.pairs, out.used, len(near.event))
     past, now, radii, own, query_of = movers.past, movers.now, movers.radius, movers.own, movers.query
-    since, until, checked, planar = field.lives.since, field.lives.until, movers.checked, field.planar
+    since, until, checked, planar = params.lives.since, params.lives.until, movers.checked, params.planar
     for i in range(len(event)):
         e, m, flag = event[i], mover[i], flags[i]
         query, step = query_of[m], events.step[e]
         if radii[m] >= 0:
-            if beyond(events.ox[e], events.oy[e], radii[m], (past[m, 4], past[m, 5]), planar):
+            old, new = Place(events.ox[e], events.oy[e]), Place(events.nx[e], events.ny[e])
+            if is_outside(old, radii[m], Place(past[m, 4], past[m, 5]), planar):
                 flag &= ~np.uint8(WAS)
-            if beyond(events.nx[e], events.ny[e], radii[m], (now[m, 4], now[m, 5]), planar):
+            if is_outside(new, radii[m], Place(now[m, 4], now[m, 5]), planar):
                 flag &= ~np.uint8(IS)
         changes = flag in (WAS, IS) or (flag == WAS + IS and checked[m])
         if changes and own[m] != events.obj[e] and since[query] < step < until[query]:
-            seen.event[used], seen.query[used], seen.flags[used] = e, query, flag
+            pairs.event[used], pairs.query[used], pairs.flags[used] = e, query, flag
             used += 1
-    return seen, used, lone, alone
+    return JoinOutput(pairs, used, out.unchanged, out.unchanged_used)
 
 
 @kernel
-def _act(
-    events: Transitions, span: Span, ground: BatchObjectCells, number: Int, field: MovingJoinParams
+def _move_objects(
+    events: Transitions, span: Span, objects: BatchObjectCells, number: Int, lattice: GridFrame
 ) -> None:
-    """Move the objects of a step's events on."""
-    for e in range(span[0], span[1]):
+    """Move the objects of a step's events."""
+    for e in range(span.begin, span.end):
         o = events.obj[e]
-        settle_object(ground.cells, o, events.nx[e], events.ny[e], field.lattice)
-        ground.version[o] = events.new[e]
-        ground.acted[o] = number
+        place_object(objects.cells, o, events.nx[e], events.ny[e], lattice)
+        objects.version[o] = events.new[e]
+        objects.acted[o] = number
+
+
+@kernel
+def _append_unchanged(
+    join: MovingJoin, moving: Array, step: Step, objects: BatchObjectCells, out: JoinOutput
+) -> JoinOutput:
+    """Append the objects without an event that moving regions gain and lose (Algorithm 4).
+
+    A focal object is left out of its own queries.
+    """
+    movers, params = join.movers, join.params
+    pairs, used, unchanged, count = out
+    begin, room = count, np.empty(256, np.int64)
+    acted, place_of, version = objects.acted, objects.unchanged, objects.version
+    for m in moving:
+        query, own = movers.query[m], movers.own[m]
+        if not is_alive(params.lives, query, step.step):
+            continue
+        room, found = changed_objects(m, movers, objects.cells, params.lattice, params.planar, room)
+        pairs = _with_room(pairs, used, found)
+        if count + found > len(unchanged.obj):
+            unchanged = _resize_unchanged(unchanged, count, 2 * (count + found))
+        for i in range(found):
+            o = room[i] >> 1
+            if acted[o] == step.number or o == own:
+                continue
+            at = place_of[o]
+            if not begin <= at < count or unchanged.obj[at] != o:
+                at = count
+                place_of[o] = at
+                unchanged.step[at], unchanged.obj[at], unchanged.version[at] = step.step, o, version[o]
+                count += 1
+            pairs.event[used], pairs.query[used] = -1 - at, query
+            pairs.flags[used] = IS if room[i] & 1 else WAS
+            used += 1
+    return JoinOutput(pairs, used, unchanged, count)

@@ -1,6 +1,8 @@
-"""Which rows come near any region: those of objects that no query asks for are not looked at any further."""
+"""A filter of rows: those of objects that come near no region are not processed any further."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,8 +11,8 @@ from stqsh.core.kernels.index.static_rects import (
     RectGrid,
     cell_of,
     coarser,
+    count_grids,
     cover,
-    grids_above,
     within,
 )
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
@@ -18,7 +20,7 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 @kernel
 def mark_cells(rects: Array, lattice: GridFrame) -> Array:
-    """The cells that rectangles touch, float64 (n, 4); bool (cells,). One with NaN is nowhere."""
+    """Mark the cells that rectangles touch, float64 (n, 4), NaN: nowhere. bool (cells,)."""
     marked = np.zeros(lattice.side * lattice.side, np.bool_)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
@@ -32,7 +34,7 @@ def mark_cells(rects: Array, lattice: GridFrame) -> Array:
 @kernel
 def _in_some(lattice: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
     first = np.int64(0)
-    for times in range(grids_above(lattice)):
+    for times in range(count_grids(lattice)):
         grid = coarser(lattice, times)
         cell = first + cell_of(x, y, grid)
         if lists.whole[cell] < lists.start[cell + 1]:
@@ -44,22 +46,29 @@ def _in_some(lattice: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
     return False
 
 
+class NearRegions(NamedTuple):
+    """Static rectangles in a grid, and the marked cells of another one, see `mark_cells`."""
+
+    static_frame: GridFrame
+    static: RectGrid
+    marked_frame: GridFrame
+    marked: Array
+
+
 @kernel
-def near_some(
-    x: Array, y: Array, still: tuple[GridFrame, RectGrid], moving: tuple[GridFrame, Array]
-) -> Array:
-    """Which places lie in a rectangle of a grid, or in a marked cell; bool (n,)."""
+def is_near(x: Array, y: Array, regions: NearRegions) -> Array:
+    """Tell which places lie in a rectangle of the grid, or in a marked cell; bool (n,)."""
     out = np.zeros(len(x), np.bool_)
     for i in range(len(x)):
         if not np.isnan(x[i]):
-            near = moving[1][cell_of(x[i], y[i], moving[0])]
-            out[i] = near or _in_some(still[0], still[1], x[i], y[i])
+            near = regions.marked[cell_of(x[i], y[i], regions.marked_frame)]
+            out[i] = near or _in_some(regions.static_frame, regions.static, x[i], y[i])
     return out
 
 
 @kernel
 def _place_of(table: Array, h: np.uint64) -> Int:
-    """Where a hash is in a table, or the empty place where it belongs."""
+    """Return the position of a hash in a table, or the empty one where it belongs."""
     mask = np.uint64(len(table) - 1)
     at = h & mask
     while table[at] != 0 and table[at] != h:
@@ -68,11 +77,15 @@ def _place_of(table: Array, h: np.uint64) -> Int:
 
 
 @kernel
-def sift(hashes: Array, near: Array, known: Array) -> Array:
-    """Which rows may matter: of objects that are known, or that have some row near a region; bool (n,).
+def select_rows(hashes: Array, near: Array, known: Array) -> Array:
+    """Select the rows of objects that are known, or that have some row near a region; bool (n,).
 
-    hashes: uint64 (n,), of the rows' keys. Objects of one hash count as one, and 0 is no hash: a row too many
-    may stay, never one too few.
+    Objects of one hash count as one, and 0 is no hash: a row too many may stay, never one too few.
+
+    Args:
+        hashes: uint64 (n,), of the rows' keys.
+        near: bool (n,), whether the row is near a region.
+        known: bool (n,), whether the row's object is known.
     """
     size = 64
     while size < 2 * np.sum(near):

@@ -1,42 +1,51 @@
-"""The range join: what happened to objects against rectangles in grids (SOLE section 5.3, Algorithm 2)."""
+"""The range join of object transitions with static rectangles (SOLE section 5.3, Algorithm 2)."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.shapes import Span
 from stqsh.core.kernels.index.static_rects import (
     CandidatePairs,
+    EventMove,
     GridFrame,
+    ListedRects,
+    PairRoom,
     RectGrid,
+    WantedPairs,
     cell_of,
     coarser,
-    grids_above,
-    grown,
+    count_grids,
+    resize_pairs,
     scan,
 )
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 _SORTED_FROM = 16
-"""Events are put in the order of their cells where there are as many as this share of the cells."""
+"""Events are ordered by cell unless there are fewer than one per this many cells."""
 
 
 @kernel
-def _home(x: Float, y: Float, lattice: GridFrame) -> Int:
-    """The cell that a point counts to, -1 for NaN."""
+def _cell_or_none(x: Float, y: Float, lattice: GridFrame) -> Int:
+    """Return the cell of a point, -1 for NaN."""
     return np.int64(-1) if np.isnan(x) else cell_of(x, y, lattice)
 
 
 @kernel
-def _arranged(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
-    """Places of events by the cell that they leave, or else enter: which each is, int32 (n,), and events that
-    have only their places in this order.
+def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
+    """Order the places of events by the cell that they leave, or else enter.
+
+    Returns:
+        The event at each position, int32 (n,), and events of which only the places are in this order.
     """
     count, cells = len(events.ox), lattice.side * lattice.side
     ends, home = np.zeros(cells + 2, np.int32), np.empty(count, np.int32)
     for e in range(count):
-        left = _home(events.ox[e], events.oy[e], lattice)
-        home[e] = (_home(events.nx[e], events.ny[e], lattice) if left < 0 else left) + 1
+        left = _cell_or_none(events.ox[e], events.oy[e], lattice)
+        home[e] = (_cell_or_none(events.nx[e], events.ny[e], lattice) if left < 0 else left) + 1
         ends[home[e] + 1] += 1
     for cell in range(cells):
         ends[cell + 1] += ends[cell]
@@ -51,20 +60,23 @@ def _arranged(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitio
 
 @kernel
 def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
-    """Events by the cell that they leave, or else enter: which each is, int32 (n,), and the events.
+    """Order events by the cell that they leave, or else enter.
 
-    Whatever reads them one after the other then finds its memory in a row: lists here, versions where
-    updates are made.
+    Whatever reads them one after the other then reads memory in order: lists here, versions where updates are
+    made.
+
+    Returns:
+        The event at each position, int32 (n,), and the events in this order.
     """
-    order, moved = _arranged(events, lattice)
+    order, moved = _order_by_cell(events, lattice)
     step, obj, old, new = events.step[order], events.obj[order], events.old[order], events.new[order]
     return order, Transitions(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
 
 
 @kernel
 def _used_grids(lattice: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
-    """Which grids have any rectangle: by how often they are coarser, and the number of their first cell."""
-    times, firsts = np.empty(grids_above(lattice), np.int64), np.empty(grids_above(lattice), np.int64)
+    """Find the grids that have any rectangle: the argument of `coarser`, and their first cells."""
+    times, firsts = np.empty(count_grids(lattice), np.int64), np.empty(count_grids(lattice), np.int64)
     used, first = 0, np.int64(0)
     for above in range(len(times)):
         cells = coarser(lattice, above).side ** 2
@@ -77,82 +89,90 @@ def _used_grids(lattice: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
 
 @kernel
 def _longest(lists: RectGrid) -> Int:
-    """How many entries the longest list has."""
+    """Return the length of the longest list."""
     longest = np.int32(0)
     for cell in range(len(lists.start) - 1):
         longest = max(longest, lists.start[cell + 1] - lists.start[cell])
     return np.int64(longest)
 
 
+class _Grid(NamedTuple):
+    """One of the grids of a `RectGrid`, and the number of its first cell."""
+
+    frame: GridFrame
+    first: Int
+
+
 @kernel
 def _join_grid(
-    events: Transitions,
-    span: tuple[Int, Int],
-    grid: tuple[GridFrame, Int],
-    lists: RectGrid,
-    out: tuple[CandidatePairs, Array],
+    events: Transitions, begin: Int, grid: _Grid, lists: RectGrid, out: PairRoom, used: Int
 ) -> tuple[Int, Int]:
-    """Append the pairs of one grid, from an event on for as long as there is room: where it ends, and how
-    many pairs there are. Whoever stays in a cell stays in the rectangles that hold all of it.
+    """Append the pairs of one grid, from event `begin` on for as long as there is room.
 
-    span: the first event, and how many pairs there are. grid: with the number of its first cell. out: as in
-    `scan`.
+    An object that stays in a cell stays in the rectangles that hold all of it, hence those are skipped.
+
+    Returns:
+        The event at which it ended, and the number of pairs.
     """
-    (begin, used), (lattice, first), (pairs, found) = span, grid, out
-    start, whole, lists_ = lists.start[first:], lists.whole[first:], (lists.rects, lists.tag)
-    out_ = pairs.event, pairs.query, pairs.flags, found
+    start, whole = lists.start[grid.first :], lists.whole[grid.first :]
+    listed, nothing = ListedRects(lists.rects, lists.tag), Span(np.int32(0), np.int32(0))
     for i in range(begin, len(events.ox)):
-        where = events.ox[i], events.oy[i], events.nx[i], events.ny[i]
-        left, entered = _home(where[0], where[1], lattice), _home(where[2], where[3], lattice)
-        had = (start[left], start[left + 1]) if left >= 0 else (np.int32(0), np.int32(0))
-        gets = (start[entered], start[entered + 1]) if entered >= 0 else (np.int32(0), np.int32(0))
-        if used + had[1] - had[0] + gets[1] - gets[0] >= len(pairs.event):
+        move = EventMove(i, events.ox[i], events.oy[i], events.nx[i], events.ny[i])
+        left, entered = (
+            _cell_or_none(move.ox, move.oy, grid.frame),
+            _cell_or_none(move.nx, move.ny, grid.frame),
+        )
+        had = Span(start[left], start[left + 1]) if left >= 0 else nothing
+        gets = Span(start[entered], start[entered + 1]) if entered >= 0 else nothing
+        if used + had.end - had.begin + gets.end - gets.begin >= len(out.event):
             return i, used
         if left == entered and left >= 0:
-            used = scan(lists_, (had[0], whole[left]), where, (True, True), out_, (used, i))
+            partly = Span(had.begin, whole[left])
+            used = scan(listed, partly, move, WantedPairs(True, True), out, used)
             continue
-        # Of two lists, that of the place left brings who had the object, the other who gets it new.
-        if had[1] > had[0]:
-            used = scan(lists_, had, where, (True, False), out_, (used, i))
-        if gets[1] > gets[0]:
-            used = scan(lists_, gets, where, (False, True), out_, (used, i))
+        # The list of the cell that is left has the pairs that had the object, the other those that get it.
+        if had.end > had.begin:
+            used = scan(listed, had, move, WantedPairs(True, False), out, used)
+        if gets.end > gets.begin:
+            used = scan(listed, gets, move, WantedPairs(False, True), out, used)
     return len(events.ox), used
 
 
 @kernel
 def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """`join`, of events in a good order, such as that of `by_cell`: so are the pairs of each grid."""
+    """`join` events that are in a good order, such as that of `by_cell`; so are the pairs of each grid."""
     times, firsts = _used_grids(lattice, lists)
     room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
     pairs = CandidatePairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
     for g in range(len(times)):
-        grid, i = (coarser(lattice, times[g]), firsts[g]), np.int64(0)
+        grid, i = _Grid(coarser(lattice, times[g]), firsts[g]), np.int64(0)
         while True:
-            i, used = _join_grid(events, (i, used), grid, lists, (pairs, found))
+            out = PairRoom(pairs.event, pairs.query, pairs.flags, found)
+            i, used = _join_grid(events, i, grid, lists, out, used)
             if i == len(events.ox):
                 break
-            pairs = grown(pairs, used, 2 * len(pairs.event))
+            pairs = resize_pairs(pairs, used, 2 * len(pairs.event))
     return CandidatePairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
 @kernel
 def are_few(events: Transitions, lattice: GridFrame) -> Flag:
-    """Whether there are more cells than it would spare reads of lists to look at events cell by cell."""
+    """Tell whether events are too few for ordering them by cell to pay."""
     return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
 
 
 @kernel
 def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """The pairs of events and queries where an object came into a rectangle or went out of it.
+    """Find the pairs of events and queries where an object came into a rectangle or went out of it.
 
-    For a query with a condition also those where it stayed inside. Each pair comes once. SOLE Algorithm 2
-    without its cache area: WAS tells that the old place lies within, IS the new one. Events are looked at
-    cell by cell, so that a list is read from memory once for all of them: a factor of four where the lists
-    are larger than the caches.
+    For a query with a condition also those where it stayed inside. Each pair comes once. This is SOLE
+    Algorithm 2 without its cache area: WAS says that the old place lies within, IS the new one. Events are
+    processed cell by cell, so that a list is read from memory once for all of them: a factor of four where
+    the lists are larger than the caches.
     """
     if are_few(events, lattice):
         return join_in_order(events, lattice, lists)
-    order, arranged = _arranged(events, lattice)
+    order, arranged = _order_by_cell(events, lattice)
     pairs = join_in_order(arranged, lattice, lists)
     for k in range(len(pairs.event)):
         pairs.event[k] = order[pairs.event[k]]

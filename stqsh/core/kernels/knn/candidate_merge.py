@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 from stqsh.core.kernels.knn.tie_order import KeyOrder, ranks_before
 
 OVERTAKEN = 2
@@ -64,21 +64,62 @@ class AnswerChanges(NamedTuple):
     rank: Array
 
 
-Work: TypeAlias = tuple[Array, Array, Array]
-"""One list while it changes: version int32, rank float64, told bool."""
+class WorkingList(NamedTuple):
+    """One list while it changes: version int32, rank float64, told bool; with room for more."""
+
+    version: Array
+    rank: Array
+    told: Array
+
+
+class Candidate(NamedTuple):
+    """An entry of a list."""
+
+    version: Int
+    rank: Float
+    told: Flag
+
+
+class AnswerChange(NamedTuple):
+    """One row of `AnswerChanges`."""
+
+    step: Int
+    query: Int
+    op: Int
+    why: Int
+    version: Int
+    rank: Float
+
+
+class _Merge(NamedTuple):
+    """What the merge of any query reads and fills."""
+
+    news: SlotChanges
+    terms: MergeTerms
+    order: KeyOrder
+    work: WorkingList
+    changes: AnswerChanges
 
 
 @kernel
 def merge(
     lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder
 ) -> tuple[AnswerChanges, CandidateLists]:
-    """Take what the slots say in; the changes of the answers, and the lists after the batch.
+    """Merge what the slots say into the lists, and find how answers change.
 
-    order: keys by version. After each step of a query's news, the first k of its list are its answer.
+    After each step of a query's news, the first k of its list are its answer.
+
+    Args:
+        lists: The candidates before the batch.
+        news: What the slots say.
+        terms: k, and when queries pause or end.
+        order: The order of keys, by version.
+
+    Returns:
+        The changes of the answers, and the lists after the batch.
     """
     queries = len(terms.k)
     known, said = len(lists.version), len(news.version)
-    changes = _no_changes(known + 3 * said)
     after = CandidateLists(
         np.zeros(queries + 1, np.int64),
         np.empty(known + said, np.int32),
@@ -88,25 +129,31 @@ def merge(
     longest = np.int64(0)
     for q in range(queries):
         longest = max(longest, lists.start[q + 1] - lists.start[q] + news.start[q + 1] - news.start[q])
-    work = (np.empty(longest, np.int32), np.empty(longest, np.float64), np.empty(longest, np.bool_))
+    version, rank, told = (
+        np.empty(longest, np.int32),
+        np.empty(longest, np.float64),
+        np.empty(longest, np.bool_),
+    )
+    work = WorkingList(version, rank, told)
+    merging = _Merge(news, terms, order, work, _room_for_changes(known + 3 * said))
     used, end = np.int64(0), np.int64(0)
     for q in range(queries):
         count = _load(lists, q, terms.frozen[q], work)
-        count, used = _hear(news, q, terms, order, (work, count), (changes, used))
+        count, used = _apply_news(merging, q, count, used)
         if terms.bye[q] >= 0:
-            used = _farewell(q, terms, (work, count), (changes, used))
+            used = _end_query(merging, q, count, used)
             count = np.int64(0)
         for i in range(count):
-            after.version[end], after.rank[end], after.told[end] = work[0][i], work[1][i], work[2][i]
+            after.version[end], after.rank[end], after.told[end] = version[i], rank[i], told[i]
             end += 1
         after.start[q + 1] = end
     kept = CandidateLists(after.start, after.version[:end], after.rank[:end], after.told[:end])
-    return _cut(changes, used), kept
+    return _first_changes(merging.changes, used), kept
 
 
 @kernel
-def _no_changes(room: Int) -> AnswerChanges:
-    """Each piece of news changes at most two memberships, and each entry is taken back once at most."""
+def _room_for_changes(room: Int) -> AnswerChanges:
+    """Make room: a piece of news changes at most two memberships, and an entry is taken back at most once."""
     return AnswerChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),
@@ -118,7 +165,7 @@ def _no_changes(room: Int) -> AnswerChanges:
 
 
 @kernel
-def _cut(changes: AnswerChanges, used: Int) -> AnswerChanges:
+def _first_changes(changes: AnswerChanges, used: Int) -> AnswerChanges:
     return AnswerChanges(
         changes.step[:used],
         changes.query[:used],
@@ -130,108 +177,102 @@ def _cut(changes: AnswerChanges, used: Int) -> AnswerChanges:
 
 
 @kernel
-def _load(lists: CandidateLists, q: Int, frozen: Flag, work: Work) -> Int:
-    """Put a query's list into the work arrays: all of it, or of one that pauses what was sent."""
+def _load(lists: CandidateLists, q: Int, frozen: Flag, work: WorkingList) -> Int:
+    """Copy a query's list to the working list, only what was sent of one that pauses; return its length."""
     count = np.int64(0)
     for i in range(lists.start[q], lists.start[q + 1]):
         if lists.told[i] or not frozen:
-            work[0][count], work[1][count], work[2][count] = lists.version[i], lists.rank[i], lists.told[i]
+            work.version[count], work.rank[count] = lists.version[i], lists.rank[i]
+            work.told[count] = lists.told[i]
             count += 1
     return count
 
 
 @kernel
-def _put(
-    out: tuple[AnswerChanges, Int], q: Int, step: Int, what: tuple[Int, Int], shown: tuple[Int, Float]
-) -> Int:
-    """Note one change: what is (op, why), shown is (version, rank). How many there are then."""
-    changes, used = out
-    changes.step[used], changes.query[used] = step, q
-    changes.op[used], changes.why[used] = what
-    changes.version[used], changes.rank[used] = shown
+def _add_change(changes: AnswerChanges, used: Int, change: AnswerChange) -> Int:
+    """Append one change, and return the number of changes."""
+    changes.step[used], changes.query[used], changes.op[used] = change.step, change.query, change.op
+    changes.why[used], changes.version[used], changes.rank[used] = change.why, change.version, change.rank
     return used + 1
 
 
 @kernel
-def _hear(
-    news: SlotChanges,
-    q: Int,
-    terms: MergeTerms,
-    order: KeyOrder,
-    held: tuple[Work, Int],
-    out: tuple[AnswerChanges, Int],
-) -> tuple[Int, Int]:
-    """Take a query's news in, step by step; the length of its list and the number of changes then."""
-    work, count = held
-    changes, used = out
+def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, Int]:
+    """Apply a query's news step by step; return the length of its list and the number of changes."""
+    news, order, work = merging.news, merging.order, merging.work
     i = news.start[q]
     while i < news.start[q + 1]:
         step = news.step[i]
         while i < news.start[q + 1] and news.step[i] == step:
-            at = _find(work, count, news.version[i], order)
+            version, rank = news.version[i], news.rank[i]
+            at = _find(work, count, version, order)
             told = False
             if at >= 0:
-                told = work[2][at]
-                count = _take_out(work, count, at)
+                told = work.told[at]
+                count = _delete(work, count, at)
             if news.op[i] > 0:
-                _put_in(work, count, (news.version[i], news.rank[i], told), order)
+                _insert(work, count, Candidate(version, rank, told), order)
                 count += 1
             elif told:
-                what, shown = (-1, news.why[i]), (news.version[i], news.rank[i])
-                used = _put((changes, used), q, step, what, shown)
+                change = AnswerChange(step, q, -1, news.why[i], version, rank)
+                used = _add_change(merging.changes, used, change)
             i += 1
-        used = _tell(q, step, terms.k[q], (work, count), (changes, used))
+        used = _update_answer(merging, q, step, count, used)
     return count, used
 
 
 @kernel
-def _find(work: Work, count: Int, version: Int, order: KeyOrder) -> Int:
-    """Where a list has the key of a version, -1 if it does not."""
+def _find(work: WorkingList, count: Int, version: Int, order: KeyOrder) -> Int:
+    """Find the entry with the key of a version; -1 if there is none."""
     key = order.codes[version]
     for i in range(count):
-        if order.codes[work[0][i]] == key:
+        if order.codes[work.version[i]] == key:
             return i
     return np.int64(-1)
 
 
+@inlined
+def _copy_entry(work: WorkingList, source: Int, target: Int) -> None:
+    work.version[target], work.rank[target] = work.version[source], work.rank[source]
+    work.told[target] = work.told[source]
+
+
 @kernel
-def _take_out(work: Work, count: Int, at: Int) -> Int:
+def _delete(work: WorkingList, count: Int, at: Int) -> Int:
     for i in range(at, count - 1):
-        work[0][i], work[1][i], work[2][i] = work[0][i + 1], work[1][i + 1], work[2][i + 1]
+        _copy_entry(work, i + 1, i)
     return count - 1
 
 
 @kernel
-def _put_in(work: Work, count: Int, entry: tuple[Int, Float, Flag], order: KeyOrder) -> None:
-    """Put an entry into its place in a list with room for it."""
-    version, rank, told = entry
+def _insert(work: WorkingList, count: Int, entry: Candidate, order: KeyOrder) -> None:
+    """Insert an entry at its place in a list with room for it."""
     i = count
-    while i > 0 and ranks_before(order, rank, version, work[1][i - 1], work[0][i - 1]):
-        work[0][i], work[1][i], work[2][i] = work[0][i - 1], work[1][i - 1], work[2][i - 1]
+    while i > 0 and ranks_before(order, entry.rank, entry.version, work.rank[i - 1], work.version[i - 1]):
+        _copy_entry(work, i - 1, i)
         i -= 1
-    work[0][i], work[1][i], work[2][i] = version, rank, told
+    work.version[i], work.rank[i], work.told[i] = entry.version, entry.rank, entry.told
 
 
 @kernel
-def _tell(q: Int, step: Int, k: Int, held: tuple[Work, Int], out: tuple[AnswerChanges, Int]) -> Int:
-    """Say who came into the first k and who was pushed out of them; the number of changes then."""
-    work, count = held
-    changes, used = out
+def _update_answer(merging: _Merge, q: Int, step: Int, count: Int, used: Int) -> Int:
+    """Add what came into the first k and what was pushed out of them; return the number of changes."""
+    work, k = merging.work, merging.terms.k[q]
     for i in range(count):
-        if work[2][i] != (i < k):
-            work[2][i] = i < k
-            what = (1, 0) if i < k else (-1, OVERTAKEN)
-            used = _put((changes, used), q, step, what, (work[0][i], work[1][i]))
+        if work.told[i] != (i < k):
+            work.told[i] = i < k
+            op, why = (1, 0) if i < k else (-1, OVERTAKEN)
+            change = AnswerChange(step, q, op, why, work.version[i], work.rank[i])
+            used = _add_change(merging.changes, used, change)
     return used
 
 
 @kernel
-def _farewell(q: Int, terms: MergeTerms, held: tuple[Work, Int], out: tuple[AnswerChanges, Int]) -> Int:
-    """Take back all that a query has sent; the number of changes then."""
-    work, count = held
-    changes, used = out
+def _end_query(merging: _Merge, q: Int, count: Int, used: Int) -> Int:
+    """Take back all that a query has sent; return the number of changes."""
+    work, terms = merging.work, merging.terms
     for i in range(count):
-        if work[2][i]:
-            what, shown = (-1, terms.why[q]), (work[0][i], work[1][i])
-            used = _put((changes, used), q, terms.bye[q], what, shown)
+        if work.told[i]:
+            change = AnswerChange(terms.bye[q], q, -1, terms.why[q], work.version[i], work.rank[i])
+            used = _add_change(merging.changes, used, change)
     return used

@@ -1,4 +1,4 @@
-"""The members of one circle, nearest first, while they come and go."""
+"""The members of one circle, nearest first, as they come and go."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 from stqsh.core.kernels.knn.tie_order import KeyOrder, precedes
 
 _FEW, _SMALL = 4, 64
-"""More members than _SMALL, of which more than _FEW are out of order, are sorted anew."""
+"""More than _SMALL members of which more than _FEW are out of order are sorted from scratch."""
+
 _GONE = -1
+"""The object of a member that has been removed, until `compact`."""
 
 
 class MemberLists(NamedTuple):
@@ -44,16 +46,26 @@ class MemberEvents(NamedTuple):
     event: Array
 
 
+class NewMember(NamedTuple):
+    """A member to insert: the position of its event, its distance, and whether it has been sent."""
+
+    event: Int
+    far: Float
+    told: Flag
+
+
 class RankingOrder(NamedTuple):
-    """The order of objects' keys, and how distances count."""
+    """The order of objects' keys, and how distances are measured."""
 
     order: KeyOrder
     planar: bool
 
 
 class KnnMembers(NamedTuple):
-    """One query's members, nearest first, while they change: obj, version int32, rank (the distance), x, y
-    float64, told, fresh (has to be told again) bool. centre float64 (2,).
+    """One query's members, nearest first, while they change.
+
+    obj, version int32; rank (the distance), x, y float64; told (has been sent), fresh (has to be sent again)
+    bool. centre float64 (2,).
     """
 
     obj: Array
@@ -67,8 +79,8 @@ class KnnMembers(NamedTuple):
 
 
 @kernel
-def empty_ring(room: Int) -> KnnMembers:
-    """Room for so many members."""
+def empty_members(room: Int) -> KnnMembers:
+    """Return room for `room` members of a query."""
     return KnnMembers(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
@@ -82,8 +94,8 @@ def empty_ring(room: Int) -> KnnMembers:
 
 
 @kernel
-def no_roster(queries: Int, room: Int) -> MemberLists:
-    """Room for so many members of so many queries."""
+def empty_lists(queries: Int, room: Int) -> MemberLists:
+    """Return empty lists of `queries` queries with room for `room` members together."""
     return MemberLists(
         np.zeros(queries + 1, np.int64),
         np.empty(room, np.int32),
@@ -94,8 +106,8 @@ def no_roster(queries: Int, room: Int) -> MemberLists:
 
 
 @kernel
-def keep(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> None:
-    """Copy a query's members to their place in a roster."""
+def store_members(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> None:
+    """Copy a query's members to position `end` of the lists."""
     obj, version, x, y = after.obj, after.version, after.x, after.y
     for i in range(held):
         obj[end + i], version[end + i] = ring.obj[i], ring.version[i]
@@ -103,8 +115,8 @@ def keep(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> None:
 
 
 @kernel
-def put_in_order(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
-    """Measure all members, and put them in order; quick where they nearly are."""
+def rank_members(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
+    """Measure and sort all members; quick where they are nearly in order."""
     rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
     x0, y0 = ring.centre[0], ring.centre[1]
     for i in range(count):
@@ -114,9 +126,9 @@ def put_in_order(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
 
 @kernel
 def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
-    """Put members in order, nearest first and then by key; quick where they nearly are.
+    """Sort members by distance and then by key; quick where they are nearly in order.
 
-    Arrays are named once, and nothing but numbers is handed on: a call with arrays costs more than a member.
+    Arrays are named once and only numbers are passed on: a call with arrays costs more than a member.
     """
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     told, fresh = ring.told, ring.fresh
@@ -146,8 +158,8 @@ def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
 
 
 @kernel
-def take_out(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
-    """Take an object out if it is a member; how many are left, and whether it had been told."""
+def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
+    """Remove an object if it is a member; return how many are left, and whether it had been sent."""
     obj, version, rank, x, y, told, fresh = (
         ring.obj,
         ring.version,
@@ -170,14 +182,9 @@ def take_out(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
 
 
 @kernel
-def put_in(
-    ring: KnnMembers, count: Int, seen: MemberEvents, which: tuple[Int, Float, Flag], order: KeyOrder
-) -> None:
-    """Put a member that was seen into its place; those behind it move on by one.
-
-    which: its number, its distance, and whether it has been told.
-    """
-    e, far, had = which
+def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember, order: KeyOrder) -> None:
+    """Insert a member at its place; those behind it move by one."""
+    e, far, had = new
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     told, fresh, one = ring.told, ring.fresh, seen.obj[e]
     i = count
@@ -189,12 +196,12 @@ def put_in(
     told[i], fresh[i] = had, True
 
 
-# Many that come and go at once: members leave gaps, newcomers stand behind all others until `close_up`.
+# Many changes at once: removed members leave gaps, new ones are behind all others until `compact`.
 
 
 @kernel
-def strike_out(ring: KnnMembers, count: Int, out: Int) -> Flag:
-    """Leave a gap in the place of an object if it is a member; whether it had been told."""
+def mark_removed(ring: KnnMembers, count: Int, out: Int) -> Flag:
+    """Leave a gap in place of an object if it is a member; tell whether it had been sent."""
     obj, at = ring.obj, 0
     while at < count and obj[at] != out:
         at += 1
@@ -205,16 +212,16 @@ def strike_out(ring: KnnMembers, count: Int, out: Int) -> Flag:
 
 
 @kernel
-def put_behind(ring: KnnMembers, count: Int, seen: MemberEvents, which: tuple[Int, Float, Flag]) -> None:
-    """Put a member that was seen behind all others; which: as of `put_in`."""
-    e, far, had = which
+def append_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember) -> None:
+    """Append a member behind all others."""
+    e, far, had = new
     ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
     ring.x[count], ring.y[count], ring.told[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
 
 
 @kernel
-def close_up(ring: KnnMembers, count: Int, order: KeyOrder) -> Int:
-    """Close the gaps, and put members in order; how many there are."""
+def compact(ring: KnnMembers, count: Int, order: KeyOrder) -> Int:
+    """Close the gaps, sort the members, and return their number."""
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     told, fresh, left = ring.told, ring.fresh, 0
     for i in range(count):

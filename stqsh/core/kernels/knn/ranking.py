@@ -1,18 +1,19 @@
-"""The k nearest of what lies in a circle, step by step.
+"""The k nearest of the objects in a circle, step by step.
 
 SOLE sections 3 and 5 (a kNN query is a circular region that grows and shrinks), and SEA-CNN, which SSTD
-section 6.1 takes for its CKQ: what a circle of fixed radius gains and loses is known, and its members are
-kept in order.
+section 6.1 uses for its CKQ: what a circle of fixed radius gains and loses is known, and its members are kept
+in order.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.shapes import Span
 from stqsh.core.kernels.index.static_rects import IS
 from stqsh.core.kernels.jit import Array, Float, Int, kernel
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
@@ -20,31 +21,33 @@ from stqsh.core.kernels.knn.circle_members import (
     KnnMembers,
     MemberEvents,
     MemberLists,
+    NewMember,
     RankingOrder,
-    close_up,
-    empty_ring,
-    keep,
-    no_roster,
-    put_behind,
-    put_in,
-    put_in_order,
-    strike_out,
-    take_out,
+    append_member,
+    compact,
+    empty_lists,
+    empty_members,
+    insert_member,
+    mark_removed,
+    rank_members,
+    remove_member,
+    store_members,
 )
 
 _LOOSE, _SPREAD, _ROOMY = 3, 6.0, 8 / 3
-"""Circles are laid around _LOOSE * k objects, or around k and _SPREAD of its roots, if that is fewer: how
-many are in a circle goes up and down by about the root of their number. They shrink to that where they hold
-_ROOMY times as many."""
+"""A circle is chosen to hold _LOOSE * k objects, or k plus _SPREAD square roots of k if that is fewer, as the
+number of objects in a circle varies by about its square root. It shrinks to that once it holds _ROOMY times
+as many."""
+
 _MANY, _CROWD = 4, 64
-"""So many that come and go at a step, in a circle of so many members, are put in order together."""
+"""At least _MANY changes in a step to a circle of at least _CROWD members are sorted together."""
 
 
 class TrackedCircles(NamedTuple):
     """Queries, (q,) each: k int32; radius, x, y float64: the circle before the batch (NaN: no centre).
 
-    turn, end int64: its focal object's events are turns[turn:end]; those not before `until` int64 are not
-    its. begin int64: the step after which all k are told anew, -1: what is known is not told.
+    turn, end int64: the focal object's events are turns[turn:end]; the query ends at step `until`, int64.
+    begin int64: the step after which all k are sent again, -1: what was sent is not sent again.
     """
 
     k: Array
@@ -58,7 +61,7 @@ class TrackedCircles(NamedTuple):
 
 
 class FocalMoves(NamedTuple):
-    """What focal objects did, by focal object and step: step int64, x, y float64 (NaN: not present)."""
+    """Moves of focal objects, by focal object and step: step int64, x, y float64 (NaN: not present)."""
 
     step: Array
     x: Array
@@ -66,9 +69,11 @@ class FocalMoves(NamedTuple):
 
 
 class RankChanges(NamedTuple):
-    """Changes of the first k, (n,) each: step int64, query int32 (number), op int8 (1: is one, or has
-    another record or distance; -1: is none any more), why int8, obj, version int32, rank float64 (the
-    distance), event int32 (that took it out of the circle, -1 if it is still in it).
+    """Changes of the first k, (n,) each.
+
+    step int64, query int32 (number), op int8 (1: is one of them, or has another record or distance; -1: is
+    none any more), why int8, obj, version int32, rank float64 (the distance), event int32 (that took it out
+    of the circle, -1 if it is still in it).
     """
 
     step: Array
@@ -82,7 +87,7 @@ class RankChanges(NamedTuple):
 
 
 class ShortCircles(NamedTuple):
-    """Where circles had fewer than k members, (q,) each: step int64 (-1: never) and the centre then."""
+    """When circles first had fewer than k members, (q,) each: step int64 (-1: never) and the centre then."""
 
     step: Array
     x: Array
@@ -90,9 +95,9 @@ class ShortCircles(NamedTuple):
 
 
 class RankResult(NamedTuple):
-    """All that `rank` finds. radius float64 (q,): those for the next batch, with which `roster` goes.
+    """The result of `rank`. radius float64 (q,): those for the next batch, to which `roster` belongs.
 
-    Of circles that were short nothing is offered, and their rosters are empty.
+    Circles that were short have no offers, and their member lists are empty.
     """
 
     offers: RankChanges
@@ -101,12 +106,39 @@ class RankResult(NamedTuple):
     short: ShortCircles
 
 
-Out: TypeAlias = tuple[RankChanges, Int]
+class RankChange(NamedTuple):
+    """One row of `RankChanges`."""
+
+    step: Int
+    query: Int
+    op: Int
+    why: Int
+    obj: Int
+    version: Int
+    rank: Float
+    event: Int
+
+
+class Offers(NamedTuple):
+    """Changes found so far, with room for more, and their number."""
+
+    changes: RankChanges
+    used: Int
+
+
+class _Ranking(NamedTuple):
+    """What the ranking of any query reads, and the members of the current one."""
+
+    circles: TrackedCircles
+    turns: FocalMoves
+    seen: MemberEvents
+    ring: KnnMembers
+    world: RankingOrder
 
 
 @kernel
 def enough(k: Array) -> Array:
-    """Around how many objects a circle is laid, so that it does not run short too soon. int64 (n,)."""
+    """Return how many objects a circle is chosen to hold, so that it does not soon run short. int64 (n,)."""
     loose, spread = _LOOSE * k.astype(np.int64), k + (_SPREAD * np.sqrt(k)).astype(np.int64)
     around: Array = np.minimum(loose, spread) + 2
     return around
@@ -116,35 +148,36 @@ def enough(k: Array) -> Array:
 def rank(
     circles: TrackedCircles, turns: FocalMoves, roster: MemberLists, seen: MemberEvents, world: RankingOrder
 ) -> RankResult:
-    """Go through the steps of each query, and find how its k nearest change."""
+    """Find how the k nearest of each query change, step by step."""
     count = len(circles.k)
     room = np.int64(16)
     for q in range(count):
         room = max(room, roster.start[q + 1] - roster.start[q] + seen.start[q + 1] - seen.start[q])
     snug = enough(circles.k)
-    ring, after = empty_ring(room), no_roster(count, len(roster.obj) + len(seen.obj))
+    ring, after = empty_members(room), empty_lists(count, len(roster.obj) + len(seen.obj))
+    ranking = _Ranking(circles, turns, seen, ring, world)
     radius = circles.radius.copy()
     short = ShortCircles(
         np.full(count, -1, np.int64), np.empty(count, np.float64), np.empty(count, np.float64)
     )
-    offers, used, end = _no_offers(np.int64(1024)), np.int64(0), np.int64(0)
+    out, end = Offers(_room_for_changes(np.int64(1024)), np.int64(0)), np.int64(0)
     for q in range(count):
-        held, mark = _gather(circles, roster, q, ring, world), used
-        offers, used, held = _live(q, circles, (turns, seen), (ring, held, world), (offers, used))
+        held, mark = _load(ranking, q, roster), out.used
+        out, held = _rank_query(ranking, q, held, out)
         if held < 0:
-            used, step = mark, -held
+            out, step = Offers(out.changes, mark), -held
             short.step[q], short.x[q], short.y[q] = step, ring.centre[0], ring.centre[1]
             held = np.int64(0)
-        held, radius[q] = _shrunk(ring, held, snug[q], radius[q])
-        keep(after, end, ring, held)
+        held, radius[q] = _shrink(ring, held, snug[q], radius[q])
+        store_members(after, end, ring, held)
         end += held
         after.start[q + 1] = end
     kept = MemberLists(after.start, after.obj[:end], after.version[:end], after.x[:end], after.y[:end])
-    return RankResult(_copied(offers, used, used), kept, radius, short)
+    return RankResult(_resize_changes(out.changes, out.used, out.used), kept, radius, short)
 
 
 @kernel
-def _no_offers(room: Int) -> RankChanges:
+def _room_for_changes(room: Int) -> RankChanges:
     return RankChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),
@@ -158,8 +191,8 @@ def _no_offers(room: Int) -> RankChanges:
 
 
 @kernel
-def _copied(offers: RankChanges, used: Int, room: Int) -> RankChanges:
-    out = _no_offers(room)
+def _resize_changes(offers: RankChanges, used: Int, room: Int) -> RankChanges:
+    out = _room_for_changes(room)
     out.step[:used], out.query[:used], out.op[:used] = (
         offers.step[:used],
         offers.query[:used],
@@ -172,10 +205,9 @@ def _copied(offers: RankChanges, used: Int, room: Int) -> RankChanges:
 
 
 @kernel
-def _gather(
-    circles: TrackedCircles, roster: MemberLists, q: Int, ring: KnnMembers, world: RankingOrder
-) -> Int:
-    """Put a query's members before the batch into the ring; how many they are."""
+def _load(ranking: _Ranking, q: Int, roster: MemberLists) -> Int:
+    """Load a query's members before the batch, and return their number."""
+    circles, ring = ranking.circles, ranking.ring
     ring.centre[0], ring.centre[1] = circles.x[q], circles.y[q]
     first, count = roster.start[q], roster.start[q + 1] - roster.start[q]
     known = circles.k[q] if circles.begin[q] < 0 else 0
@@ -184,30 +216,26 @@ def _gather(
         obj[i], version[i] = roster.obj[first + i], roster.version[first + i]
         x[i], y[i] = roster.x[first + i], roster.y[first + i]
         fresh[i] = False
-    put_in_order(ring, count, world)
+    rank_members(ring, count, ranking.world)
     for i in range(count):
         told[i] = i < known
     return count
 
 
 @kernel
-def _live(
-    q: Int,
-    circles: TrackedCircles,
-    said: tuple[FocalMoves, MemberEvents],
-    held: tuple[KnnMembers, Int, RankingOrder],
-    out: Out,
-) -> tuple[RankChanges, Int, Int]:
-    """One query's batch; the offers, and its number of members, or minus the step at which it was short."""
-    turns, seen = said
-    ring, count, world = held
-    offers, used = out
+def _rank_query(ranking: _Ranking, q: Int, count: Int, out: Offers) -> tuple[Offers, Int]:
+    """Process one query's batch.
+
+    Returns:
+        The changes, and the query's number of members, or minus the step at which it was short of them.
+    """
+    circles, turns, seen, ring, world = ranking
     i, t, begin = seen.start[q], circles.turn[q], np.int64(circles.begin[q])
     k, radius = circles.k[q], circles.radius[q]
     while True:
-        step = _next_step(q, circles, (turns, t), (seen, i), begin)
+        step = _next_step(ranking, q, t, i, begin)
         if step == circles.until[q]:
-            return offers, used, count
+            return out, count
         turned = False
         while t < circles.end[q] and turns.step[t] == step:
             turned = turned or ring.centre[0] != turns.x[t] or ring.centre[1] != turns.y[t]
@@ -216,94 +244,75 @@ def _live(
         first = i
         while i < seen.start[q + 1] and seen.step[i] == step:
             i += 1
-        offers, used, count = _hear(q, radius, (seen, first, i), (ring, count, world), (offers, used))
+        out, count = _apply_events(ranking, q, Span(first, i), count, out)
         if turned:
-            put_in_order(ring, count, world)
+            rank_members(ring, count, world)
             ring.fresh[:count] = True
         if count < k and radius < np.inf and not np.isnan(ring.centre[0]):
-            return offers, used, -step
-        offers, used = _tell(q, step, k, (ring, count), (offers, used))
+            return out, -step
+        out = _update_answer(ranking, q, step, count, out)
         if begin == step:
-            begin = np.int64(-1)  # told
+            begin = np.int64(-1)  # sent
 
 
 @kernel
-def _next_step(
-    q: Int,
-    circles: TrackedCircles,
-    turning: tuple[FocalMoves, Int],
-    seeing: tuple[MemberEvents, Int],
-    begin: Int,
-) -> Int:
-    """The next step at which something happens to a query, or the one at which it ends."""
-    turns, t = turning
-    seen, i = seeing
+def _next_step(ranking: _Ranking, q: Int, t: Int, i: Int, begin: Int) -> Int:
+    """Return the next step at which something happens to a query, or the one at which it ends."""
+    circles, seen = ranking.circles, ranking.seen
     step = circles.until[q]
     if begin >= 0:
         step = min(step, begin)
     if t < circles.end[q]:
-        step = min(step, turns.step[t])
+        step = min(step, ranking.turns.step[t])
     if i < seen.start[q + 1]:
         step = min(step, seen.step[i])
     return step
 
 
 @kernel
-def _hear(
-    q: Int,
-    radius: Float,
-    news: tuple[MemberEvents, Int, Int],
-    held: tuple[KnnMembers, Int, RankingOrder],
-    out: Out,
-) -> tuple[RankChanges, Int, Int]:
-    """Let a step's members come and go; those that had been told and go are told so."""
-    seen, first, end = news
-    ring, count, world = held
-    offers, used = out
-    many = end - first >= _MANY and count >= _CROWD
-    for i in range(first, end):
+def _apply_events(ranking: _Ranking, q: Int, span: Span, count: Int, out: Offers) -> tuple[Offers, Int]:
+    """Add and remove a step's members; those that had been sent and leave are taken back."""
+    _, _, seen, ring, world = ranking
+    radius = ranking.circles.radius[q]
+    many = span.end - span.begin >= _MANY and count >= _CROWD
+    for i in range(span.begin, span.end):
         if many:
-            told = strike_out(ring, count, seen.obj[i])
+            told = mark_removed(ring, count, seen.obj[i])
         else:
-            count, told = take_out(ring, count, seen.obj[i])
+            count, told = remove_member(ring, count, seen.obj[i])
         far = distance(ring.centre[0], ring.centre[1], seen.x[i], seen.y[i], world.planar)
         if seen.flags[i] & IS:
             if many:
-                put_behind(ring, count, seen, (i, far, told))
+                append_member(ring, count, seen, NewMember(i, far, told))
             else:
-                put_in(ring, count, seen, (i, far, told), world.order)
+                insert_member(ring, count, seen, NewMember(i, far, told), world.order)
             count += 1
         elif told:
             # Within the circle only the condition can have failed; beyond it that is still to be seen.
             why = LEFT if far <= radius or np.isnan(ring.centre[0]) else OVERTAKEN
-            offers = _with_room(offers, used)
-            what, whom = (seen.step[i], q, -1, why), (seen.obj[i], seen.version[i], far, seen.event[i])
-            used = _offer(offers, used, what, whom)
+            change = RankChange(seen.step[i], q, -1, why, seen.obj[i], seen.version[i], far, seen.event[i])
+            out = _add_change(out, change)
     if many:
-        count = close_up(ring, count, world.order)
-    return offers, used, count
+        count = compact(ring, count, world.order)
+    return out, count
 
 
 @kernel
-def _with_room(offers: RankChanges, used: Int) -> RankChanges:
-    return offers if used < len(offers.step) else _copied(offers, used, 2 * used)
+def _add_change(out: Offers, change: RankChange) -> Offers:
+    """Append one change."""
+    changes, used = out
+    if used == len(changes.step):
+        changes = _resize_changes(changes, used, 2 * used)
+    changes.step[used], changes.query[used], changes.op[used] = change.step, change.query, change.op
+    changes.why[used], changes.obj[used], changes.version[used] = change.why, change.obj, change.version
+    changes.rank[used], changes.event[used] = change.rank, change.event
+    return Offers(changes, used + 1)
 
 
 @kernel
-def _offer(
-    offers: RankChanges, used: Int, what: tuple[Int, Int, Int, Int], whom: tuple[Int, Int, Float, Int]
-) -> Int:
-    """Note step, query, op and why, and object, version, rank and event; how many offers there are then."""
-    offers.step[used], offers.query[used], offers.op[used], offers.why[used] = what
-    offers.obj[used], offers.version[used], offers.rank[used], offers.event[used] = whom
-    return used + 1
-
-
-@kernel
-def _tell(q: Int, step: Int, k: Int, held: tuple[KnnMembers, Int], out: Out) -> Out:
-    """Tell who is among the first k now, or was and is no more."""
-    ring, count = held
-    offers, used = out
+def _update_answer(ranking: _Ranking, q: Int, step: Int, count: Int, out: Offers) -> Offers:
+    """Add the changes of the first k after a step."""
+    ring, k = ranking.ring, ranking.circles.k[q]
     told, fresh = ring.told, ring.fresh
     for i in range(count):
         if i < k and (fresh[i] or not told[i]):
@@ -314,15 +323,14 @@ def _tell(q: Int, step: Int, k: Int, held: tuple[KnnMembers, Int], out: Out) -> 
             fresh[i] = False
             continue
         told[i], fresh[i] = i < k, False
-        offers = _with_room(offers, used)
-        whom = (ring.obj[i], ring.version[i], ring.rank[i], np.int64(-1))
-        used = _offer(offers, used, (step, q, op, why), whom)
-    return offers, used
+        change = RankChange(step, q, op, why, ring.obj[i], ring.version[i], ring.rank[i], np.int64(-1))
+        out = _add_change(out, change)
+    return out
 
 
 @kernel
-def _shrunk(ring: KnnMembers, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
-    """How many members a circle keeps, and the radius that holds just them."""
+def _shrink(ring: KnnMembers, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
+    """Return how many members a circle keeps, and the radius that holds just them."""
     if count <= _ROOMY * snug or np.isnan(ring.centre[0]):
         return count, radius
     radius = ring.rank[snug - 1]

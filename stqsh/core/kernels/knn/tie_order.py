@@ -1,4 +1,4 @@
-"""Which of two keys comes first: what breaks ties between equal distances."""
+"""The order of keys, which breaks ties between equal distances."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class KeyOrder(NamedTuple):
 
 
 def by_number(keys: Array) -> KeyOrder:
-    """The order of keys that are whole numbers, (n,)."""
+    """Return the order of keys that are whole numbers, (n,)."""
     return KeyOrder(keys.astype(np.int64), frozen(np.empty(0, np.int32)), frozen(np.empty(0, np.uint8)))
 
 
 def by_text(codes: Array, texts: pa.Array[Any]) -> KeyOrder:
-    """The order of keys that are texts: the number of each, (n,), and the texts."""
+    """Return the order of keys that are texts: the number of each, (n,), and the texts."""
     return KeyOrder(codes.astype(np.int64), *key_bytes(texts))
 
 
 @kernel
 def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
-    """Whether the key of index a comes before that of b: numbers by value, texts by code point.
+    """Tell whether the key of index a comes before that of b: numbers by value, texts by code point.
 
     UTF-8 keeps the order of code points, so bytes are compared.
     """
@@ -56,5 +56,5 @@ def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
 
 @kernel
 def ranks_before(order: KeyOrder, rank: float, a: Int, other_rank: float, b: Int) -> Flag:
-    """Whether index a comes before index b by (rank, key)."""
+    """Tell whether index a comes before index b by (rank, key)."""
     return rank < other_rank or (rank == other_rank and precedes(order, a, b))

@@ -1,4 +1,4 @@
-"""Which objects load shedding drops, one after the other (SOLE sections 6.4 and 6.5)."""
+"""The choice of objects that load shedding drops, one by one (SOLE sections 6.4 and 6.5)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 
 class QueryLoad(NamedTuple):
-    """How queries stand, (queries,) each: held and shed int64, objects in the extended region that are kept
-    and that were dropped; least float64, the share of both that has to be kept, 0 .. 1.
+    """Objects in the extended regions of queries, (queries,) each.
+
+    held and shed int64, those that are kept and those that were dropped; least float64, the share of both
+    that has to be kept, 0 .. 1.
     """
 
     held: Array
@@ -21,17 +23,17 @@ class QueryLoad(NamedTuple):
 
 @kernel
 def is_locked(held: Int, shed: Int, least: Float) -> Flag:
-    """Whether a query cannot lose one more object: its accuracy would fall under its minimum."""
+    """Tell whether a query cannot lose another object: its accuracy would fall below its minimum."""
     return held - 1 < least * (held + shed)
 
 
 @kernel
 def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
-    """Drop objects in their order, but those of interest to a locked query; bool (objects,).
+    """Drop objects in order, except those of interest to a locked query; bool (objects,).
 
     start int64 (objects + 1,), query int32: object i is of interest to the queries at the positions
     query[start[i]] .. query[start[i + 1]]. held and shed are changed with each drop, so that the next object
-    is judged by what the drops before it left (SOLE section 6.5).
+    is judged by what is left (SOLE section 6.5).
     """
     held, shed, least = standing.held, standing.shed, standing.least
     dropped = np.zeros(len(start) - 1, np.bool_)
@@ -53,7 +55,7 @@ def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
 
 @kernel
 def locked_queries(standing: QueryLoad) -> Array:
-    """Which queries are locked; one without a minimum never is. bool (queries,)."""
+    """Tell which queries are locked; one without a minimum never is. bool (queries,)."""
     held, shed, least = standing.held, standing.shed, standing.least
     out = np.zeros(len(held), np.bool_)
     for q in range(len(held)):

@@ -1,12 +1,12 @@
-"""Several steps of a stream of significant objects in a row: who is kept after each (SOLE section 5.3).
+"""Several steps of a stream of significant objects at once: who is kept after each (SOLE section 5.3).
 
-A record whose object has been forgotten is as that of a new object: it is never stale, and the place where
+A record whose object has been forgotten is like that of a new object: it is never stale, and the place where
 the object was before is not known any more. So which records count, and who is forgotten, is found together.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,28 +21,31 @@ from stqsh.core.kernels.events.transitions import (
     first_of,
     room_for,
 )
-from stqsh.core.kernels.index.moving_boxes import lay
+from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
-from stqsh.core.kernels.index.static_rects import IS, WAS, GridFrame
+from stqsh.core.kernels.index.static_rects import IS, WAS
 from stqsh.core.kernels.jit import Array, Int, kernel
-from stqsh.core.kernels.join.moving_join import end_of_step, pass_step, step_at
-from stqsh.core.kernels.join.moving_params import (
+from stqsh.core.kernels.join.moving_join import (
+    JoinOutput,
+    MovingJoin,
     MovingJoinParams,
-    MovingQueries,
-    UnchangedObjects,
-    ground_of,
-    no_lone,
+    Step,
+    begin_join,
+    empty_output,
+    end_of_step,
+    join_step,
+    step_at,
 )
-from stqsh.core.kernels.join.pair_buffer import PairBuffer, no_sightings
 
 
 class MultiStepPlan(NamedTuple):
     """What is known before the first step.
 
-    order: int64 (rows,), rows by step, those of a step in log order. counts: int32 (versions,), in how many
-    regions that stand still the place of a version is, for rows, and for those objects as stored that do
-    anything. focal: bool (objects,), who stays whoever asks. due_step int64 and due_version int32, (n,): when
-    versions become too old, ascending by step.
+    order: int64 (rows,), rows by step, those of a step in log order. counts: int32 (versions,), the number of
+    static regions that hold the place of a version, for rows, and for stored objects that have any event.
+    focal: bool (objects,), objects that stay in any case. due_step int64 and due_version int32, (n,): when
+    versions expire, ascending by step.
     """
 
     order: Array
@@ -53,12 +56,12 @@ class MultiStepPlan(NamedTuple):
 
 
 class MultiStepState(NamedTuple):
-    """How things stand; moved on from step to step.
+    """The state of objects and queries, updated from step to step.
 
     version: int32 (objects,), -1 of those that are not kept. x, y: float64 (objects,), NaN: not present.
-    event: int32 (objects,), where an object's latest event is. refs: int32 (objects,); held: int64
-    (queries,), without regions that stand still. out: int64 (versions,), the step in which a version was
-    forgotten, NEVER where it was not.
+    event: int32 (objects,), the position of an object's latest event. refs: int32 (objects,); held: int64
+    (queries,), without static regions. out: int64 (versions,), the step in which a version was forgotten,
+    NEVER where it was not.
     """
 
     version: Array
@@ -70,52 +73,87 @@ class MultiStepState(NamedTuple):
     out: Array
 
 
-Source: TypeAlias = tuple[RowArrays, StoredArrays, BatchTiming]
-Moving: TypeAlias = tuple[Transitions, ObjectGrid, MovingQueries, MovingJoinParams]
-Span: TypeAlias = tuple[Int, Int]
+class BatchSource(NamedTuple):
+    """The rows of a batch, the objects as stored before it, and its clock."""
+
+    rows: RowArrays
+    stored: StoredArrays
+    timing: BatchTiming
+
+
+class MovingInput(NamedTuple):
+    """Focal transitions, the cells of objects, and moving queries, as before the first step."""
+
+    turns: Transitions
+    cells: ObjectGrid
+    movers: MovingQueries
+    params: MovingJoinParams
+
+
+class _Run(NamedTuple):
+    """All that the steps read and update; events has room for all of them."""
+
+    source: BatchSource
+    plan: MultiStepPlan
+    state: MultiStepState
+    accepted: AcceptedRows
+    events: Transitions
+    moving: MovingInput
 
 
 @kernel
-def go_through(
-    source: Source, plan: MultiStepPlan, course: MultiStepState, accepted: AcceptedRows, moving: Moving
+def evaluate_steps(
+    source: BatchSource,
+    plan: MultiStepPlan,
+    state: MultiStepState,
+    accepted: AcceptedRows,
+    moving: MovingInput,
 ) -> tuple[Transitions, Int]:
-    """Go through the steps; the events, and how many rows were stale.
+    """Evaluate all steps of a batch, and return its events and the number of stale rows.
 
-    Events are as of `stqsh.core.kernels.events.transitions.build`, ascending by step, but that an object
-    which is forgotten goes from where it is, and comes from nowhere when it reports again. accepted: of which
-    the arrays are filled in; a row that is forgotten ends then. moving: turns of focal objects, the objects'
-    cells, and regions that move, as before the first step; moved on, too.
+    Events are as of `stqsh.core.kernels.events.transitions.build`, ascending by step, except that an object
+    that is forgotten leaves from where it is, and comes from nowhere when it reports again.
+
+    Args:
+        source: The batch.
+        plan: What is known before the first step.
+        state: The state before the first step; updated.
+        accepted: Its arrays are filled in; a row that is forgotten ends then.
+        moving: The input of the moving join; updated.
     """
-    rows, stored, _ = source
-    turns, cells, movers, field = moving
-    events = room_for(2 * len(rows.obj) + len(plan.due_step) + len(stored.known))
-    homes, ground = lay(movers, field.lattice), ground_of(cells)
-    changed, none = np.empty(len(movers.query), np.int32), np.int64(0)
-    seen, used, lone = no_sightings(np.int64(1024)), none, no_lone(np.int64(256))
-    i, j, d, k, number, stale = np.int64(0), np.int64(0), np.int64(0), np.int64(0), 0, 0
+    rows, events = source.rows, room_for(_most_events(source, plan))
+    run = _Run(source, plan, state, accepted, events, moving)
+    join = MovingJoin(events, moving.turns, moving.movers, moving.params)
+    joined, out = begin_join(moving.movers, moving.cells, moving.params.lattice), empty_output()
+    none, number, stale = np.int64(0), np.int64(0), np.int64(0)
+    i, j, d, k = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while True:
-        step = min(_step_of(rows.step, plan.order, i), step_at(turns, j), _due(plan, d))
+        step = min(_step_of(rows.step, plan.order, i), step_at(moving.turns, j), _due_step(plan, d))
         if step >= NEVER:
             break
-        before, begin, first = i, k, d
+        row, due, turned, begin = i, d, j, k
         while _step_of(rows.step, plan.order, i) == step:
             i += 1
-        while _due(plan, d) == step:
+        while _due_step(plan, d) == step:
             d += 1
-        turned, j = j, end_of_step(turns, j, step)
-        stale += _accept(source, plan, (before, i), course, accepted)
-        k = _arrive(source, (before, i), (plan, course, accepted), (events, k))
-        k = _fade(rows, (first, d), (plan, course), step, (events, k))
-        if len(movers.query):
-            spans = (begin, k), (turned, j), (step, number)
-            homes, (seen, used, lone, _) = pass_step(
-                (events, turns), spans, (homes, ground, changed), (movers, field), (seen, none, lone, none)
-            )
-            _count((seen, used, lone), events, course)
-        found = seen, used, lone
-        k = _forget(found, (plan, course, accepted), (step, begin), (events, k), (cells, field.lattice))
+        j = end_of_step(moving.turns, j, step)
+        stale += _accept(run, Span(row, i))
+        k = _arrive(run, Span(row, i), k)
+        k = _expire(run, Span(due, d), step, k)
+        if len(moving.movers.query):
+            now = Step(step, number, Span(begin, k), Span(turned, j))
+            out = JoinOutput(out.pairs, none, out.unchanged, none)
+            joined, out = join_step(join, now, joined, out)
+            _count(run, out)
+        k = _forget(run, out, step, begin, k)
         number += 1
     return first_of(events, k), stale
+
+
+@kernel
+def _most_events(source: BatchSource, plan: MultiStepPlan) -> Int:
+    """Return an upper bound of the number of events."""
+    return 2 * len(source.rows.obj) + len(plan.due_step) + len(source.stored.known)
 
 
 @kernel
@@ -124,146 +162,112 @@ def _step_of(steps: Array, order: Array, i: Int) -> Int:
 
 
 @kernel
-def _due(plan: MultiStepPlan, d: Int) -> Int:
+def _due_step(plan: MultiStepPlan, d: Int) -> Int:
     return plan.due_step[d] if d < len(plan.due_step) else np.int64(NEVER)
 
 
 @kernel
-def _accept(
-    source: Source, plan: MultiStepPlan, span: Span, course: MultiStepState, accepted: AcceptedRows
-) -> Int:
-    """Which of a step's rows count; how many are stale."""
-    rows, stored, _ = source
-    stale = 0
-    for at in range(span[0], span[1]):
-        stale += accept_row(plan.order[at], rows, stored, course.version, accepted)
+def _accept(run: _Run, span: Span) -> Int:
+    """Accept or reject a step's rows, and return how many are stale."""
+    rows, stored, version, stale = run.source.rows, run.source.stored, run.state.version, 0
+    for at in range(span.begin, span.end):
+        stale += accept_row(run.plan.order[at], rows, stored, version, run.accepted)
     return stale
 
 
 @kernel
-def _happen(out: tuple[Transitions, Int], what: tuple[Int, Int, Int, Int], course: MultiStepState) -> Int:
-    """Note an event at which an object goes from where it is; how many there are then."""
-    events, k = out
-    o = what[1]
-    events.step[k], events.obj[k], events.old[k], events.new[k] = what
-    events.ox[k], events.oy[k] = course.x[o], course.y[o]
+def _add_departure(run: _Run, step: Int, obj: Int, old: Int, new: Int, k: Int) -> Int:
+    """Add an event at which an object leaves where it is, and return the number of events."""
+    events, state = run.events, run.state
+    events.step[k], events.obj[k], events.old[k], events.new[k] = step, obj, old, new
+    events.ox[k], events.oy[k] = state.x[obj], state.y[obj]
     events.nx[k] = events.ny[k] = np.nan
-    course.x[o] = course.y[o] = np.nan
-    course.event[o] = k
+    state.x[obj] = state.y[obj] = np.nan
+    state.event[obj] = k
     return k + 1
 
 
 @kernel
-def _arrive(
-    source: Source,
-    span: Span,
-    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
-    out: tuple[Transitions, Int],
-) -> Int:
-    """Events of the step's rows that count; how many events there are then."""
-    rows, stored, timing = source
-    plan, course, accepted = what
-    events, k = out
+def _arrive(run: _Run, span: Span, k: Int) -> Int:
+    """Add the events of the step's accepted rows, and return the number of events."""
+    rows, stored, timing = run.source
+    plan, state, accepted, events = run.plan, run.state, run.accepted, run.events
     known = len(stored.known)
-    for at in range(span[0], span[1]):
+    for at in range(span.begin, span.end):
         r = plan.order[at]
         if not accepted.live[r]:
             continue
         o, old = rows.obj[r], accepted.old[r]
-        if not np.isnan(course.x[o]):
-            course.refs[o] -= plan.counts[old]
-        k = _happen((events, k), (rows.step[r], o, old, known + r), course)
+        if not np.isnan(state.x[o]):
+            state.refs[o] -= plan.counts[old]
+        k = _add_departure(run, rows.step[r], o, old, known + r, k)
         if expiry(rows.ts[r], timing) > rows.step[r] and not np.isnan(rows.x[r]):
-            course.x[o], course.y[o] = rows.x[r], rows.y[r]
-            course.refs[o] += plan.counts[known + r]
+            state.x[o], state.y[o] = rows.x[r], rows.y[r]
+            state.refs[o] += plan.counts[known + r]
             events.nx[k - 1], events.ny[k - 1] = rows.x[r], rows.y[r]
     return k
 
 
 @kernel
-def _fade(
-    rows: RowArrays,
-    span: Span,
-    what: tuple[MultiStepPlan, MultiStepState],
-    step: Int,
-    out: tuple[Transitions, Int],
-) -> Int:
-    """Events of objects whose records have become too old; how many events there are then."""
-    plan, course = what
-    events, k = out
-    known = len(course.version)
-    for d in range(span[0], span[1]):
+def _expire(run: _Run, span: Span, step: Int, k: Int) -> Int:
+    """Add the events of objects whose records expire, and return the number of events."""
+    rows, plan, state = run.source.rows, run.plan, run.state
+    known = len(state.version)
+    for d in range(span.begin, span.end):
         v = plan.due_version[d]
         o = v if v < known else rows.obj[v - known]
-        if course.version[o] == v and not np.isnan(course.x[o]):
-            course.refs[o] -= plan.counts[v]
-            k = _happen((events, k), (step, np.int32(o), v, v), course)
+        if state.version[o] == v and not np.isnan(state.x[o]):
+            state.refs[o] -= plan.counts[v]
+            k = _add_departure(run, step, np.int32(o), v, v, k)
     return k
 
 
 @kernel
-def _object_of(seen: PairBuffer, s: Int, lone: UnchangedObjects, events: Transitions) -> Int:
-    """Whom a pair is about."""
-    e = seen.event[s]
-    return events.obj[e] if e >= 0 else lone.obj[-1 - e]
+def _object_of(out: JoinOutput, pair: Int, events: Transitions) -> Int:
+    """Return the object of a pair."""
+    e = out.pairs.event[pair]
+    return events.obj[e] if e >= 0 else out.unchanged.obj[-1 - e]
 
 
 @kernel
-def _count(
-    found: tuple[PairBuffer, Int, UnchangedObjects], events: Transitions, course: MultiStepState
-) -> None:
-    """Add who came into regions that move, and take away who went out."""
-    seen, used, lone = found
-    for s in range(used):
-        change = (seen.flags[s] & IS != 0) - (seen.flags[s] & WAS != 0)
-        course.refs[_object_of(seen, s, lone, events)] += change
-        course.held[seen.query[s]] += change
+def _count(run: _Run, out: JoinOutput) -> None:
+    """Count the objects that came into moving regions, and those that left them."""
+    pairs, state = out.pairs, run.state
+    for s in range(out.used):
+        change = (pairs.flags[s] & IS != 0) - (pairs.flags[s] & WAS != 0)
+        state.refs[_object_of(out, s, run.events)] += change
+        state.held[pairs.query[s]] += change
 
 
 @kernel
-def _forget(
-    found: tuple[PairBuffer, Int, UnchangedObjects],
-    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
-    when: tuple[Int, Int],
-    out: tuple[Transitions, Int],
-    ground: tuple[ObjectGrid, GridFrame],
-) -> Int:
-    """Forget those that something happened to and that nobody asks for any more; how many events there are.
+def _forget(run: _Run, out: JoinOutput, step: Int, begin: Int, k: Int) -> Int:
+    """Forget objects of the step's events and pairs that no query needs; return the number of events.
 
-    when: the step, and where its events begin.
+    The step's events begin at `begin`, and end at `k`.
     """
-    (seen, used, lone), (events, k) = found, out
-    for e in range(when[1], k):
-        k = _let_go(events.obj[e], what, when, (events, k), ground)
-    for s in range(used):
-        o = _object_of(seen, s, lone, events)
-        k = _let_go(o, what, when, (events, k), ground)
+    for e in range(begin, k):
+        k = _forget_object(run, run.events.obj[e], step, begin, k)
+    for s in range(out.used):
+        k = _forget_object(run, _object_of(out, s, run.events), step, begin, k)
     return k
 
 
 @kernel
-def _let_go(
-    o: Int,
-    what: tuple[MultiStepPlan, MultiStepState, AcceptedRows],
-    when: tuple[Int, Int],
-    out: tuple[Transitions, Int],
-    ground: tuple[ObjectGrid, GridFrame],
-) -> Int:
-    """Forget an object if nobody asks for it, or it is not present; how many events there are then."""
-    plan, course, accepted = what
-    events, k = out
-    v, present = course.version[o], not np.isnan(course.x[o])
-    if v < 0 or (present and (course.refs[o] != 0 or plan.focal[o])):
+def _forget_object(run: _Run, o: Int, step: Int, begin: Int, k: Int) -> Int:
+    """Forget an object if no query needs it, or it is not present; return the number of events."""
+    events, state, cells = run.events, run.state, run.moving.cells
+    v, present = state.version[o], not np.isnan(state.x[o])
+    if v < 0 or (present and (state.refs[o] != 0 or run.plan.focal[o])):
         return k
-    if present and course.event[o] >= when[1]:
-        e = course.event[o]
-        events.nx[e] = events.ny[e] = course.x[o] = course.y[o] = np.nan
+    if present and state.event[o] >= begin:
+        e = state.event[o]
+        events.nx[e] = events.ny[e] = state.x[o] = state.y[o] = np.nan
     elif present:
-        k = _happen((events, k), (when[0], np.int32(o), v, v), course)
-    if present and len(ground[0].slot):
-        move_object(ground[0], o, np.nan, np.nan, ground[1])
-    course.version[o] = -1
-    course.out[v] = when[0]
-    if v >= len(course.version):
-        accepted.until[v - len(course.version)] = when[0]
+        k = _add_departure(run, step, np.int32(o), v, v, k)
+    if present and len(cells.slot):
+        move_object(cells, o, np.nan, np.nan, run.moving.params.lattice)
+    state.version[o] = -1
+    state.out[v] = step
+    if v >= len(state.version):
+        run.accepted.until[v - len(state.version)] = step
     return k

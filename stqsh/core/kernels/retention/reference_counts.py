@@ -12,7 +12,7 @@ from stqsh.core.kernels.jit import Array, kernel
 
 @kernel
 def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, held: Array) -> None:
-    """Add to the counts of objects, int32, and queries, int64, who came in, and take away who went out."""
+    """Update the counts of objects, int32, and queries, int64, by the pairs that came and went."""
     for i in range(len(pairs.query)):
         change = (pairs.flags[i] & IS != 0) - (pairs.flags[i] & WAS != 0)
         refs[events.obj[pairs.event[i]]] += change
@@ -21,9 +21,9 @@ def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, he
 
 @kernel
 def present_after(events: Transitions, known: Array) -> Array:
-    """Which objects are present after a piece in which no object has more than one event; bool (n,).
+    """Tell which objects are present after a piece in which no object has more than one event; bool (n,).
 
-    known: bool (n,), those who were present before it.
+    known: bool (n,), those that were present before it.
     """
     present = known.copy()
     for k in range(len(events.step)):
@@ -32,15 +32,15 @@ def present_after(events: Transitions, known: Array) -> Array:
 
 
 @kernel
-def take_away(cells: ObjectGrid, objects: Array, lattice: GridFrame) -> None:
-    """Take objects out of their cells; int32 (n,)."""
+def remove_from_cells(cells: ObjectGrid, objects: Array, lattice: GridFrame) -> None:
+    """Remove objects, int32 (n,), from their cells."""
     for o in objects:
         move_object(cells, o, np.nan, np.nan, lattice)
 
 
 @kernel
 def kth_distances(start: Array, distance: Array, k: Array) -> Array:
-    """The k-th smallest of each list's distances, infinite where there are fewer. float64 (lists,).
+    """Return the k-th smallest of each list's distances, infinite where there are fewer. float64 (lists,).
 
     start int64 (lists + 1,): list i is distance[start[i] : start[i + 1]]. k int32 (lists,). NaN comes last.
     """

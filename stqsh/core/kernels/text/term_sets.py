@@ -1,4 +1,4 @@
-"""Terms of texts as codes: distinct within each text, ascending, and compared without the texts."""
+"""Terms of texts as codes, distinct within each text and ascending."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.jit import Array, Flag, Int, kernel
+from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.jit import Array, Flag, kernel
 
 
 class CodedTexts(NamedTuple):
@@ -19,8 +20,8 @@ class CodedTexts(NamedTuple):
     codes: Array
 
 
-class CutTexts(NamedTuple):
-    """Texts cut into terms: text i has those from start[i] to start[i + 1], or is `foreign`: not in ASCII.
+class SplitTexts(NamedTuple):
+    """Texts split into terms: text i has those from start[i] to start[i + 1], or is `foreign`: not ASCII.
 
     start: int32 (texts + 1,); foreign: bool (texts,). Term k is data[offsets[k]:offsets[k + 1]]; int32 and
     uint8.
@@ -33,10 +34,12 @@ class CutTexts(NamedTuple):
 
 
 @kernel
-def cut(offsets: Array, text: Array) -> CutTexts:
-    """Cut texts into runs of letters and digits.
+def split_texts(offsets: Array, text: Array) -> SplitTexts:
+    """Split texts into runs of letters and digits; foreign ones get no terms.
 
-    Texts in lower case, laid end to end: offsets integer (n + 1,), text uint8. Foreign ones get no terms.
+    Args:
+        offsets: Where texts begin, integer (n + 1,).
+        text: Texts in lower case, end to end, uint8.
     """
     count = len(offsets) - 1
     start, foreign = np.empty(count + 1, np.int32), np.zeros(count, np.bool_)
@@ -66,12 +69,12 @@ def cut(offsets: Array, text: Array) -> CutTexts:
             terms += 1
             ends[terms] = used
         start[i + 1] = terms
-    return CutTexts(start, foreign, ends[: terms + 1].copy(), data[:used].copy())
+    return SplitTexts(start, foreign, ends[: terms + 1].copy(), data[:used].copy())
 
 
 @kernel
-def distinct(begin: Array, end: Array, codes: Array, size: int, skip: int) -> CodedTexts:
-    """Drop codes that came before in the same text, and the code `skip`.
+def drop_repeats(begin: Array, end: Array, codes: Array, size: int, skip: int) -> CodedTexts:
+    """Drop codes that came earlier in the same text, and the code `skip`.
 
     Text i has codes[begin[i]:end[i]], below `size`.
     """
@@ -93,8 +96,8 @@ def distinct(begin: Array, end: Array, codes: Array, size: int, skip: int) -> Co
 
 
 @kernel
-def renamed(coded: CodedTexts, names: Array) -> CodedTexts:
-    """The same texts under other codes: code c becomes `names[c]`; ascending in each text.
+def recode(coded: CodedTexts, names: Array) -> CodedTexts:
+    """Replace each code c by `names[c]`; codes ascend within each text.
 
     names: int32, distinct.
     """
@@ -113,10 +116,10 @@ def renamed(coded: CodedTexts, names: Array) -> CodedTexts:
 
 
 @kernel
-def has_terms(codes: Array, span: tuple[Int, Int], terms: Array, asked: tuple[Int, Int], every: Flag) -> Flag:
-    """Whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
+def has_terms(codes: Array, span: Span, terms: Array, asked: Span, every: Flag) -> Flag:
+    """Tell whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
     at, end = span
-    for k in range(asked[0], asked[1]):
+    for k in range(asked.begin, asked.end):
         term = terms[k]
         while at < end and codes[at] < term:
             at += 1
@@ -127,17 +130,22 @@ def has_terms(codes: Array, span: tuple[Int, Int], terms: Array, asked: tuple[In
 
 
 @kernel
-def holds(texts: CodedTexts, phrases: CodedTexts, pairs: tuple[Array, Array], every: bool) -> Array:
-    """Whether the text pairs[0][i] has the terms of the phrase pairs[1][i]: all, or one of them; bool (n,).
+def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -> Array:
+    """Tell whether text i has the terms of phrase i, all or one of them; bool (n,).
 
-    Both coded alike and ascending. A phrase without terms asks for nothing: all of them are there, none is.
+    A phrase without terms is contained if all terms are asked for, and not if any is.
+
+    Args:
+        coded: Texts and phrases, coded alike and ascending.
+        text: Positions of texts, integer (n,).
+        phrase: Positions of phrases, integer (n,).
+        every: Whether all terms are asked for.
     """
-    out = np.empty(len(pairs[0]), np.bool_)
+    out = np.empty(len(text), np.bool_)
     for i in range(len(out)):
-        text, phrase = pairs[0][i], pairs[1][i]
-        span = texts.start[text], texts.start[text + 1]
-        asked = phrases.start[phrase], phrases.start[phrase + 1]
-        out[i] = has_terms(texts.codes, span, phrases.codes, asked, every)
+        span = Span(coded.start[text[i]], coded.start[text[i] + 1])
+        asked = Span(coded.start[phrase[i]], coded.start[phrase[i] + 1])
+        out[i] = has_terms(coded.codes, span, coded.codes, asked, every)
     return out
 
 
@@ -151,7 +159,7 @@ class TermSpans(NamedTuple):
 
 @kernel
 def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
-    """Count each term of the texts, int32 (n,), -1 for none; seen: int64 (terms,)."""
+    """Count the terms of texts, int32 (n,), -1 for none, in seen: int64 (terms,)."""
     for text in texts:
         if text < 0:
             continue
@@ -160,8 +168,8 @@ def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
 
 
 @kernel
-def packed(spans: TermSpans) -> Array:
-    """The codes without gaps, after a -1 that belongs to no text; begin and end are moved to them. int32."""
+def pack_terms(spans: TermSpans) -> Array:
+    """Return the codes without gaps, after a -1 that belongs to no text, and update begin and end. int32."""
     out = np.empty(1 + np.sum(spans.end - spans.begin), np.int32)
     out[0] = -1
     used = 1

@@ -10,7 +10,7 @@ from stqsh.errors import StqshError
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
 from stqsh.shell.map.page.page_state import PageStates
-from stqsh.shell.status import grouped
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
@@ -31,7 +31,7 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
 
     def take(state: bytes) -> None:
         _write(path, state)
-        screen.status(f"{path}  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+        screen.status(f"{path}  step {group_digits(states.step)}  Ctrl-C ends it", now=True)
 
     try:
         why = follow(states, take)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.shell.map.page.page_state import PageStates
 from stqsh.shell.map.poll_rate import PollRate
-from stqsh.time_format import iso
+from stqsh.units import format_instant
 
 POLL_S = 0.1
 LEAST_S = 0.5
@@ -44,7 +44,7 @@ def left_text() -> str:
 
 def now() -> str:
     """The time as a page tells it, to the second."""
-    return str(iso(time.time_ns() // 10**9 * 10**6))
+    return str(format_instant(time.time_ns() // 10**9 * 10**6))
 
 
 def _engine_runs(states: PageStates) -> bool:

@@ -15,7 +15,7 @@ from stqsh.client.read.region_text import region_text
 from stqsh.shell.map.terminal.palette import LETTERS
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.text_columns import json_fragments
-from stqsh.time_format import iso
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     from stqsh.client.map.region_outlines import RegionOutline
@@ -84,7 +84,7 @@ def scene_json(scene: Scene, told: dict[str, Any]) -> bytes:
         "stream": scene.stream.name,
         "planar": scene.planar,
         "step": scene.places.step,
-        "at": iso(scene.places.at_us),
+        "at": format_instant(scene.places.at_us),
         "leftOut": scene.left_out,
         "objects": objects,
         "queries": [_query(number, drawn, scene) for number, drawn in enumerate(scene.drawn)],

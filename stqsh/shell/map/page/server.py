@@ -16,7 +16,8 @@ from stqsh.errors import StqshError
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow
 from stqsh.shell.map.page.page_state import PageStates
-from stqsh.shell.status import grouped
+from stqsh.shell.messages import file_error_reason
+from stqsh.units import group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
@@ -58,7 +59,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     try:
         server = _Server((HOST, port), _Answers)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = file_error_reason(error)
         raise StqshError(
             f"cannot serve on port {port}: {reason}", hint="--serve without a port takes a free one"
         ) from error
@@ -69,7 +70,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
     def take(state: bytes) -> None:
         board.post(state)
-        screen.status(f"served  step {grouped(states.step)}  Ctrl-C ends it", now=True)
+        screen.status(f"served  step {group_digits(states.step)}  Ctrl-C ends it", now=True)
 
     try:
         why = follow(states, take)

@@ -19,7 +19,7 @@ from stqsh.shell.map.terminal.loader import MapLoader
 from stqsh.shell.map.terminal.mouse import MapMouse
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.shell.status import READY, engine_text
-from stqsh.shell.terminal.charset import charset, drawn_bytes
+from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset
 from stqsh.shell.terminal.colours import scheme_name
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 
@@ -57,13 +57,13 @@ def print_map(feed: MapFeed) -> None:
     size = shutil.get_terminal_size((WIDTH, HEIGHT))
     picture = MapPicture(scene, Camera(), MapOptionsShown(), Palette("none"), has_braille())
     lines = ("".join(text for _, text in line).rstrip() for line in picture.lines(size.columns, size.lines))
-    sys.stdout.buffer.write(drawn_bytes("\n".join(lines) + "\n"))
+    sys.stdout.buffer.write(encode_for_terminal("\n".join(lines) + "\n"))
     sys.stdout.flush()
 
 
 def has_braille() -> bool:
     """Whether the terminal has more characters than those of ASCII."""
-    return charset() == "utf-8"
+    return terminal_charset() == "utf-8"
 
 
 @dataclass

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from stqsh.shell.map.terminal.canvas import Array, Canvas
 from stqsh.shell.map.terminal.map_projection import Box, MapProjection, box_of, joined, ticks
@@ -175,8 +176,6 @@ def position_of(scene: Scene, key: Any) -> int | None:
     """The position of an object among the scene's places; None where it is not among them."""
     if key is None:
         return None
-    import pyarrow as pa
-
     found = scene.places.find(pa.array([key]))
     return int(found[0]) if len(found) else None
 

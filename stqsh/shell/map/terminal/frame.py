@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.map.terminal.camera import Camera
@@ -10,8 +11,8 @@ from stqsh.shell.map.terminal.canvas import Canvas, Pieces
 from stqsh.shell.map.terminal.drawing import TICKS_ACROSS, TICKS_DOWN, MapOptionsShown, draw, position_of
 from stqsh.shell.map.terminal.map_projection import MapProjection, nice, tick_text, ticks
 from stqsh.shell.map.terminal.palette import FOCAL, LETTERS, MARKS, Palette
-from stqsh.shell.status import grouped, status_text
-from stqsh.time_format import iso
+from stqsh.shell.status import status_text
+from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import DrawnQuery, Scene
@@ -69,13 +70,15 @@ class MapPicture:
     def _title(self, visible: int) -> Pieces:
         scene = self.scene
         drawn, there = len(scene.places), scene.places.there
-        count = grouped(drawn) if visible == drawn else f"{grouped(visible)} of {grouped(drawn)}"
-        sample = f" (a sample of {grouped(there)})" if drawn < there else ""
+        count = (
+            group_digits(drawn) if visible == drawn else f"{group_digits(visible)} of {group_digits(drawn)}"
+        )
+        sample = f" (a sample of {group_digits(there)})" if drawn < there else ""
         alive = self.alive or status_text(scene.progress)
         if scene.places.step > scene.progress.step:
             alive += f"  places of step {scene.places.step}"
         if self.notice:
-            alive = f"step {grouped(scene.places.step)}  {self.notice}"
+            alive = f"step {group_digits(scene.places.step)}  {self.notice}"
         return [("bold", f"{scene.stream.name}  {count} objects{sample}  {alive}")]
 
     def _framed(self, canvas: Canvas, projection: MapProjection) -> list[Pieces]:
@@ -147,7 +150,7 @@ class MapPicture:
         style, letter = self.palette.of(number, "bold"), LETTERS[number]
         if number in self.look.hidden:
             return [(self.palette.dim, f"({letter} {drawn.query.name})  ")]
-        name = f" {drawn.query.name} {grouped(drawn.size)}"
+        name = f" {drawn.query.name} {group_digits(drawn.size)}"
         if drawn.outline.focal is not None:
             name += f" {FOCAL}{drawn.outline.focal}" + ("" if drawn.focal is not None else " (not there)")
         return [(style, letter), ("", name + ("  " if drawn.query.state == "active" else " paused  "))]
@@ -169,10 +172,8 @@ def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    from datetime import UTC, datetime
-
     if isinstance(value, datetime):
-        return str(iso(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
+        return str(format_instant(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
     if isinstance(value, float):
         return f"{value:.10g}"
     return "" if value is None else str(value)

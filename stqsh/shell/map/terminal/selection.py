@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stqsh.shell.map.terminal.camera import in_view
 from stqsh.shell.map.terminal.canvas import Array
@@ -52,9 +54,6 @@ def next_one(
 
 def with_key(scene: Scene, text: str) -> int | None:
     """The position of the object with a key, else of the first whose key begins so; None for none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     keys = scene.places.keys.cast(pa.string())
     exact = pc.index(keys, text).as_py()
     if exact >= 0:

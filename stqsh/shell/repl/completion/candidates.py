@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from stqsh.client.read.file_columns import file_columns
+from stqsh.docs import TOPICS
+from stqsh.lang.printer.values import column_name, identifier
+from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS
+from stqsh.lang.syntax.expected import expected
+from stqsh.lang.types import TYPES
+from stqsh.settings import FORMATS, KEYS
 from stqsh.shell.repl.completion.context import (
     CursorContext,
     column_types,
@@ -16,6 +24,7 @@ from stqsh.shell.repl.completion.context import (
     relations,
     wanted_value,
 )
+from stqsh.units import format_instant
 
 if TYPE_CHECKING:
     from stqsh.shell.repl.session_thread import SessionSummary
@@ -39,6 +48,8 @@ _FUNCTIONS = {
     "HOUR": "HOUR(time): 0 to 23, in UTC",
     "MINUTE": "MINUTE(time): 0 to 59",
 }
+_MOST = 60
+_FIRST = ("column", "stream", "table", "region", "relation", "query", "object", "setting", "option")
 _NAMED = ("stream", "table", "region", "query")
 
 
@@ -62,9 +73,7 @@ class Candidates:
         if wanted == "option":
             return _option_values(cursor.last(2).lower())
         if wanted == "instant" and self.glance.progress is not None:
-            from stqsh.time_format import iso
-
-            at = iso(self.glance.progress.at_us())
+            at = format_instant(self.glance.progress.at_us())
             return [(at, "the clock now")] if at else []
         return []
 
@@ -155,34 +164,22 @@ def _of_file(cursor: CursorContext) -> tuple[Word, ...]:
     named = named_file(cursor)
     if named is None:
         return ()
-    from stqsh.client.read.file_columns import file_columns
-
     return file_columns(*named)
 
 
 def _name(name: str) -> str:
     """The name of a stream, query … as a statement has to write it: in quotes where it is no plain word."""
-    from stqsh.lang.printer.values import identifier
-
     return identifier(name)
 
 
 def _column(name: str) -> str:
     """The same of a column, where hardly any word is a keyword."""
-    from stqsh.lang.printer.values import column_name
-
     return column_name(name)
 
 
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
     """The words that are the same in every session, by category."""
-    from stqsh.docs import TOPICS
-    from stqsh.lang.reference import ALL
-    from stqsh.lang.types import TYPES
-    from stqsh.settings import KEYS
-    from stqsh.shell.writers.writer import FORMATS
-
     return {
         "setting": tuple((key.name, key.help) for key in KEYS),
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
@@ -196,15 +193,11 @@ _SOURCE_FORMATS = ("json", "parquet")
 
 
 def _options(owner: str) -> list[Word]:
-    from stqsh.lang.reference import OPTIONS
-
     return [(f"{name} => ", meaning) for name, meaning in OPTIONS.get(owner, {}).items()]
 
 
 def _option_values(option: str) -> list[Word]:
     if option == "zone":
-        import zoneinfo
-
         return [(name, "zone") for name in sorted(zoneinfo.available_timezones())]
     if option == "timestamp":
         return [("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("%Y-%m-%d %H:%M:%S", "")]
@@ -219,14 +212,44 @@ def _statement_help(keyword: str, cursor: CursorContext) -> str:
     """What a statement does, for the word that it begins with."""
     if cursor.words:
         return ""
-    from stqsh.lang.reference import STATEMENTS
-
     return next((one.help for one in STATEMENTS if one.name == keyword), "")
 
 
 def setting_values(cursor: CursorContext) -> list[Word]:
     """The values that the setting before a `=` may have, the one that holds by default first."""
-    from stqsh.settings import KEYS
-
     name = "".join(cursor.words[1:-1])
     return [(value, f"for {name}") for key in KEYS if key.name == name for value in key.choices]
+
+
+def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
+    """What may stand at the cursor and begins with what is typed: values, then names, then keywords."""
+    if cursor.first == "SET" and cursor.last(1) == "=":
+        return fitting(setting_values(cursor), cursor.typed)
+    categories = expected(cursor.before)
+    found: list[Word] = []
+    if categories & {"string", "number"}:
+        plain = words.is_number_key(cursor)
+        found += [
+            (value if plain else "'" + value.replace("'", "''") + "'", meaning)
+            for value, meaning in words.values(cursor)
+            if value.startswith(cursor.typed)
+        ]
+    for category in sorted(categories, key=lambda one: (_FIRST.index(one) if one in _FIRST else 99, one)):
+        found += fitting(words.named(category, cursor), cursor.typed)
+    return list(dict.fromkeys(found))[:_MOST]
+
+
+def fitting(words: list[Word], typed: str) -> list[Word]:
+    """The words that begin with what is typed; a name may be typed without the quotes that it needs."""
+    start = typed.casefold()
+    plain = ((word, word[0].casefold().removeprefix('"')) for word in words)
+    return [word for word, text in plain if text.startswith(start) and text != start][:_MOST]
+
+
+def topics_at(cursor: CursorContext, words: Candidates) -> Iterator[tuple[str, str, int]]:
+    """Yield the topics of HELP that begin with the words typed so far: name, meaning, characters typed."""
+    typed = " ".join((*cursor.words[1:], cursor.typed)).upper().strip()
+    shown = len(cursor.before.partition(cursor.words[0])[2].lstrip()) + len(cursor.typed)
+    for name, meaning in words.named("topic", cursor):
+        if name.startswith(typed) and name != typed:
+            yield name, meaning, shown

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stqsh.shell.exit_codes import CommandLineError, coloured, draws, say
+from stqsh.cli.sessions import session_home
+from stqsh.client.api import connect
+from stqsh.errors import CommandLineError
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.statements import Map
+from stqsh.lang.printer.printer import to_sql
+from stqsh.shell.map.dispatch import print_or_write, show_or_write
+from stqsh.shell.map.page.server import serve_map
+from stqsh.shell.messages import print_message
+from stqsh.shell.terminal.screen import open_screen
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.client.map.scene import MapFeed
-    from stqsh.shell.terminal.screen import Screen
 
 _PORTS = 65535
 
@@ -31,9 +39,6 @@ class MapOptions:
 
 def run_map(options: MapOptions) -> int:
     """Draw, write or serve a map until the user leaves it. Raises `StqshError`."""
-    from stqsh.cli.sessions import session_home
-    from stqsh.client.api import connect
-
     if options.serve and options.to is not None:
         raise CommandLineError("a map is served or written to a file, not both", hint="leave one of them out")
     words, port = _port(options)
@@ -43,27 +48,16 @@ def run_map(options: MapOptions) -> int:
         feed.once = options.once  # type: ignore[union-attr]  # MAP answers with nothing else
         text = _show(feed, port, session)  # type: ignore[arg-type]
     if text:
-        say(text)
+        print_message(text)
     return 0
 
 
 def _show(feed: MapFeed, port: int | None, session: Session) -> str:
-    from stqsh.shell.map.dispatch import print_or_write, show
-
     if port is not None:
-        from stqsh.shell.map.page.server import serve_map
-
-        return serve_map(feed, port, _status_screen())
+        return serve_map(feed, port, open_screen(sys.stderr))
     if feed.once:
-        return print_or_write(feed, _status_screen())
-    return show(feed, _status_screen(), session.settings().text("shell.scheme"))
-
-
-def _status_screen() -> Screen:
-    """Where a status line is drawn: on standard error, which is no data."""
-    from stqsh.shell.terminal.screen import Screen
-
-    return Screen(sys.stderr.buffer, colour=coloured(sys.stderr), visible=draws(sys.stderr))
+        return print_or_write(feed, open_screen(sys.stderr))
+    return show_or_write(feed, open_screen(sys.stderr), session.settings().text("shell.scheme"))
 
 
 def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
@@ -82,10 +76,6 @@ def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
 
 def _statement(session: Session, names: Sequence[str], to: str | None) -> str:
     """The MAP that the words mean: the first is a stream where there is one of that name."""
-    from stqsh.lang.ast.expressions import Name
-    from stqsh.lang.ast.statements import Map
-    from stqsh.lang.printer.printer import to_sql
-
     stream = None
     if len(names) > 1 and names[0] in {one.name for one in session.streams()}:
         stream, names = Name(names[0]), names[1:]

@@ -1,0 +1,234 @@
+"""Candidate pairs of the moving join: what regions that move meet, and what no index covers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.geometry.distance import distance
+from stqsh.core.kernels.geometry.shapes import CellWindow, Place, Span
+from stqsh.core.kernels.index.moving_boxes import MoverPairs, MovingBoxGrid, MovingQueries, is_moving
+from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid
+from stqsh.core.kernels.index.static_rects import (
+    IS,
+    WAS,
+    GridFrame,
+    cell_of,
+    coarser,
+    cover,
+    longer,
+    within,
+)
+from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
+
+_EVENTS_A_CELL = 2
+"""The grid over a step's events is as fine as leaves this many events per cell."""
+
+
+class EventsByCell(NamedTuple):
+    """The events of a step by the cell of one of their places, those without it left out.
+
+    grid: the cells; start: int32 (cells + 1,), those of cell c are start[c] .. start[c + 1]; event int32, and
+    this place, x and y, and the other one, float64, (n,) each.
+    """
+
+    grid: GridFrame
+    start: Array
+    event: Array
+    x: Array
+    y: Array
+    other_x: Array
+    other_y: Array
+
+
+@kernel
+def _events_by_cell(events: Transitions, span: Span, lattice: GridFrame, leaving: Flag) -> EventsByCell:
+    """Sort events by the cell that they leave, or else enter."""
+    count, times = span.end - span.begin, 0
+    while (lattice.side >> (2 * times)) > 1 and (lattice.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
+        times += 1
+    grid = coarser(lattice, times)
+    start, cell_of_event = np.zeros(grid.side * grid.side + 1, np.int32), np.empty(count, np.int32)
+    x, y, other_x, other_y = events.ox, events.oy, events.nx, events.ny
+    if not leaving:
+        x, y, other_x, other_y = events.nx, events.ny, events.ox, events.oy
+    for i in range(count):
+        e = span.begin + i
+        cell_of_event[i] = -1 if np.isnan(x[e]) else cell_of(x[e], y[e], grid)
+        if cell_of_event[i] >= 0:
+            start[cell_of_event[i]] += 1
+    for cell in range(1, len(start)):
+        start[cell] += start[cell - 1]
+    size = start[-1]
+    event, places = np.empty(size, np.int32), np.empty((4, size), np.float64)
+    for i in range(count - 1, -1, -1):
+        if cell_of_event[i] >= 0:
+            e = span.begin + i
+            start[cell_of_event[i]] -= 1
+            k = start[cell_of_event[i]]
+            event[k], places[0, k], places[1, k] = e, x[e], y[e]
+            places[2, k], places[3, k] = other_x[e], other_y[e]
+    return EventsByCell(grid, start, event, places[0], places[1], places[2], places[3])
+
+
+@kernel
+def match_moved(
+    events: Transitions, span: Span, moving: Array, movers: MovingQueries, lattice: GridFrame
+) -> MoverPairs:
+    """Find the pairs of a step's events and regions that move in it where the object was or is in the box.
+
+    Objects that were in it are found by the cells that they leave, the others by those that they enter.
+    """
+    event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)
+    used = np.int64(0)
+    if not len(moving) or span.begin == span.end:
+        return MoverPairs(event[:used], mover[:used], flags[:used])
+    for leaving in (True, False):
+        grid, start, numbers, xs, ys, other_xs, other_ys = _events_by_cell(events, span, lattice, leaving)
+        for m in moving:
+            box, other = (movers.past[m], movers.now[m]) if leaving else (movers.now[m], movers.past[m])
+            if np.isnan(box[0]):
+                continue
+            x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
+            ox1, oy1, ox2, oy2 = other[0], other[1], other[2], other[3]
+            window = cover(box, grid)
+            for row in range(window.bottom, window.top + 1):
+                begin = start[row * grid.side + window.left]
+                end = start[row * grid.side + window.right + 1]
+                if used + (end - begin) >= len(event):
+                    more = np.int64(end - begin)
+                    event, mover = longer(event, used, more), longer(mover, used, more)
+                    flags = longer(flags, used, more)
+                for k in range(begin, end):
+                    this = within(xs[k], ys[k], x1, y1, x2, y2)
+                    that = within(other_xs[k], other_ys[k], ox1, oy1, ox2, oy2)
+                    event[used], mover[used] = numbers[k], m
+                    flags[used] = (WAS + IS if that else WAS) if leaving else IS
+                    used += this & (leaving | (not that))
+    return MoverPairs(event[:used], mover[:used], flags[:used])
+
+
+@kernel
+def match_unindexed(
+    events: Transitions, span: Span, grid: MovingBoxGrid, movers: MovingQueries
+) -> MoverPairs:
+    """Match events with unindexed regions that do not move now, as `match_indexed` does with the others."""
+    event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)
+    used, now, unindexed = np.int64(0), movers.now, grid.unindexed[: grid.counters[0]]
+    for e in range(span.begin, span.end):
+        if used + len(unindexed) >= len(event):
+            event, mover = longer(event, used, len(unindexed)), longer(mover, used, len(unindexed))
+            flags = longer(flags, used, len(unindexed))
+        ox, oy, nx, ny = events.ox[e], events.oy[e], events.nx[e], events.ny[e]
+        for m in unindexed:
+            if is_moving(grid, m):
+                continue
+            was = within(ox, oy, now[m, 0], now[m, 1], now[m, 2], now[m, 3])
+            has = within(nx, ny, now[m, 0], now[m, 1], now[m, 2], now[m, 3])
+            event[used], mover[used], flags[used] = e, m, np.uint8(was) | (np.uint8(has) << np.uint8(1))
+            used += was | has
+    return MoverPairs(event[:used], mover[:used], flags[:used])
+
+
+@kernel
+def is_outside(place: Place, radius: Float, centre: Place, planar: Flag) -> Flag:
+    """Tell whether a place in the box of a circle is outside the circle; a negative radius is no circle."""
+    return radius >= 0 and distance(centre.x, centre.y, place.x, place.y, planar) > radius
+
+
+class RegionChange(NamedTuple):
+    """A region before and after its move: rows of `MovingQueries`; the radius of a circle or -1."""
+
+    past: Array
+    now: Array
+    radius: Float
+    planar: Flag
+
+
+class Scan(NamedTuple):
+    """Which objects `_scan_cells` looks for, and where.
+
+    window: the cells. inner: cells between whose first and last all objects are in both boxes, which are
+    skipped. leaving, entering: whether objects count that the region loses, and those that it gains.
+    """
+
+    window: CellWindow
+    inner: CellWindow
+    leaving: Flag
+    entering: Flag
+
+
+class FoundObjects(NamedTuple):
+    """Objects that a region gains or loses: twice the object, plus 1 for those in it now; int64, `used`."""
+
+    found: Array
+    used: Int
+
+
+@kernel
+def changed_objects(
+    m: Int, movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame, planar: Flag, room: Array
+) -> FoundObjects:
+    """Find the objects that are in a region as it was or as it is, but not in both; `room` may grow."""
+    region = RegionChange(movers.past[m], movers.now[m], movers.radius[m], planar)
+    out = FoundObjects(room, np.int64(0))
+    was, there = not np.isnan(region.past[0]), not np.isnan(region.now[0])
+    if was and there:
+        a, b = cover(region.past, lattice), cover(region.now, lattice)
+        left, right = min(a.left, b.left), max(a.right, b.right)
+        bottom, top = min(a.bottom, b.bottom), max(a.top, b.top)
+        apart = (a.right - a.left + 1) * (a.top - a.bottom + 1)
+        apart += (b.right - b.left + 1) * (b.top - b.bottom + 1)
+        if (right - left + 1) * (top - bottom + 1) <= apart:
+            inner = CellWindow(
+                max(a.left, b.left), min(a.right, b.right), max(a.bottom, b.bottom), min(a.top, b.top)
+            )
+            both = CellWindow(left, right, bottom, top)
+            return _scan_cells(region, Scan(both, inner, True, True), cells, lattice.side, out)
+    nothing = CellWindow(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+    if was:
+        scan = Scan(cover(region.past, lattice), nothing, True, False)
+        out = _scan_cells(region, scan, cells, lattice.side, out)
+    if there:
+        scan = Scan(cover(region.now, lattice), nothing, False, True)
+        out = _scan_cells(region, scan, cells, lattice.side, out)
+    return out
+
+
+@kernel
+def _scan_cells(
+    region: RegionChange, scan: Scan, cells: ObjectGrid, side: Int, out: FoundObjects
+) -> FoundObjects:
+    """Append the objects of some cells that a region loses or gains."""
+    past, now, radius, planar = region
+    (first, last, bottom, top), (left, right, low, high), leaving, entering = scan
+    room, used = out
+    if radius >= 0:
+        right, high = left, low
+    x1, y1, x2, y2, old_centre = past[0], past[1], past[2], past[3], Place(past[4], past[5])
+    u1, v1, u2, v2, new_centre = now[0], now[1], now[2], now[3], Place(now[4], now[5])
+    head, size, following, owner, place = cells.head, cells.size, cells.next, cells.owner, cells.place
+    for row in range(bottom, top + 1):
+        column = first
+        while column <= last:
+            if left < column < right and low < row < high:
+                column = right
+                continue
+            cell = row * side + column
+            column += 1
+            if used + size[cell] >= len(room):
+                room = longer(room, used, size[cell])
+            block, count = np.int64(head[cell]), (np.int64(size[cell]) - 1) % BLOCK + 1
+            while block:
+                for seat in range((block - 1) * BLOCK, (block - 1) * BLOCK + count):
+                    x, y = place[2 * seat], place[2 * seat + 1]
+                    was, has = within(x, y, x1, y1, x2, y2), within(x, y, u1, v1, u2, v2)
+                    if radius >= 0:
+                        was = was and not is_outside(Place(x, y), radius, old_centre, planar)
+                        has = has and not is_outside(Place(x, y), radius, new_centre, planar)
+                    room[used] = 2 * np.int64(owner[seat]) + has
+                    used += (leaving & was & (not has)) | (entering & has & (not was))
+                block, count = np.int64(following[block - 1]), np.int64(BLOCK)
+    return FoundObjects(room, used)

@@ -1,0 +1,111 @@
+"""The texts of messages and errors for users: colours, folding to the terminal's width, hints for files."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import sys
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from stqsh.errors import CommandLineError, EngineDeadError, StqshError
+from stqsh.shell.terminal.capabilities import BOLD_RED, CYAN, RESET, has_colour, terminal_width
+
+RESTART_HINT = r"\restart starts it again, and so does the next statement; streams and queries continue"
+
+_FILE_HINTS = {
+    errno.EISDIR: "name a file in it",
+    errno.EACCES: "change its permissions, or name another file",
+    errno.EPERM: "change its permissions, or name another file",
+    errno.EROFS: "name a place that is writable",
+    errno.ENOSPC: "free some space, or name another place",
+    errno.EDQUOT: "free some space, or name another place",
+}
+
+
+def print_message(text: str) -> None:
+    """Print a message on standard error; it is lost where standard error is closed."""
+    with suppress(OSError):
+        print(fold(text, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
+
+
+def print_text(text: str) -> None:
+    """Print a text on standard output, folded to the terminal's width."""
+    print(fold(text, terminal_width(sys.stdout)), flush=True)
+
+
+def format_error(error: StqshError, stream: TextIO) -> str:
+    """Return the error's text for a stream, in colour where the stream supports it."""
+    return colour_error(error.text(terminal_width(stream)), stream)
+
+
+def format_engine_death(error: EngineDeadError) -> str:
+    """Return the text for an engine that has died: the reason, its hint, and how to restart it."""
+    return f"{error.message}\nhint: {error.hint or 'stqsh logs shows its log'}\nhint: {RESTART_HINT}"
+
+
+def format_internal_error(error: Exception, details: Path | str) -> str:
+    """Return the text for an error that is a bug; `details` is the file with its traceback."""
+    return f"internal error: {type(error).__name__}: {error}\nhint: details are in {details}"
+
+
+def colour_error(text: str, stream: TextIO) -> str:
+    """Return an error's text, folded, with the first line in red and carets and hints highlighted."""
+    first, *rest = (fold(line, terminal_width(stream)) for line in text.split("\n"))
+    if not has_colour(stream):
+        return "\n".join([first, *rest])
+    return "\n".join([f"{BOLD_RED}{first}{RESET}", *(_colour_line(line) for line in rest)])
+
+
+def _colour_line(line: str) -> str:
+    if line.strip(" ^~|") == "" and "^" in line:
+        return f"{BOLD_RED}{line}{RESET}"
+    return f"{CYAN}{line}{RESET}" if line.startswith(("hint:", "maybe you meant")) else line
+
+
+def fold(text: str, width: int | None) -> str:
+    """Fold lines that are wider than the terminal between words.
+
+    Indented lines (excerpts, tables) and lines with colours (which are folded already) stay as they are.
+    """
+    if width is None or len(text) < width:
+        return text
+    return "\n".join(_fold_line(line, width) for line in text.split("\n"))
+
+
+def _fold_line(line: str, width: int) -> str:
+    if len(line) < width or line.startswith(" ") or "\x1b" in line:
+        return line
+    return textwrap.fill(line, width - 1, break_long_words=False, break_on_hyphens=False)
+
+
+def watch_needs_terminal() -> CommandLineError:
+    """Return the error for WATCH where there is no terminal to draw on."""
+    return CommandLineError(
+        "WATCH needs a terminal to draw on",
+        hint="TAIL name; follows a query anywhere, SHOW QUERIES; lists the size of every answer",
+    )
+
+
+def file_error_hint(error: OSError, name: str) -> str | None:
+    """Return what to do about an error of the operating system for a file; None where nothing is known."""
+    path = Path(name).expanduser()
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return _missing_file_hint(path)
+    return _FILE_HINTS.get(error.errno or 0)
+
+
+def file_error_reason(error: OSError) -> str:
+    """Return the operating system's words for an error, in lower case."""
+    return (error.strerror or str(error)).lower()
+
+
+def _missing_file_hint(path: Path) -> str:
+    """Name the folder that is missing, or a file in it with a similar name."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    near = difflib.get_close_matches(path.name, [file.name for file in folder.iterdir()], n=1)
+    return f"maybe you meant {folder / near[0]}" if near else f"looked in {folder.absolute()}"

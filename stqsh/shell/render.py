@@ -1,0 +1,191 @@
+r"""What is done with each kind of outcome: one dispatch, used by the prompt and by scripts.
+
+`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them where `\o` says.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from stqsh.client import results
+from stqsh.client.read.subscription import Subscription
+from stqsh.client.read.watch import WatchFeed
+from stqsh.client.run import RunHandle
+from stqsh.shell.messages import print_text, watch_needs_terminal
+from stqsh.shell.scripting import watch_command
+from stqsh.shell.scripting.watch_interval import repeat
+from stqsh.shell.status import alive_text
+from stqsh.shell.terminal.capabilities import has_colour, is_interactive
+from stqsh.shell.terminal.pager import page_output
+from stqsh.shell.terminal.screen import open_screen
+from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.writer import Target, write_data
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.client.map.scene import MapFeed
+    from stqsh.client.results import Outcome, WaitNotice
+    from stqsh.shell.scripting.blocks import StatementBlock
+    from stqsh.shell.scripting.console import Console
+    from stqsh.shell.scripting.watch_interval import WatchInterval
+    from stqsh.shell.writers.writer import Data, Writer
+
+
+class OutcomeRenderer(Protocol):
+    """Renders outcomes, one method for each kind. Each may raise `StqshError`."""
+
+    def wait(self, notice: WaitNotice) -> None:
+        """Wait for what the session waits for."""
+
+    def message(self, text: str) -> None:
+        """Show a message."""
+
+    def data(self, data: Data) -> None:
+        """Write rows or a script."""
+
+    def follow(self, subscription: Subscription) -> None:
+        """Show a query's updates until it ends or the user leaves."""
+
+    def watch(self, feed: WatchFeed) -> None:
+        """Show the dashboard of WATCH."""
+
+    def run(self, handle: RunHandle) -> bool:
+        """Wait for a RUN; return False where the user interrupted it."""
+
+    def map(self, feed: MapFeed) -> None:
+        """Draw or write a map."""
+
+
+def render(outcome: Outcome, renderer: OutcomeRenderer) -> bool:
+    """Render one outcome; return False where the user interrupted it and the rest is not to be run."""
+    match outcome:
+        case results.WaitNotice():
+            renderer.wait(outcome)
+        case results.Message():
+            renderer.message(outcome.text)
+        case results.Rows() | results.Answer() | results.Script():
+            renderer.data(outcome)
+        case Subscription():
+            renderer.follow(outcome)
+        case WatchFeed():
+            renderer.watch(outcome)
+        case RunHandle():
+            return renderer.run(outcome)
+        case _:
+            renderer.map(outcome)
+    return True
+
+
+class PromptRenderer:
+    """Renders outcomes as `console` asks for.
+
+    Attributes:
+        statement: The number of the current statement, from 1.
+        format: The format that the current statement itself asks for.
+    """
+
+    def __init__(self, console: Console, session: Session) -> None:
+        self.statement = 1
+        self.format: str | None = None
+        self._console, self._session = console, session
+
+    def wait(self, notice: WaitNotice) -> None:
+        """Wait, with a status line that shows that the session is alive."""
+        screen, home = open_screen(sys.stdout), self._session.home
+        try:
+            notice.wait(lambda progress: screen.status(f"{notice.text}  {alive_text(home, progress)}"))
+        finally:
+            screen.close()
+
+    def message(self, text: str) -> None:
+        """Print a message."""
+        print_text(text)
+
+    def data(self, data: Data) -> None:
+        r"""Write rows or a script through the pager, or where `\o` says."""
+        statement = (data.statement if isinstance(data, results.Answer) else None) or self.statement
+        if self._console.outlet is not None:
+            write_data(self._outlet_writer(), data, statement)
+            return
+
+        def draw(width: int) -> bytes:
+            buffer = io.BytesIO()
+            target = Target(buffer, one_query=True, colour=has_colour(sys.stdout), width=width - 1)
+            write_data(open_writer(self._format(), target), data, statement)
+            return buffer.getvalue()
+
+        page_output(draw, paged=self._console.pager)
+
+    def follow(self, subscription: Subscription) -> None:
+        r"""Show updates in the live view, as plain output, or send them where `\o` says."""
+        from stqsh.shell.live.export import export
+        from stqsh.shell.live.tail import drain, watch
+
+        screen = open_screen(sys.stdout)
+        if self._console.outlet is not None:
+            text = export(subscription, self._outlet_writer(), screen, self._console.outlet.name)
+        elif self._format() == "table" and is_interactive(sys.stdout):
+            text = watch(subscription, screen, self._scheme)
+        else:
+            text = drain(subscription, open_writer(self._format(), screen.target(one_query=True)))
+        if text:
+            print_text(text)
+
+    def watch(self, feed: WatchFeed) -> None:
+        """Show the dashboard. Raises `CommandLineError` where there is no terminal."""
+        from stqsh.shell.watch.dashboard import show_dashboard
+
+        if not is_interactive(sys.stdout):
+            raise watch_needs_terminal()
+        print_text(show_dashboard(feed, self._scheme))
+
+    def run(self, handle: RunHandle) -> bool:
+        """Show a progress bar until the RUN is done."""
+        from stqsh.shell.live.run_progress import run_with_progress
+
+        text, finished = run_with_progress(self._session, handle, open_screen(sys.stdout))
+        print_text(text)
+        return finished
+
+    def map(self, feed: MapFeed) -> None:
+        """Show a map on the whole terminal, or write it."""
+        from stqsh.shell.map.dispatch import show_or_write
+
+        print_text(show_or_write(feed, open_screen(sys.stdout), self._scheme))
+
+    def repeat(self, block: StatementBlock, interval: WatchInterval, once: Callable[[], object]) -> None:
+        r"""Repeat a statement (`\watch`): redrawn in place on a terminal, else by calling `once`.
+
+        Raises:
+            KeyboardInterrupt: The user leaves with Ctrl-C.
+        """
+        statement = block.statements[-1]
+        self.format = statement.format
+        format_ = self._format()
+        is_drawn = format_ in watch_command.DRAWN and is_interactive(sys.stdout)
+        if self._console.outlet is not None or not is_drawn:
+            repeat(interval, once)
+            return
+
+        def lines() -> list[str]:
+            outcomes = self._session.execute([statement], file=block.file)
+            return watch_command.lines_of(outcomes, format_)
+
+        title = " ".join(statement.text.split())
+        watch_command.repeat_in_place(interval, title, lines, sys.stdout.buffer)
+
+    @property
+    def _scheme(self) -> str:
+        return self._session.settings().text("shell.scheme")
+
+    def _outlet_writer(self) -> Writer:
+        outlet = self._console.outlet
+        assert outlet is not None, "asked for where there is one"
+        wanted = self.format or outlet.format or self._console.format or "table"
+        return outlet.writer(wanted, one_query=True, asked=self.format is not None)
+
+    def _format(self) -> str:
+        return self.format or self._console.format or "table"

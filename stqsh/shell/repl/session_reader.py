@@ -1,0 +1,100 @@
+"""Opens a session for the prompt, and summarizes its state for the toolbar and for completion.
+
+The session thread imports this module, so that the prompt does not wait for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.api import connect
+from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.client.read.live_keys import LiveKeys, warm_up
+from stqsh.lang.syntax import highlight, keywords
+from stqsh.lang.syntax.expected import expected
+from stqsh.shell.repl.session_thread import SessionSummary
+from stqsh.shell.status import engine_text, explain_engine_death
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+    from stqsh.storage.rows import Spec
+
+__all__ = ["LiveKeys", "SummaryReader", "open_session", "warm_up"]
+
+_PROMPT_USES = (highlight, keywords)
+"""Modules that the prompt uses once they are loaded."""
+_MOST_KNOWN = 10_000
+"""Queries whose names completion knows: the latest, where there are more."""
+Catalogue = dict[str, Any]
+"""The fields of a `SessionSummary` that come from the session's catalogue, by name."""
+
+
+def open_session(name: str | None, profile: str | None) -> Session:
+    """Open a session, and load the grammar before the user types the first word."""
+    expected("")  # reads the grammar's tables
+    return connect(name, profile=profile)
+
+
+class SummaryReader:
+    """Summarizes a session; keeps what it read of the catalogue until that changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._catalogue: tuple[tuple[int, int], Catalogue] | None = None
+
+    def read(self, known_death: str) -> SessionSummary:
+        """Return the session's summary; `known_death` is the reason for an engine's death, if known."""
+        session, home = self._session, self._session.home
+        engine = read_engine(home)
+        failed = engine is not None and (engine.state == "failed" or not is_alive(engine))
+        summary = replace(
+            SessionSummary(home.name, engine_text(home), session.progress()),
+            **self._read_catalogue(),
+            failed=failed,
+            ready=engine is not None and engine.state == "ready" and is_alive(engine),
+        )
+        return replace(summary, death=known_death or explain_engine_death(home)) if failed else summary
+
+    def _read_catalogue(self) -> Catalogue:
+        """Return what the catalogue holds; read again only after a change, as it may hold very much."""
+        mark = _mark(self._session)
+        if self._catalogue is None or self._catalogue[0] != mark:
+            self._catalogue = mark, _catalogue(self._session)
+        return self._catalogue[1]
+
+
+def _mark(session: Session) -> tuple[int, int]:
+    """What changes with the catalogue: the log's last row, and how many queries live (some just end)."""
+    rows = session.link.db.query(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
+        " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
+    )
+    return rows[0][0], rows[0][1]
+
+
+def _catalogue(session: Session) -> Catalogue:
+    streams, tables = session.streams(), session.tables()
+    areas, queries = session.areas(), session.queries(_MOST_KNOWN)
+    listed = [(stream.name, stream.spec["columns"]) for stream in streams]
+    listed += [(table.name, table.spec["columns"]) for table in tables]
+    return {
+        "streams": tuple(stream.name for stream in streams),
+        "columns": tuple(
+            (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
+        ),
+        "keys": tuple((one.name, one.spec["key"]) for one in streams),
+        "members": tuple((area.name, tuple(area.spec["members"])) for area in areas),
+        "scheme": session.settings().text("shell.scheme"),
+        "tables": tuple(table.name for table in tables),
+        "regions": tuple(area.name for area in areas),
+        "queries": tuple(query.name for query in queries),
+        "selected": tuple(_selected(query.name, query.spec) for query in queries),
+    }
+
+
+def _selected(name: str, spec: Spec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """A query's name, the names that it selects, and the stream and table that it is over."""
+    join = spec.get("join")
+    over = (spec["stream"],) if join is None else (spec["stream"], join["table"])
+    return name, tuple(out for out, _ in spec["select"]), over

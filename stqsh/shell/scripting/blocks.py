@@ -1,0 +1,62 @@
+"""The parts of a script: blocks of statements and backslash commands, and where a typed statement ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stqsh.lang.ast.statements import Statement
+    from stqsh.shell.scripting.backslash_commands import BackslashCommand
+    from stqsh.shell.scripting.console import Console
+
+STATEMENT_END = re.compile(
+    r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<end>\\[gG]\b|\\watch\b[^\n]*)|(?P<open>['"]|/\*)""", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementBlock:
+    """Statements of one file, one after the other; `number` is that of the first in the whole script."""
+
+    statements: list[Statement]
+    file: str | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCall:
+    r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
+
+    command: BackslashCommand
+    argument: str
+    block: StatementBlock | None = None
+
+    def run(self, console: Console) -> None:
+        """Do it. Raises what the command's action does."""
+        if self.block is not None:
+            console.last = self.block
+        self.command.action(console, self.argument)
+
+
+def statements_in(steps: Iterable[StatementBlock | CommandCall]) -> list[Statement]:
+    """The statements of a script, in order."""
+    blocks = (step if isinstance(step, StatementBlock) else step.block for step in steps)
+    return [statement for block in blocks if block is not None for statement in block.statements]
+
+
+def is_command(text: str) -> bool:
+    r"""Whether a text begins as a backslash command does; `\G` ends a statement and is none."""
+    return re.match(r"\s*\\(?![gG]\b)", text) is not None
+
+
+def ends_vertical(text: str) -> bool:
+    r"""Whether a text ends with `\G`, `\g` or `\watch` outside strings and comments: Enter may run it."""
+    last = None
+    for match in STATEMENT_END.finditer(text):
+        if match["open"]:
+            return False
+        last = match
+    return last is not None and last["end"] is not None and not text[last.end() :].strip(" \t\n;")

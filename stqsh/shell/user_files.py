@@ -1,0 +1,67 @@
+"""The shell's own files: history and error log, the init file, and the script of a profile."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from stqsh.errors import ProfileError, StqshError
+from stqsh.storage.home import made_root, sessions_root
+
+if TYPE_CHECKING:
+    from stqsh.client.api import Session
+
+
+def state_folder() -> Path:
+    """Return the folder for history and error reports, and create it where it is missing.
+
+    Raises:
+        HomeError: The folder cannot be created.
+    """
+    return made_root(sessions_root())
+
+
+def init_file() -> Path:
+    """Return the script that the shell reads first: `$STQSH_INIT`, else `init.stq` in the configuration."""
+    path = os.environ.get("STQSH_INIT")
+    if path:
+        return Path(path).expanduser()
+    return Path(platformdirs.user_config_dir("stqsh", appauthor=False)) / "init.stq"
+
+
+def write_traceback() -> Path | str:
+    """Append the current exception's traceback to `errors.log`; return its path, or why there is none."""
+    text = traceback.format_exc()
+    try:
+        path = state_folder() / "errors.log"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"pid {os.getpid()}\n{text}\n")
+    except (OSError, StqshError) as error:
+        return f"no file ({error})"
+    return path
+
+
+def profile_script(profile: str | None) -> Path | None:
+    """Return the script that the profile runs in a new session; None where it names none.
+
+    A profile that cannot be read names none here: opening the session reports what is wrong with it.
+    """
+    if profile is None and not {"STQSH_PROFILE", "STQSH_SESSION_SCRIPT"} & set(os.environ):
+        return None  # the default profile names none, and reading YAML would delay the prompt
+    from stqsh.profile import load_profile
+
+    try:
+        return load_profile(profile).script
+    except ProfileError:
+        return None
+
+
+def is_new_session(session: Session) -> bool:
+    """Return whether no statement was ever executed in the session."""
+    from stqsh.storage.control_log import last_seq
+
+    return last_seq(session.link.db) == 0

@@ -1,0 +1,131 @@
+"""Units of durations, lengths, speeds and sizes: how they are read, converted and printed.
+
+Durations are whole microseconds, lengths metres, speeds metres per second, sizes bytes (powers of 1024).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Literal as OneOf
+from typing import NamedTuple
+
+Dimension = OneOf["duration", "length", "speed"]
+
+
+class Unit(NamedTuple):
+    """A unit: what it measures, its size, and its other names."""
+
+    dimension: Dimension
+    size: float
+    aliases: tuple[str, ...] = ()
+
+
+UNITS: dict[str, Unit] = {
+    "ms": Unit("duration", 1_000, ("millisecond", "milliseconds")),
+    "s": Unit("duration", 1_000_000, ("sec", "secs", "second", "seconds")),
+    "min": Unit("duration", 60_000_000, ("mins", "minute", "minutes")),
+    "hours": Unit("duration", 3_600_000_000, ("h", "hr", "hrs", "hour")),
+    "days": Unit("duration", 86_400_000_000, ("day",)),
+    "m": Unit("length", 1.0, ("metre", "metres", "meter", "meters")),
+    "km": Unit("length", 1_000.0, ("kilometre", "kilometres", "kilometer", "kilometers")),
+    "miles": Unit("length", 1_609.344, ("mi", "mile")),
+    "m/s": Unit("speed", 1.0),
+    "km/h": Unit("speed", 1 / 3.6, ("kmh", "kph")),
+    "mph": Unit("speed", 0.44704),
+}
+"""The units by the names that they are printed with."""
+
+CANONICAL: dict[str, str] = {
+    name: canonical for canonical, unit in UNITS.items() for name in (canonical, *unit.aliases)
+}
+"""Maps every name of a unit, in lower case, to its printed name."""
+
+EXAMPLES: dict[Dimension, str] = {"duration": "30 s", "length": "500 m", "speed": "60 km/h"}
+KMH_PER_MS = 3.6
+_MAX_US = 2.0**62
+_AGO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s+ago\s*", re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATIONS = [(round(UNITS[name].size), name) for name in ("days", "hours", "min", "s", "ms")]
+"""Units of time in microseconds, largest first."""
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE_NAMES = {"": "B", "k": "kB", "m": "MB", "g": "GB", "t": "TB"}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+
+
+def microseconds(number: float, unit: str) -> int:
+    """Return a duration in whole microseconds; `unit` is a key of UNITS."""
+    return round(number * UNITS[unit].size)
+
+
+def metres(number: float, unit: str) -> float:
+    """Return a length in metres; `unit` is a key of UNITS."""
+    return number * UNITS[unit].size
+
+
+def metres_per_second(number: float, unit: str) -> float:
+    """Return a speed in metres per second; 60 km/h is 60 / 3.6, the nearest double to it."""
+    return number / KMH_PER_MS if unit == "km/h" else number * UNITS[unit].size
+
+
+def parse_ago(text: str) -> int | None:
+    """Return the microseconds in a text such as `10 mins ago`; None for any other text."""
+    match = _AGO.fullmatch(text)
+    unit = CANONICAL.get(match[2].lower()) if match else None
+    if match is None or unit is None or UNITS[unit].dimension != "duration":
+        return None
+    return microseconds(float(match[1]), unit) if is_representable(float(match[1]), unit) else None
+
+
+def is_representable(number: float, unit: str) -> bool:
+    """Return whether a quantity is a finite number of metres, or of microseconds that fit 64 bits."""
+    in_base = number * UNITS[unit].size
+    return in_base < (_MAX_US if UNITS[unit].dimension == "duration" else math.inf)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as `64 MB`, `2g` or `512 kB`.
+
+    Raises:
+        ValueError: The text has no unit, or is no size; the message names what is expected.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = round(float(match[1]) * _SIZES[match[2].lower()]) if match and (match[2] or match[3]) else 0
+    if size < 1:
+        raise ValueError("a size such as '64 MB'")
+    return size
+
+
+def format_size(size: float) -> str:
+    """Return a number of bytes with its unit, such as `64 MB`, to two decimals."""
+    letter = next((letter for letter, unit in reversed(_SIZES.items()) if size >= unit), "")
+    text = f"{size / _SIZES[letter]:.2f}".rstrip("0").rstrip(".")
+    return f"{text} {_SIZE_NAMES[letter]}"
+
+
+def format_instant(at_us: int | None) -> str | None:
+    """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only where there is one."""
+    if at_us is None:
+        return None
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat().replace("+00:00", "Z")
+
+
+def format_duration(us: int | None) -> str | None:
+    """Return a duration in the largest unit that gives a whole number ("30 s"), as STQL writes it."""
+    if us is None:
+        return None
+    unit, name = next(((unit, name) for unit, name in _DURATIONS if us and us % unit == 0), (1000, "ms"))
+    return f"{us // unit if us % unit == 0 else us / unit} {name}"
+
+
+def format_age(us: int) -> str:
+    """Return roughly how long ago something was: "12 s", "3 min", "5 hours", "2 days"."""
+    unit, name = next(((unit, name) for unit, name in _DURATIONS if us >= unit), (1000, "ms"))
+    return f"{us // unit} {name}"
+
+
+def group_digits(number: float) -> str:
+    """Return a whole number with its digits in groups of three, such as `4 212`."""
+    return f"{number:,.0f}".replace(",", " ")
