@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_machine_that_runs_these_tests_is_well(here: Path) -> None:
     shown: list[str] = []
     assert doctor.doctor(None, shown.append) == 0
-    assert shown[-1] == "all that stqsh needs is here"
+    assert shown[-1] == "everything that stqsh needs is available"
     for what in (
         "Python",
         "packages",
@@ -63,7 +63,7 @@ def test_memory_that_is_not_there(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 9 kB\nMemAvailable: 1048576 kB\n")
     finding = doctor.memory(profile, meminfo)
-    assert finding.found == "engine.memory is 4g, 1.0 GB are free"
+    assert finding.found == "engine.memory is 4g, 1.0 GB free"
     assert "engine.memory" in finding.remedy
     meminfo.write_text("MemAvailable: 8388608 kB\n")
     assert doctor.memory(profile, meminfo).state == "ok"

@@ -1,4 +1,4 @@
-"""The command line as typer sees it: every command is a line or two that call the library."""
+"""The command line, built with typer: every command is a line or two that call the library."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="write the results to this file; .arrow and .parquet are tables",
+        help="write results to this file; .arrow and .parquet hold tables",
     ),
 ]
 Variables = Annotated[
     list[str] | None,
     typer.Option(
-        "-v", "--variable", metavar="NAME=VALUE", help="a variable, :NAME in statements; repeatable"
+        "-v", "--variable", metavar="NAME=VALUE", help="set a variable, :NAME in statements; repeatable"
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="results and errors, and nothing else")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print only results and errors")]
 
 
 @app.callback(invoke_without_command=True, epilog=page(""))
@@ -64,13 +64,11 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     session: Session = None,
     profile: ProfileName = None,
     command: Annotated[
-        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; may be repeated")
+        list[str] | None, typer.Option("-c", metavar="TEXT", help="statements to run; repeatable")
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "-f", "--file", metavar="FILE", help="a script to run, before what -c says; may be repeated"
-        ),
+        typer.Option("-f", "--file", metavar="FILE", help="a script to run, before those of -c; repeatable"),
     ] = None,
     format_: Format = None,
     output: Output = None,
@@ -79,13 +77,13 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     no_init: Annotated[bool, typer.Option("--no-init", help="do not read the shell's init file")] = False,
     version: Annotated[bool, typer.Option("--version", help="show the version")] = False,
 ) -> None:
-    """The shell; with -f or -c, or with a script on standard input, a run of that script.
+    """Start the shell; with -f, -c or a script on standard input, run that script.
 
     The shell first reads an init file: $STQSH_INIT, else init.stq in the user's configuration folder.
-    Scripts read none.
+    Scripts do not read it.
     """
     if context.invoked_subcommand is not None:
-        # What is said before a command holds for it as well: stqsh --profile cluster doctor
+        # Options before a command apply to it as well: stqsh --profile cluster doctor
         said = {"session": session, "profile": profile, "format_": format_, "output": output}
         context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
         return
@@ -122,7 +120,7 @@ def run(  # noqa: PLR0913
     variable: Variables = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a script, in a session of its own unless one is named."""
+    """Run a script, in a temporary session unless one is named."""
     _batch([file], [], BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet))
 
 
@@ -151,9 +149,9 @@ def stop(
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Stop a session's engine; the session stays.
+    """Stop a session's engine; the session is kept.
 
-    It goes on where it was when it is used again.
+    It continues where it was when it is next used.
     """
     from stqsh.cli.sessions import stop_session
 
@@ -165,12 +163,12 @@ def logs(
     session: Session = None,
     profile: ProfileName = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="so many of the last lines")
+        int, typer.Option("--lines", "-n", metavar="COUNT", min=0, help="number of lines to show")
     ] = 50,
-    follow: Annotated[bool, typer.Option("--follow", help="go on with what comes; Ctrl-C ends it")] = False,
-    json: Annotated[bool, typer.Option("--json", help="each line as a JSON object")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="keep printing new lines until Ctrl-C")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print each line as a JSON object")] = False,
 ) -> None:
-    """Show what a session's engine printed."""
+    """Show the log of a session's engine."""
     from stqsh.cli.logs import show_logs
 
     raise typer.Exit(run_guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
@@ -180,24 +178,24 @@ def logs(
 def draw_map(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STREAM] [QUERIES]", help="all of the only stream without them"),
+        typer.Argument(metavar="[STREAM] [QUERIES]", help="default: the session's only stream, all queries"),
     ] = None,
     *,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="FILE", help="write a page that stays live, instead of drawing"),
+        typer.Option("--to", metavar="FILE", help="write a web page that updates itself"),
     ] = None,
     serve_it: Annotated[
         bool,
-        typer.Option("--serve", help="serve the page on 127.0.0.1; a port may follow, else it is a free one"),
+        typer.Option("--serve", help="serve the page on 127.0.0.1, on the port that follows or a free one"),
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="one picture, and no more")] = False,
+    once: Annotated[bool, typer.Option("--once", help="draw one picture and exit")] = False,
     session: Session = None,
     profile: ProfileName = None,
 ) -> None:
-    """Draw what a session knows on a map.
+    """Draw a session's objects, regions and answers on a map.
 
-    That is objects, regions and answers; q or Ctrl-C leaves it. Without a terminal, one picture as text.
+    q or Ctrl-C leaves it. Without a terminal it prints one picture as text.
     """
     from stqsh.cli.map_command import MapOptions, run_map
 
@@ -210,7 +208,7 @@ def draw_map(
 def tutorial(profile: ProfileName = None) -> None:
     """Learn stqsh in ten minutes, on the sample data.
 
-    Streams, queries, what they send, and what they cost.
+    The lessons cover streams, queries, their updates and their cost.
     """
     from stqsh.cli.tutorial import run_tutorial
 
@@ -235,9 +233,9 @@ def docs(
 
 @app.command(epilog=page("doctor"))
 def doctor(profile: ProfileName = None) -> None:
-    """Look whether this machine has what it takes.
+    """Check that this machine has what stqsh needs.
 
-    For what is missing the remedy is told.
+    Every problem is reported with its remedy.
     """
     # By name: it looks at the engine's Java, and the shell does not know the engine.
     examined = import_module("stqsh.cli.doctor").doctor
@@ -248,7 +246,7 @@ def doctor(profile: ProfileName = None) -> None:
     add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
 )
 def bench(context: typer.Context) -> None:
-    """Measure: `stqsh bench --help` lists what."""
+    """Run benchmarks; `stqsh bench --help` lists them."""
     # By name: the measurements plug into the command line; the shell does not know them.
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 

@@ -1,4 +1,4 @@
-"""What bash, zsh and fish are offered for the command line: names of sessions, profiles, formats."""
+"""Shell completion of the command line: names of sessions, profiles and formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stqsh.storage.home import list_sessions
 
 
 def session_names(incomplete: str) -> list[str]:
-    """The sessions that are there."""
+    """Return the names of the sessions that begin with `incomplete`."""
     try:
         found = list_sessions()
     except StqshError:  # a home that cannot be read: there is nothing to offer
@@ -19,13 +19,13 @@ def session_names(incomplete: str) -> list[str]:
 
 
 def profile_names(incomplete: str) -> list[str]:
-    """The profiles that are known by name."""
+    """Return the names of the profiles that begin with `incomplete`."""
     names = {path.stem for folder in profile_folders() for path in folder.glob("*.yaml")}
     return sorted(name for name in names if name.startswith(incomplete))
 
 
 def format_names(incomplete: str) -> list[str]:
-    """The formats of results."""
+    """Return the names of the output formats that begin with `incomplete`."""
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""`stqsh doctor`: whether this machine has what stqsh needs; each finding comes with its remedy."""
+"""`stqsh doctor`: checks that this machine has what stqsh needs; each problem comes with its remedy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ State = Literal["ok", "note", "bad"]
 GB = 1 << 30
 LEAST_DISK = GB
 SPARK_OVERHEAD = GB // 2
-"""What an engine takes beside the heap: Python's workers, the slots' arrays at rest."""
+"""Memory of an engine beside the heap: Python workers, and the arrays of the slots."""
 _MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it is, what was found, and what to do about it ("" where nothing)."""
+    """A check's subject, state, finding and remedy ("" where none is needed)."""
 
     what: str
     state: State
@@ -42,7 +42,7 @@ class Finding:
 
 
 def examine(profile_name: str | None = None) -> Iterator[Finding]:
-    """Look at everything, one finding after the other; those that need the profile only where it reads."""
+    """Run all checks; those that need the profile are skipped where it cannot be read."""
     yield python()
     yield from packages()
     yield java()
@@ -50,7 +50,7 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
         profile = load_profile(profile_name)
     except StqshError as error:
         yield Finding(
-            "profile", "bad", error.message, error.hint or "mend it, or name another with --profile"
+            "profile", "bad", error.message, error.hint or "correct it, or choose another with --profile"
         )
         return
     yield Finding("profile", "ok", f"{profile.name} ({profile.path or 'built in'})")
@@ -61,12 +61,12 @@ def examine(profile_name: str | None = None) -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    """The interpreter's version and place; one that is too old does not come so far."""
+    """Report the interpreter; one that is too old cannot run this."""
     return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
 def packages() -> Iterator[Finding]:
-    """Whether the packages that stqsh names are there, and the versions of the great ones."""
+    """Check that the required packages are installed; report the versions of the large ones."""
     found, missing = [], []
     for requirement in _requirements():
         name = re.split(r"[^\w.-]", requirement)[0]
@@ -90,7 +90,7 @@ def _requirements() -> list[str]:
 
 
 def java() -> Finding:
-    """The Java runtime that the engine would use."""
+    """Find the Java runtime that the engine would use."""
     try:
         found = find_java()
     except JavaMissingError as error:
@@ -99,15 +99,15 @@ def java() -> Finding:
 
 
 def memory(profile: Profile, meminfo: Path = _MEMINFO) -> Finding:
-    """Whether what engine.memory asks for is free."""
+    """Check that the memory for engine.memory is free."""
     wanted = parse_size(profile.text("engine.memory")) + SPARK_OVERHEAD
     free = _available(meminfo)
     found = f"engine.memory is {profile.text('engine.memory')}"
     if free is None:
-        return Finding("memory", "note", f"{found}; how much is free cannot be told here")
-    found += f", {free / GB:.1f} GB are free"
+        return Finding("memory", "note", f"{found}; the free memory is not known on this system")
+    found += f", {free / GB:.1f} GB free"
     if free < wanted:
-        remedy = "end what else runs (stqsh sessions), or SET engine.memory = '1g'"
+        remedy = "stop other engines (stqsh sessions lists them), or SET engine.memory = '1g'"
         return Finding("memory", "note", found, remedy)
     return Finding("memory", "ok", found)
 
@@ -121,7 +121,7 @@ def _available(meminfo: Path) -> int | None:
 
 
 def slots(profile: Profile) -> Finding:
-    """Whether the slots keep all cores busy."""
+    """Check that the slots can keep all cores busy."""
     number = profile.number("engine.slots")
     found = f"{number} on {cores()} cores"
     if number % cores() and number > 1:
@@ -130,25 +130,28 @@ def slots(profile: Profile) -> Finding:
 
 
 def ports(profile: Profile, host: str = "127.0.0.1") -> Finding:
-    """Whether the engine's parts can talk: by this machine's ports, and by a cluster's where one is named."""
+    """Check the ports of this machine, and those of the cluster where the profile names one."""
     try:
         with socket.create_server((host, 0)) as server:
             socket.create_connection(server.getsockname(), 2).close()
         check_master(EngineSettings.from_profile(Path(), profile))
     except OSError as error:
-        found = f"no port of {host} can be used: {error.strerror or error}"
+        found = f"no port on {host} can be opened: {error.strerror or error}"
         return Finding(
-            "ports", "bad", found, "bring the loopback up (ip link set lo up), or let stqsh use it"
+            "ports",
+            "bad",
+            found,
+            "enable the loopback interface (ip link set lo up), or allow stqsh to use it",
         )
     except StqshError as error:
         return Finding("ports", "bad", error.message, error.hint or "")
-    return Finding("ports", "ok", f"{host} takes connections; nothing of stqsh listens elsewhere")
+    return Finding("ports", "ok", f"{host} accepts connections; stqsh listens on no other address")
 
 
 def home(profile: Profile) -> Finding:
-    """Whether sessions can be kept: a folder that can be written to, with room."""
+    """Check that the folder of the sessions is writable and has free space."""
     root = sessions_root(default=profile.text("session.home_root") or None)
-    elsewhere = "set STQSH_HOME, or session.home_root in the profile, to another place"
+    elsewhere = "set STQSH_HOME, or session.home_root in the profile, to another folder"
     try:
         probe = open_home(root=root, temporary=True)
         probe.path.joinpath("updates").rmdir()
@@ -157,30 +160,36 @@ def home(profile: Profile) -> Finding:
     except (StqshError, OSError) as error:
         return Finding("home", "bad", getattr(error, "message", str(error)), elsewhere)
     free = shutil.disk_usage(root).free
-    found = f"{root}, {free / GB:.1f} GB are free"
+    found = f"{root}, {free / GB:.1f} GB free"
     if free < LEAST_DISK:
-        return Finding("home", "bad", found, f"make room (stqsh sessions lists what is kept), or {elsewhere}")
+        return Finding(
+            "home", "bad", found, f"free some space (stqsh sessions lists the sessions), or {elsewhere}"
+        )
     return Finding("home", "ok", found)
 
 
 def shared_memory(folder: Path = SHM) -> Finding:
-    """Whether the slots' state can lie in shared memory; in files it is slower."""
+    """Check that the state of the slots fits in shared memory; in files it is slower."""
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("shared memory", "note", f"no {folder}; the slots' state lies in files", "none needed")
+        return Finding(
+            "shared memory", "note", f"no {folder}; the state of the slots is kept in files", "none needed"
+        )
     free = shutil.disk_usage(folder).free
-    found = f"{folder}, {free / GB:.1f} GB are free"
+    found = f"{folder}, {free / GB:.1f} GB free"
     if free < SHM_FREE_BYTES:
-        remedy = "give it more (in a container: docker run --shm-size=4g), or end a session: stqsh stop"
-        return Finding("shared memory", "note", f"{found}; the slots' state lies in files", remedy)
+        remedy = "enlarge it (in a container: docker run --shm-size=4g), or stop a session: stqsh stop"
+        return Finding("shared memory", "note", f"{found}; the state of the slots is kept in files", remedy)
     return Finding("shared memory", "ok", found)
 
 
 def terminal() -> Finding:
-    """What the terminal can show."""
+    """Report what the terminal can show."""
     name, encoding = os.environ.get("TERM", ""), (sys.stdout.encoding or "").lower()
     found = f"TERM is {name or 'not set'}, {encoding or 'no encoding'}"
     if "utf" not in encoding:
-        return Finding("terminal", "note", found, "export LANG=C.UTF-8 for lines and maps at their best")
+        return Finding(
+            "terminal", "note", found, "export LANG=C.UTF-8 to draw lines and maps with all characters"
+        )
     return Finding("terminal", "ok", found)
 
 
@@ -188,12 +197,12 @@ _MARKS: dict[State, str] = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
 def doctor(profile_name: str | None, show: Callable[[str], None] = print) -> int:
-    """Tell the findings as they come; the exit code is 1 where something is bad."""
+    """Print the findings as they come; return 1 where there is a problem, else 0."""
     worst = 0
     for finding in examine(profile_name):
         show(f"{_MARKS[finding.state]}  {finding.what:<14} {finding.found}")
         if finding.remedy:
             show(f"      {'':<14} remedy: {finding.remedy}")
         worst = max(worst, finding.state == "bad")
-    show("something has to be mended" if worst else "all that stqsh needs is here")
+    show("problems found" if worst else "everything that stqsh needs is available")
     return worst

@@ -1,4 +1,4 @@
-"""What `--help` says beyond options: examples, environment, files, exit codes, as a manual does."""
+"""The parts of `--help` beyond options: examples, environment, files, exit codes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping
 _ENVIRONMENT = """Environment:
   STQSH_HOME          the folder of the sessions
   STQSH_PROFILE       the profile where --profile is not given
-  STQSH_ENGINE_SLOTS  and so on for each setting: SHOW SETTINGS lists them
+  STQSH_ENGINE_SLOTS  a setting; SHOW SETTINGS lists all of them
   STQSH_INIT          the shell's init file
-  STQSH_PAGER, PAGER  what shows long answers; cat for none
+  STQSH_PAGER, PAGER  the pager for long results; cat for none
   NO_COLOR            no colours"""
 
 _FILES = """Files:
-  ~/.local/state/stqsh/sessions     the sessions, a folder each
-  ~/.config/stqsh/init.stq          statements that each shell begins with
+  ~/.local/state/stqsh/sessions     the sessions, one folder each
+  ~/.config/stqsh/init.stq          statements that every shell runs first
   profiles/NAME.yaml                the profiles"""
 
 _EXIT_CODES = """Exit codes:
-  0 done; 1 failed while running; 2 the script or the command line is wrong;
+  0 success; 1 failure while running; 2 error in the script or command line;
   130 interrupted"""
 
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -38,26 +38,26 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
     "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
     "map": (
-        ("stqsh map", "the only stream"),
-        ("stqsh map taxis near --to map.html", "a page that stays live"),
+        ("stqsh map", "the session's only stream"),
+        ("stqsh map taxis near --to map.html", "a web page that updates itself"),
         ("stqsh map --serve", "the same, on 127.0.0.1"),
     ),
     "tutorial": (("stqsh tutorial", ""),),
     "docs": (("stqsh docs", "the list"), ("stqsh docs language", "one of them")),
-    "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "as that profile needs it")),
+    "doctor": (("stqsh doctor", ""), ("stqsh doctor --profile cluster", "for that profile")),
     "version": (("stqsh version", ""),),
 }
-"""Command lines to begin with, by command ("" is stqsh itself), and what each is for."""
+"""Example command lines with their purpose, by command ("" is stqsh itself)."""
 
 _MORE: Mapping[str, tuple[str, ...]] = {
     "": (_ENVIRONMENT, _FILES, _EXIT_CODES),
     "run": (_EXIT_CODES,),
-    "doctor": ("Exit codes:\n  0 all is there; 1 something is missing",),
+    "doctor": ("Exit codes:\n  0 no problems; 1 problems found",),
 }
 
 
 def page(command: str) -> str:
-    r"""The end of a command's help, in paragraphs that are not filled anew (`\b`)."""
+    r"""Return the end of a command's help, in paragraphs that click does not rewrap (`\b`)."""
     width = max(len(line) for line, _ in EXAMPLES[command])
     lines = [f"  {line:<{width}}  {what}".rstrip() for line, what in EXAMPLES[command]]
     if any(len(line) > _WIDTH for line in lines):

@@ -1,4 +1,4 @@
-"""The lessons of `stqsh tutorial`: what to say, what to run, and what must be seen then."""
+"""The lessons of `stqsh tutorial`: explanation, statements, and a pattern of what they show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Lesson(NamedTuple):
-    """One step: its title, what is said before, the statements that run, and a pattern of what they show."""
+    """One lesson: its title, explanation, statements, and a pattern of their output."""
 
     title: str
     text: str
@@ -17,31 +17,31 @@ class Lesson(NamedTuple):
 LESSONS = (
     Lesson(
         "A stream of things that move",
-        "The sample data are fifteen minutes of a small town: 200 taxis and an ambulance, a file each. A\n"
-        "moving stream holds objects by their key; each record replaces the object's earlier one. Who is\n"
-        "silent for longer than REPORT EVERY is taken for lost.",
+        "The sample data cover fifteen minutes of a small town: 200 taxis and an ambulance, one file each.\n"
+        "A moving stream holds objects by key; each record replaces the object's previous one. An object\n"
+        "that sends nothing for longer than REPORT EVERY counts as disconnected.",
         "CREATE MOVING STREAM taxis FROM FILE 'taxis/*.csv'\n  TICK 1 s REPORT EVERY 30 s;",
         r"columns found: oid STRING, lon DOUBLE(.|\n)*guessed: KEY oid",
     ),
     Lesson(
-        "Time passes when you say so",
-        "Columns, key, location and time were found in the files. In this tutorial, as in scripts, streams\n"
-        "stand still until RUN. (In the shell they play by themselves: PLAY and PAUSE.)",
+        "You control time",
+        "Columns, key, location and time were inferred from the files. In this tutorial, as in scripts,\n"
+        "streams wait for RUN. (In the shell they play by themselves; see PLAY and PAUSE.)",
         "RUN FOR 2 min;\nSHOW STATUS;",
         r"step +120",
     ),
     Lesson(
         "Ask once",
-        "A plain SELECT is a snapshot: it answers on the state as it is now.",
+        "A plain SELECT is a snapshot query: it is evaluated once, on the current state.",
         "SELECT oid, status, speed FROM taxis\n"
         "  INSIDE RECT(10.0255, 50.0135, 10.0325, 50.018)\n"
         "  ORDER BY speed DESC LIMIT 5;",
         r"\(\d rows, step 120",
     ),
     Lesson(
-        "Ask for good",
-        "The same as a continuous query. It has a name and lives on; from now on it sends what enters its\n"
-        "answer (+) and what leaves it (-), each with the reason. Regions can have names too.",
+        "Ask continuously",
+        "The same as a continuous query. It has a name and stays registered; from now on it reports what\n"
+        "enters its answer (+) and what leaves it (-), with the reason. Regions can have names too.",
         "CREATE REGION square AS RECT(10.0255, 50.0135, 10.0325, 50.018);\n"
         "REGISTER QUERY waiting AS\n"
         "  SELECT oid FROM taxis WHERE status = 'free' INSIDE square;\n"
@@ -50,16 +50,16 @@ LESSONS = (
     ),
     Lesson(
         "Follow it",
-        "TAIL shows a query's updates: first its answer, then the changes; FROM START shows all since it\n"
-        "was registered. `left`: drove away or took a passenger; `disconnected`: silent for too long.",
+        "TAIL shows a query's updates: first its answer, then the changes. FROM START shows all since it\n"
+        "was registered. `left`: drove away or took a passenger; `disconnected`: sent nothing for too long.",
         "TAIL waiting FROM START LIMIT 10;",
         r"(?m)^ *12\d .* \+ ",
     ),
     Lesson(
         "A region that moves",
-        "Who has to make way for the ambulance? The circle is bound to an object and moves with it, so the\n"
-        "answer changes even where no taxi does. (In the shell, Tab behind AROUND offers the objects that\n"
-        "live.)",
+        "Which taxis must make way for the ambulance? The circle is centred on an object and moves with it,\n"
+        "so the answer changes even while no taxi moves. (In the shell, Tab after AROUND completes the keys\n"
+        "of current objects.)",
         "REGISTER QUERY make_way AS\n"
         "  SELECT oid, speed, DISTANCE FROM taxis\n"
         "  INSIDE CIRCLE(250 m) AROUND 'ambulance';\n"
@@ -68,9 +68,9 @@ LESSONS = (
         r"distance(.|\n)* \+ ",
     ),
     Lesson(
-        "The nearest",
-        "The three free taxis nearest to the station. A `-` may say `overtaken`: still free, but three\n"
-        "others are nearer by now.",
+        "Nearest neighbours",
+        "The three free taxis nearest to the station. A `-` may say `overtaken`: the taxi is still free,\n"
+        "but three others are now nearer.",
         "REGISTER QUERY next AS\n"
         "  SELECT oid, DISTANCE FROM taxis\n"
         "  WHERE status = 'free' NEAREST 3 TO (10.029, 50.0157);\n"
@@ -87,8 +87,8 @@ LESSONS = (
         r"driver +stars",
     ),
     Lesson(
-        "Things that happen",
-        "An event stream holds what happened once, for as long as KEEP says. CONTAINS asks for words.",
+        "Events",
+        "An event stream holds each event for the time that KEEP gives. CONTAINS searches for words.",
         "CREATE EVENT STREAM posts\n"
         "  (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)\n"
         "  KEY id LOCATION (lon, lat) TIME ts TEXT body\n"
@@ -101,29 +101,29 @@ LESSONS = (
     ),
     Lesson(
         "What does it cost?",
-        "SHOW QUERIES lists what runs, with updates a second and each query's share of the engine's work.\n"
-        "EXPLAIN tells how a query is evaluated; with ANALYZE, what it has cost so far.",
+        "SHOW QUERIES lists the queries, with updates per second and each query's share of the work.\n"
+        "EXPLAIN shows how a query is evaluated; with ANALYZE, also what it has cost so far.",
         "SHOW QUERIES;\nEXPLAIN ANALYZE waiting;",
         r"share of work(.|\n)*candidates so far",
     ),
     Lesson(
         "What went wrong?",
-        "Records that cannot be read are set aside with file, line and reason, and stop nothing.",
+        "Records that cannot be read are set aside with file, line and reason; the stream continues.",
         "SHOW DEAD LETTERS;",
         r"95\.2 is beyond 90",
     ),
     Lesson(
         "Take it with you",
-        "DUMP prints all definitions and queries as a script: `stqsh run FILE` runs it, with JSON lines in\n"
-        "a pipe. Dropping a query takes its answer back; nobody is left with a stale one.",
+        "DUMP prints all definitions and queries as a script; `stqsh run FILE` runs it. Dropping a query\n"
+        "withdraws its answer, so that no reader keeps a stale one.",
         "DROP QUERY waiting;\nDUMP;",
         r"REGISTER QUERY make_way",
     ),
 )
 
-FAREWELL = r"""That was all. Next:
-  stqsh                           the shell; its session goes on when you leave
+FAREWELL = r"""That was the tutorial. Next:
+  stqsh                           the shell; its session continues when you leave
   CREATE MOVING STREAM mine FROM FILE 'your.csv';
-                                  your own data: columns are found
-  HELP;  HELP NEAREST;  \?        what there is, with examples
+                                  your own data; columns are inferred
+  HELP;  HELP NEAREST;  \?        the reference, with examples
   stqsh run sample_data/demo.stq  a script, as JSON lines in a pipe"""

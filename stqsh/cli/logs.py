@@ -1,4 +1,4 @@
-"""`stqsh logs`: what a session's engine printed."""
+"""`stqsh logs`: prints the log of a session's engine."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ POLL_S = 0.2
 _HEAD = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d{3}) (?P<level>[A-Z]+) (?P<source>[^\s:]+): (?P<text>.*)"
 )
-"""How Spark and the engine begin what they say; what goes on over several lines has none."""
+"""The head of a log entry of Spark or the engine; further lines of an entry have none."""
 
 
 def show_logs(session: str | None, profile: str | None, lines: int, follow: bool, *, json: bool) -> int:
-    """Print the last lines of an engine's log, and those that come with `follow`; raises `HomeError`.
+    """Print the last lines of an engine's log, and new ones with `follow`.
 
-    `json`: each line as an object, see `Structured`.
+    Args:
+        session: Name of the session; by default `default`.
+        profile: Name or file of the profile.
+        lines: Number of lines to print.
+        follow: Keep printing new lines until Ctrl-C.
+        json: Print each line as an object, see `Structured`.
+
+    Raises:
+        HomeError: The session has no log.
     """
     home = session_home(session, profile)
     log = home.engine_log
@@ -35,7 +43,7 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
         raise HomeError(f"session {home.name} has no log: no engine was started", hint="stqsh doctor")
     print_message(f"-- {log}")
     written = Structured().line if json else str
-    end = log.stat().st_size  # what comes from now on is followed, and none of it is lost
+    end = log.stat().st_size  # later lines are followed, and none is lost
     for line in last_lines(log, lines, end):
         print(written(line))
     sys.stdout.flush()
@@ -46,16 +54,18 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
 
 
 class Structured:
-    """Lines of a log as JSON: `{"at", "level", "source", "text"}`, the first three null where nothing says.
+    """Lines of a log as JSON: `{"at", "level", "source", "text"}`.
 
-    A line that goes on with an entry, such as one of a traceback, has that entry's time, level and source.
+    The first three are null before the first entry.
+
+    A further line of an entry, such as one of a traceback, repeats its time, level and source.
     """
 
     def __init__(self) -> None:
         self._entry: dict[str, str | None] = dict.fromkeys(("at", "level", "source"))
 
     def line(self, line: str) -> str:
-        """The next line of the log."""
+        """Return the next line of the log as JSON."""
         found = _HEAD.fullmatch(line)
         if found is not None:
             self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
@@ -64,13 +74,13 @@ class Structured:
 
 
 def _instant(text: str) -> str:
-    """A local time as ISO 8601 in UTC."""
+    """Return a local time as ISO 8601 in UTC."""
     at = datetime.fromisoformat(text.replace(",", ".")).astimezone(UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def whole_lines(pieces: Iterable[str]) -> Iterator[str]:
-    """The lines of a text that comes in pieces, each once it is whole."""
+    """Yield the lines of a text that comes in pieces, each once it is complete."""
     rest = ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
@@ -78,7 +88,7 @@ def whole_lines(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def last_lines(log: Path, count: int, end: int | None = None) -> list[str]:
-    """The last lines of a file, whatever its length, or of so many bytes of it."""
+    """Return the last `count` lines of a file, or of its first `end` bytes."""
     with log.open("rb") as file:
         end = file.seek(0, 2) if end is None else end
         begin = file.seek(max(0, end - 400 * count - 4096))
@@ -87,7 +97,10 @@ def last_lines(log: Path, count: int, end: int | None = None) -> list[str]:
 
 
 def followed(log: Path, begin: int) -> Iterator[str]:
-    """What is in a file from a byte on, and comes, without end; a new file in its place is read whole."""
+    """Yield the text of a file from byte `begin` on, and what is appended; never ends.
+
+    A new file in its place is read from its beginning.
+    """
     file = log.open(encoding="utf-8", errors="replace")
     try:
         file.seek(begin)

@@ -1,7 +1,7 @@
 """The command `stqsh`: shell (default), run, serve, sessions, stop, bench, version.
 
-The bare shell is the way that has to be quick, and it does without typer, whose machinery costs as much
-time as the prompt itself; everything else goes through `stqsh.cli.commands`.
+The plain shell must start fast, so it does without typer, whose import takes as long as the prompt itself;
+everything else goes through `stqsh.cli.commands`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Let standard streams that were closed (`<&-`) be of nothing: the next file opened took their place."""
+    """Open /dev/null for closed standard streams (`<&-`), else the next opened file takes their number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -41,7 +41,7 @@ def _open_closed() -> None:
 
 
 def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
-    """The options of a bare interactive shell; `None` where the command line says anything else."""
+    """Return the options of a plain interactive shell; None for any other command line."""
     options: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

@@ -19,20 +19,24 @@ from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_ho
 
 
 def serve(session: str | None, profile: str | None) -> int:
-    """Become a session's engine, until Ctrl-C or a TERM signal; raises `HomeError` where one runs already."""
+    """Become a session's engine, until Ctrl-C or a TERM signal.
+
+    Raises:
+        HomeError: The session has a running engine.
+    """
     home = open_home(session, root=_root(load_profile(profile)))
     engine = read_engine(home)
     if engine is not None and is_alive(engine):
         raise HomeError(
-            f"session {home.name} has an engine already (pid {engine.pid})",
-            hint=f"stqsh stop --session {home.name} ends it",
+            f"session {home.name} already has an engine (pid {engine.pid})",
+            hint=f"stqsh stop --session {home.name} stops it",
         )
     print_message(f"serving session {home.name} in {home.path}; Ctrl-C ends it")
     os.execv(sys.executable, [sys.executable, "-m", "stqsh.engine.launch.main", "--home", str(home.path)])
 
 
 def show_sessions(profile: str | None, format_: str | None) -> int:
-    """Print the sessions with their engines' states."""
+    """Print the sessions with the states of their engines."""
     found = list_sessions(_root(load_profile(profile)))
     lines = []
     for info in found:
@@ -62,7 +66,11 @@ def stop_session(session: str | None, profile: str | None) -> int:
 
 
 def session_home(session: str | None, profile: str | None) -> SessionHome:
-    """The home of a session that is there; raises `SessionNameError`, with the names of those that are."""
+    """Return the home of an existing session.
+
+    Raises:
+        SessionNameError: There is no such session; the hint lists those that exist.
+    """
     root, name = _root(load_profile(profile)), session or DEFAULT_NAME
     names = [info.home.name for info in list_sessions(root)]
     if name not in names:

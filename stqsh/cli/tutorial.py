@@ -1,4 +1,4 @@
-"""`stqsh tutorial`: ten minutes on the sample data, in a session that goes when it ends."""
+"""`stqsh tutorial`: ten minutes on the sample data, in a temporary session."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stqsh.shell.terminal.capabilities import terminal_width
 if TYPE_CHECKING:
     from stqsh.client.api import Session
 
-ASK = "Enter runs it; or type a statement of your own; q leaves > "
+ASK = "Enter runs it; or type your own statement; q quits > "
 _WIDTH = 100
-"""Columns of the lessons where there is no terminal."""
+"""Width of the lessons in columns where there is no terminal."""
 
 
 def run_tutorial(profile: str | None = None) -> int:
-    """Go through the lessons; without a terminal, straight through. Raises `StqshError`."""
+    """Run the lessons; without a terminal, without waiting for Enter. Raises `StqshError`."""
     script = sample_folder() / "tutorial.stq"
     with connect(temporary=True, profile=profile, autoplay=False) as session:
         session.start_engine(wait=False)  # while the user reads
@@ -39,22 +39,22 @@ def sample_folder() -> Path:
         if (folder / "taxis").is_dir():
             return folder
     raise StqshError(
-        "there are no sample data here",
-        hint="python -m stqsh.sources.generator.sample_taxis sample_data makes them",
+        "the sample data are missing here",
+        hint="python -m stqsh.sources.generator.sample_taxis sample_data creates them",
     )
 
 
 class Tutorial:
-    """The lessons in a session. `script`: a name in the folder of the sample data; `asks`: wait for Enter."""
+    """The lessons in a session. `script`: a path in the sample data's folder; `asks`: wait for Enter."""
 
     def __init__(self, session: Session, script: str, *, asks: bool) -> None:
         self._session, self._script, self._asks = session, script, asks
         console = Console(self.tell, "table")
-        console.pager = False  # Enter leads on, and nowhere else
+        console.pager = False  # Enter continues the tutorial and nothing else
         self._renderer = PromptRenderer(console, session)
 
     def run(self) -> None:
-        """All lessons, or those before the user leaves."""
+        """Run all lessons, until the user quits."""
         for number, lesson in enumerate(LESSONS, 1):
             self.tell(_page(number, lesson))
             if not self._user_goes_on():
@@ -67,7 +67,7 @@ class Tutorial:
         print(text, flush=True)
 
     def _user_goes_on(self) -> bool:
-        """Wait for Enter; what the user types meanwhile is run. `False`: the user leaves."""
+        """Wait for Enter and run what the user types; return False where the user quits."""
         while self._asks:
             try:
                 typed = input(ASK).strip()
@@ -87,7 +87,7 @@ class Tutorial:
         numbers = [1]
         for outcome in self._session.execute(statements, file=self._script, on_statement=numbers.append):
             if isinstance(outcome, RunHandle) and not self._asks:
-                continue  # it is waited for all the same; nobody looks at how far it is
+                continue  # the next statement waits for it; no progress bar without a terminal
             self._renderer.statement = numbers[-1]
             render(outcome, self._renderer)
 

@@ -1,4 +1,4 @@
-"""What the engine is doing, in a few words: for status lines and the toolbar."""
+"""What the engine is doing, in a few words, for status lines and the toolbar."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ READY = "engine ready"
 
 
 def engine_text(home: SessionHome) -> str:
-    """The state of the session's engine: its own words while it starts."""
+    """Return the state of the session's engine; while it starts, its own message."""
     engine = read_engine(home)
     if engine is None:
         return "engine not started"
     if not is_alive(engine):
-        reason = engine.message.partition("\n")[0]  # its remedy is told where there is room for it
+        reason = engine.message.partition("\n")[0]  # its hint is shown where there is room for it
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready":
         return READY
@@ -49,20 +49,20 @@ def explain_engine_death(home: SessionHome) -> str:
 
 
 def alive_text(home: SessionHome, progress: Progress) -> str:
-    """What keeps a status line alive: the engine's state until it is ready, then the streams'."""
+    """Return the engine's state until it is ready, then the state of the streams."""
     engine = engine_text(home)
     return status_text(progress) if engine == READY else engine
 
 
 def status_text(progress: Progress) -> str:
-    """Step, clock, rate and lag in one line."""
+    """Return step, clock, rate and lag in one line."""
     if progress.step == 0:
         return "no step yet"
     return "  ".join(text for _, text in status_parts(progress))
 
 
 def status_parts(progress: Progress) -> list[tuple[int, str]]:
-    """The parts of that line, each with its weight: where there is no room, those that weigh least go."""
+    """Return the parts of that line, each with its weight; a narrow line drops the lightest first."""
     parts = [
         (5, f"step {group_digits(progress.step)}"),
         (4, clock_text(progress)),
@@ -74,7 +74,7 @@ def status_parts(progress: Progress) -> list[tuple[int, str]]:
 
 
 def shedding_part(progress: Progress) -> str:
-    """A warning while less is kept than queries need: `shedding: object, k 2, 12 % dropped`."""
+    """Return a warning while load is shed, such as `shedding: object, k 2, 12 % dropped`."""
     memory = progress.stats.get("memory")
     if not memory:
         return ""
@@ -83,27 +83,27 @@ def shedding_part(progress: Progress) -> str:
 
 
 def clock_text(progress: Progress) -> str:
-    """The event time of the last step."""
+    """Return the event time of the last step."""
     return format_instant(progress.at_us()) or ""
 
 
 def rate_text(progress: Progress) -> str:
-    """Records a second in the last batch, while the streams move."""
+    """Return the records per second of the last batch, while the streams move."""
     rate = progress.stats.get("records_per_s")
     return "" if rate is None or not is_moving(progress) else f"{group_digits(rate)} records/s"
 
 
 def is_moving(progress: Progress) -> bool:
-    """Whether steps are being taken."""
+    """Return whether steps are being taken."""
     return not progress.ended and bool(progress.stats.get("playing") or progress.stats.get("running"))
 
 
 def lag_text(progress: Progress) -> str:
-    """How far the engine is behind its sources, or that nothing more can come."""
+    """Return how far the engine is behind its sources, or that the streams have ended."""
     if progress.ended:
         return "streams at their end"
     if not is_moving(progress):
-        return "streams stand still"
+        return "streams idle"
     lag, backlog = progress.stats.get("lag_s"), progress.stats.get("backlog")
     if lag is None:
         return f"{group_digits(backlog)} records to go" if backlog else "up to date"

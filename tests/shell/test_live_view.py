@@ -182,7 +182,7 @@ def test_a_narrow_terminal_gets_short_lines(monkeypatch: pytest.MonkeyPatch) -> 
     ("progress", "words"),
     [
         (Progress(), "no step yet"),
-        (Progress(0, 5, 0, 1_000_000), "step 5  1970-01-01T00:00:04Z  streams stand still"),
+        (Progress(0, 5, 0, 1_000_000), "step 5  1970-01-01T00:00:04Z  streams idle"),
         (Progress(0, 5, 0, 1_000_000, ended=True), "step 5  1970-01-01T00:00:04Z  streams at their end"),
         (
             Progress(0, 5, 0, 1_000_000, stats={"running": True, "backlog": 12_345}),

@@ -59,7 +59,7 @@ def test_what_looks_like_a_command_in_a_string_or_comment_is_none() -> None:
         ("SHOW STATUS;\n\\o x\n\nSHOW SETINGS;", "a.stq:4:6: "),
         ("SHOW STATUS\n  \\timing\n;", "a.stq:2:3: a command within a statement\n    \\timing\n    ^^^^^^^"),
         ("SHOW STATUS;\nSELECT ' ;\n\\timing", "a.stq:2:8: this string has no closing quote"),
-        ("\\e\n", "a.stq:1:1: \\e is for the prompt, not for scripts"),
+        ("\\e\n", "a.stq:1:1: \\e works at the prompt only, not in scripts"),
         ("\\set 1a x\n", "a.stq:1:1: '1a' cannot be a variable's name"),
         ("\\unset x\n", "a.stq:1:1: there is no variable x"),
         ("SHOW STATUS;\nSHOW :wath;", "a.stq:2:6: there is no variable wath\n  SHOW :wath;\n       ^^^^^"),

@@ -65,13 +65,13 @@ def test_the_user_goes_at_their_own_pace_and_may_try_things(tmp_path: Path) -> N
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "TERM": "dumb"}
     words = ["-c", AT_A_TERMINAL, str(tmp_path)]
     child = pexpect.spawn(sys.executable, words, env=environ, cwd=str(ROOT), timeout=120, encoding="utf-8")
-    child.expect("q leaves > ")
+    child.expect("q quits > ")
     child.sendline("SELECT nonsense;")
     child.expect("expected")
-    child.expect("q leaves > ")
+    child.expect("q quits > ")
     child.sendline("")
     child.expect("stream taxis created")
-    child.expect("q leaves > ")
+    child.expect("q quits > ")
     child.sendline("q")
     child.expect(pexpect.EOF)
     child.close()

@@ -204,7 +204,7 @@ class LiveView:
         elif progress is None:
             if time.monotonic() - self._began > PATIENCE_S:
                 hints = "  ".join(text for _, text in self._hints()[-1:])
-                self.screen.status(f"{self.name}  reading the session's log…  {hints}")
+                self.screen.status(f"{self.name}  reading the update log…  {hints}")
         else:
             width, parts = self.screen.width - 1, self._words(feed)
             if sum(len(text) + 2 for _, text in parts if text) - 2 > width:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ExitShell(Exception):
-    """The user wants to leave the shell, or a script to end."""
+    """Leaves the shell, or ends a script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def _quit(console: Console, argument: str) -> None:
 def _help(console: Console, argument: str) -> None:
     rows = [("".join(f"\\{name} " for name in one.names) + one.argument, one.help) for one in COMMANDS]
     rows += [
-        ("statement ;", "runs it; HELP; lists the statements, HELP RUN; tells about one"),
-        ("statement \\G", "runs it and shows one value a line, as FORMAT vertical does"),
-        ("Ctrl-C", "leaves a TAIL, stops a RUN, clears the line"),
-        ("space, /, ↑, q", "in a TAIL: pause and go on, filter by a text or an op, scroll back, leave"),
-        ("Ctrl-R", "searches the history"),
-        ("Ctrl-D", "leaves the shell"),
+        ("statement ;", "run it; HELP; lists the statements, HELP RUN; explains one"),
+        ("statement \\G", "run it and show one value per line, as FORMAT vertical does"),
+        ("Ctrl-C", "leave a TAIL, stop a RUN, clear the line"),
+        ("space, /, ↑, q", "in a TAIL: pause or continue, filter by text or op, scroll back, leave"),
+        ("Ctrl-R", "search the history"),
+        ("Ctrl-D", "leave the shell"),
     ]
     console.tell(two_columns(rows))
 
@@ -113,7 +113,7 @@ def _pset(console: Console, argument: str) -> None:
     if name not in _OPTIONS:
         near = difflib.get_close_matches(name, _OPTIONS, n=1)
         raise StqshError(
-            f"\\pset knows no '{name}'",
+            f"\\pset has no option '{name}'",
             hint=f"maybe you meant {near[0]}" if near else f"options: {', '.join(_OPTIONS)}",
         )
     _OPTIONS[name](console, value.strip())
@@ -160,13 +160,13 @@ def _echo(console: Console, argument: str) -> None:
 def _watch(console: Console, argument: str) -> None:
     how = parse_interval(argument)
     if console.last is None or console.repeater is None:
-        raise StqshError(r"there is no statement to repeat yet", hint=r"SHOW QUERIES \watch")
+        raise StqshError(r"there is no statement to repeat", hint=r"SHOW QUERIES \watch")
     console.repeater(console.last, how)
 
 
 def _prompting(console: Console, name: str) -> PromptActions:
     if console.prompting is None:
-        raise StqshError(f"\\{name} is for the prompt, not for scripts")
+        raise StqshError(f"\\{name} works at the prompt only, not in scripts")
     return console.prompting
 
 
@@ -183,39 +183,37 @@ def _said(switch: bool) -> str:
 
 _ON_OFF = ("on", "off")
 COMMANDS: tuple[BackslashCommand, ...] = (
-    BackslashCommand(("?", "h", "help"), "", "this list", _help),
-    BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session goes on", _quit),
-    BackslashCommand(("timing",), "[on|off]", "tell how long each statement takes", _timing, choices=_ON_OFF),
+    BackslashCommand(("?", "h", "help"), "", "show this list", _help),
+    BackslashCommand(("q", "quit", "exit"), "", "leave the shell; the session continues", _quit),
+    BackslashCommand(("timing",), "[on|off]", "show how long each statement takes", _timing, choices=_ON_OFF),
     BackslashCommand(
         ("format",),
         "[FORMAT]",
-        "how results are shown: jsonl, csv, tsv, geojson, markdown, table, "
-        "vertical; FORMAT x after a statement does it once",
+        "set the output format: jsonl, csv, tsv, geojson, markdown, table or "
+        "vertical; FORMAT x after a statement applies once",
         _format,
         choices=FORMATS,
     ),
-    BackslashCommand(
-        ("pager",), "[on|off]", "long answers go through $PAGER, or less", _pager, choices=_ON_OFF
-    ),
+    BackslashCommand(("pager",), "[on|off]", "show long results in $PAGER, or less", _pager, choices=_ON_OFF),
     BackslashCommand(
         ("pset",),
         "[format|pager|timing VALUE]",
-        "set one of these, or show them",
+        "set one of these options, or show them",
         _pset,
         choices=tuple(_OPTIONS),
     ),
     BackslashCommand(
         ("o", "out"),
         "[FILE | '|' COMMAND]",
-        "results go to a file (out.csv, out.parquet, …) or into "
-        "a command; without a word, to the terminal again",
+        "send results to a file (out.csv, out.parquet, …) or a "
+        "command; without an argument, to the terminal again",
         _output,
     ),
     BackslashCommand(
         ("watch",),
         "[i=SEC] [c=N]",
-        "repeat the statement it stands behind, or the last one, each SEC "
-        "seconds (2), N times or until q or Ctrl-C",
+        "repeat the statement before it, or the last one, every SEC seconds "
+        "(default 2), N times or until q or Ctrl-C",
         _watch,
         check=parse_interval,
     ),
@@ -226,18 +224,18 @@ COMMANDS: tuple[BackslashCommand, ...] = (
     BackslashCommand(
         ("restart",),
         "",
-        "start the session's engine, where it has died or was stopped",
+        "start the session's engine after it has died or was stopped",
         _restart,
         in_scripts=False,
     ),
     BackslashCommand(
         ("set",),
         "[NAME VALUE]",
-        "a variable, used as :name, :'name' or :\"name\"; alone: lists them",
+        "set a variable, used as :name, :'name' or :\"name\"; without arguments, list them",
         _set,
         reads="set",
     ),
-    BackslashCommand(("unset",), "NAME", "forget a variable", _unset, reads="unset"),
-    BackslashCommand(("echo",), "TEXT", "show a text", _echo),
+    BackslashCommand(("unset",), "NAME", "remove a variable", _unset, reads="unset"),
+    BackslashCommand(("echo",), "TEXT", "print a text", _echo),
 )
-"""Every backslash command there is."""
+"""All backslash commands."""

@@ -131,7 +131,7 @@ def _command(
     try:
         command, argument = find_command(match.group())
         if not command.in_scripts:
-            raise StqshError(rf"\{command.names[0]} is for the prompt, not for scripts")
+            raise StqshError(rf"\{command.names[0]} works at the prompt only, not in scripts")
         if command.check is not None:
             command.check(argument)
         if command.reads == "include" and argument:

@@ -96,7 +96,7 @@ class Dashboard:
         return self.panels[self.focus]
 
     def _take(self) -> None:
-        """Take what is there to be seen, unless it is to stand still."""
+        """Take the latest state, unless the dashboard is paused."""
         found = self.look()
         if found is None or found is self._seen or (self.is_paused and self.panels):
             return
@@ -128,7 +128,7 @@ class Dashboard:
         ]
 
     def _missed(self) -> int:
-        """How many updates came since the board stands still."""
+        """Return the number of updates since the dashboard was paused."""
         found = self.look()
         now = sum(standing.total for standing in found[1]) if found else 0
         return now - sum(panel.standing.total for panel in self.panels)

@@ -52,7 +52,7 @@ def zoom(board: Dashboard, *, to: bool) -> None:
 
 
 def pause(board: Dashboard) -> None:
-    """Let the dashboard stand still, or go on."""
+    """Pause the dashboard, or continue."""
     board.is_paused = not board.is_paused
 
 

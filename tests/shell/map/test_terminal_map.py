@@ -107,7 +107,7 @@ def test_a_map_is_live(town: Town) -> None:
     terminal.wait(f"step {town.step} ")
     terminal.wait(f"A station {town.size('station')} ")
     terminal.keys(" ")
-    terminal.wait("stands still")
+    terminal.wait("paused; space continues")
     town.run(1)
     terminal.settle()
     terminal.keys(" ")

@@ -20,7 +20,7 @@ _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "o
 
 @dataclass
 class MapActions:
-    """The user's choices. `still`: the scene that stands still; `notice`: what the last key has to say."""
+    """The user's choices. `still`: the scene of a paused map; `notice`: the message of the last key."""
 
     keeper: MapLoader
     camera: Camera = field(default_factory=Camera)
@@ -31,7 +31,7 @@ class MapActions:
 
     @property
     def scene(self) -> Scene | None:
-        """What is to be seen; None while nothing is."""
+        """The scene to draw; None before the first."""
         return self.still or self.keeper.scene
 
     def hide(self, number: int) -> None:
@@ -44,12 +44,12 @@ class MapActions:
         setattr(self.look, name, not getattr(self.look, name))
 
     def change_density(self) -> None:
-        """Shades by themselves, always, never."""
+        """Switch density shading between automatic, always and never."""
         self.look.density = _AFTER[self.look.density]
         self.notice = f"density {self.look.density}"
 
     def stand_still(self) -> None:
-        """Keep the scene, or go on with what is now."""
+        """Pause the map at its current scene, or continue."""
         self.still = None if self.still is not None else self.keeper.scene
 
     def help(self) -> None:

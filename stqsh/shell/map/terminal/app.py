@@ -108,7 +108,7 @@ class MapView:
         picture = MapPicture(hands.scene, hands.camera, hands.look, self.palette, self.braille)
         picture.record = record if key == hands.look.picked else None
         picture.alive, picture.helping, picture.keys = keeper.alive, hands.helping, keys
-        picture.notice = "stands still; space goes on" if hands.still is not None else hands.notice
+        picture.notice = "paused; space continues" if hands.still is not None else hands.notice
         return [[*pieces] for pieces in picture.lines(width, height)]
 
     def _press(self, action: Callable[[], None]) -> None:

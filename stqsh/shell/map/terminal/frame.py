@@ -25,12 +25,12 @@ _BAR = 16
 _PANEL = 0.45
 """The share of the map that a record may take."""
 HELP = (
-    "arrows h j k l   move           + -   nearer, farther",
-    "0 f              show all       t     follow the focal object, or what is picked",
-    "n N              pick the next  / Enter  pick by key, pick in the centre   Esc  none",
+    "arrows h j k l   move           + -   zoom in, zoom out",
+    "0 f              show all       t     follow the focal object, or the selected one",
+    "n N              select next    / Enter  select by key, select in the centre   Esc  none",
     "1 … 9            hide a query   s r g d   slots, regions, graticule, density",
-    "space            stand still    q Ctrl-C   leave",
-    "mouse            a drag moves, the wheel zooms, a click picks; Shift selects text",
+    "space            pause          q Ctrl-C   leave",
+    "mouse            drag moves, wheel zooms, click selects; Shift selects text",
 )
 
 
@@ -144,7 +144,7 @@ class MapPicture:
         if self.look.slots:
             slots = sorted({*self.scene.places.slot.tolist()} - {-1})
             pieces += [(self.palette.dim, "slots "), *((self.palette.of(one), f"{one} ") for one in slots)]
-        return pieces or [(self.palette.dim, "no query asks about this stream")]
+        return pieces or [(self.palette.dim, "no queries over this stream")]
 
     def _entry(self, number: int, drawn: DrawnQuery) -> Pieces:
         style, letter = self.palette.of(number, "bold"), LETTERS[number]
