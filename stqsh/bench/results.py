@@ -64,7 +64,7 @@ class Recorder:
 
 
 def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> BenchmarkResult:
-    """Run a benchmark so many times and pool the figures."""
+    """Run a benchmark several times and pool the figures."""
     module = benchmark.load()
     begun = time.perf_counter()
     measured = []

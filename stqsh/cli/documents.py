@@ -13,18 +13,24 @@ from stqsh.shell.terminal.capabilities import encode_for_terminal
 from stqsh.shell.terminal.pager import page_output
 
 
+class UnknownDocumentError(StqshError):
+    """A document that does not exist."""
+
+    exit_code = 2
+
+
 def show_documents(topic: str | None) -> int:
     """Show a document through the pager, or list all of them; return the exit code.
 
     Raises:
-        StqshError: there is no such document.
+        UnknownDocumentError: there is no such document.
     """
     if topic is None:
         print(two_columns(list(TOPICS.items()), shutil.get_terminal_size().columns))
         return 0
     name = topic.lower().removesuffix(".md")
     if name not in TOPICS:
-        raise StqshError(f"there is no document {topic}", hint=f"documents: {', '.join(TOPICS)}")
+        raise UnknownDocumentError(f"there is no document {topic}", hint=f"documents: {', '.join(TOPICS)}")
     text = drawn_document(name).rstrip("\n") + "\n"
     page_output(lambda width: encode_for_terminal(text), paged=sys.stdout.isatty())
     return 0

@@ -1,4 +1,4 @@
-"""Kernels are compiled once for a state of their sources; a mark beside them says that all of them are."""
+"""Compile kernels once for each state of their sources; a mark file says that all of them are compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stqsh.core.kernels import jit  # says where compiled kernels are kept
 def compile_kernels() -> None:
     """Compile all kernels, unless the mark says that this was done.
 
-    To load them all only to see that they are there takes 2.5 s of processor time at each start of an engine.
+    Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
     """
     mark = _mark()
     if mark is not None and mark.exists():
@@ -29,10 +29,10 @@ def compile_kernels() -> None:
 
 
 def _mark() -> Path | None:
-    """The file that says so for these sources, numba and processor; None where the user chose the folder.
+    """Return the mark file of these sources, numba and processor; None if the user chose the folder.
 
-    Numba keeps what it compiled by the place of its source, and compiles it anew when the source's time has
-    changed: another checkout of the same state has to be compiled as well.
+    Numba keys compiled kernels by the path of their source, and recompiles them when its time has changed:
+    another checkout of the same state has to be compiled as well.
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None

@@ -38,7 +38,7 @@ _STREAMS: list[dict[str, Any]] = [
     _SIGNIFICANT | {"id": 5, "planar": True, "columns": [["key", "STRING"], *_COLUMNS]},
 ]
 _KEYS = 40
-"""Objects a stream: with so many, hash tables grow."""
+"""Objects per stream: enough for hash tables to grow."""
 
 _TABLE = 4
 _DWELLING = 1
@@ -48,7 +48,7 @@ _CHANGING = 4
 """The number of a query that is paused, resumed and dropped: where there is a TEXT, a keyword query."""
 
 _SHEDDING: dict[int, dict[str, Any]] = {2: {"k": 2}, 3: {"k": 99}, 4: {"area": 0.5, "cache": 0.5}, 5: {}}
-"""What the stream of significant objects is asked at its steps."""
+"""The orders for the memory of the stream of significant objects, by step."""
 
 _RECENT = ["cmp", ">", ["col", "ts"], ["arith", "-", ["now"], ["dur", _TICK]]]
 _FREE = ["cmp", "=", ["col", "s"], ["lit", "free", "STRING"]]
@@ -82,10 +82,10 @@ def warm_up() -> None:
 
 
 def _seldom() -> None:
-    """What a stream of keyword queries needs after thousands of records only, and a long update log."""
+    """Compile what keyword queries need only after thousands of records, and a long update log."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
-    KeywordIndex(state, "s1/range/keywords", terms).hang_better(None)
+    KeywordIndex(state, "s1/range/keywords", terms).rebuild_if_worn(None)
     terms.pack()
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
 
@@ -96,7 +96,7 @@ def _clock(step: int) -> Chunk:
 
 
 def _table() -> list[Chunk]:
-    """A joined table."""
+    """Return the chunks of a joined table."""
     columns = [["n", "BIGINT"], ["s", "STRING"]]
     define = pack_json({"id": _TABLE, "name": "t", "columns": columns, "key": "n"})
     rows = pa.RecordBatch.from_pylist([{"n": 1, "s": "free"}], columns_schema(columns))
@@ -126,9 +126,9 @@ def _stream(spec: dict[str, Any], step: int) -> Iterator[Chunk]:
 
 
 def _registers(focal: Any) -> list[dict[str, Any]]:
-    """Queries of every kind; those around a focal object where there is one."""
+    """Return queries of every kind; those around a focal object if there is one."""
     asked: list[tuple[dict[str, Any], Any]] = [(_RECT, condition) for condition in _CONDITIONS]
-    asked += [(region, condition) for region in _still() for condition in (None, _FREE)]
+    asked += [(region, condition) for region in _static() for condition in (None, _FREE)]
     asked.append((_NEAREST, _RARE))
     if focal is not None:
         asked += [(region, condition) for region in _around(focal) for condition in (None, _FREE)]
@@ -152,13 +152,13 @@ def _kind(region: dict[str, Any]) -> str:
     return "nearest" if region["type"] == "nearest" else "range"
 
 
-def _still() -> list[dict[str, Any]]:
-    """Regions that stand still, but for rectangles."""
+def _static() -> list[dict[str, Any]]:
+    """Return static regions, except rectangles."""
     return [_CIRCLE, {"type": "polygon", "rings": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}, _NEAREST]
 
 
 def _around(focal: Any) -> list[dict[str, Any]]:
-    """Regions that move with an object."""
+    """Return regions that move with an object."""
     return [
         {"type": "moving_rect", "focal": focal, "xdist": 1.0, "ydist": 1.0},
         {"type": "moving_circle", "focal": focal, "radius": 1.0},
@@ -167,7 +167,7 @@ def _around(focal: Any) -> list[dict[str, Any]]:
 
 
 def _asks(stream: int) -> list[dict[str, Any]]:
-    """Snapshots, whose shares need scans."""
+    """Return snapshots, which need scans."""
     asked = [(_RECT, None), (_RECT, "count"), (_CIRCLE, None), (_NEAREST, None)]
     specs: list[dict[str, Any]] = [
         {"stream_id": stream, "condition": None, "select": [], "lookup": None, "order": [], "limit": None}

@@ -51,7 +51,7 @@ class World:
         rows = [self.known.get(id_, nowhere) for id_ in ids.tolist()]
         boxes = np.array([row[0] if row[4] else (np.nan,) * 4 for row in rows], np.float64).reshape(-1, 4)
         self.ids = ids
-        self.index.settle(ids, boxes, np.array([row[3] for row in rows], np.bool_), self.bounds)
+        self.index.refresh(ids, boxes, np.array([row[3] for row in rows], np.bool_), self.bounds)
 
     def found(self, some):
         """(event, query id, flags) of each pair."""
@@ -168,7 +168,7 @@ def test_queries_hang_under_the_term_that_is_rare_among_records(monkeypatch):
 
     assert hung()[-1] == "c"
     _, (_, new) = made(world.state, [(0, 0, 0, 0, None, ["b", "c"])] * 49 + [(0, 0, 0, 0, None, ["a"])])
-    world.index.note(new, None)
+    world.index.count(new, None)
     assert hung() == ["a"] * 4
     some = moves(20)
     assert world.found(some) == world.wanted(some)
@@ -184,7 +184,7 @@ def test_terms_that_nobody_names_are_forgotten(monkeypatch):
     for batch in range(4):
         said = pa.array([f"{WORDS[i % 8]} {batch}-{i}" for i in range(4000)])
         codes = pool_of(state, 1).intern(said)
-        world.index.note(codes, None)
+        world.index.count(codes, None)
         state.replace("s1/objects/c1", codes[-100:])
         vacuum(state, 1, now=True)
         tidy(state, 1)

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 from support.local import local_session
+from support.running import parsed, run_script
 
 from stqsh.client.results import Answer, Rows
+from stqsh.core.kinds import KINDS
 from stqsh.docs import document
 from stqsh.lang.ast_builder import definitions
 from stqsh.sources.source_files import READERS
+
+ROOT = Path(__file__).parents[2]
+TAXIS = "CREATE MOVING STREAM taxis FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s;"
 
 
 @pytest.fixture
@@ -51,3 +56,27 @@ def test_the_file_format_of_the_page_is_read(
     assert [
         one.rows for one in outcomes if isinstance(one, Rows) and one.title == "dead letters by stream"
     ] == [(("ships", 2),)]
+
+
+def test_the_query_kind_of_the_page_answers_with_the_objects_in_its_diamond(
+    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = example("DiamondKind")()
+    monkeypatch.setitem(KINDS, kind.name, kind)
+    monkeypatch.chdir(ROOT)
+    [register] = re.findall(r"^REGISTER QUERY sparkle.*?;$", document("extending"), re.MULTILINE | re.DOTALL)
+    script = f"{TAXIS} {register} RUN 180 STEPS; SELECT oid, lon, lat FROM taxis;"
+    with local_session(tmp_path, slots=2, published=True) as session:
+        lines = parsed(run_script(session, script))
+    answer: set[str] = set()
+    for line in lines:
+        if "query" in line and line["step"] <= 180:
+            (answer.add if line["op"] == "+" else answer.remove)(line["key"])
+    x1, y1, x2, y2 = 10.02, 50.01, 10.04, 50.025
+    places = [line["row"] for line in lines if "statement" in line]
+    away = {
+        row["oid"]: abs(2 * row["lon"] - x1 - x2) / (x2 - x1) + abs(2 * row["lat"] - y1 - y2) / (y2 - y1)
+        for row in places
+    }
+    assert answer == {oid for oid, distance in away.items() if distance <= 1}
+    assert 0 < len(answer) < len(away)

@@ -64,7 +64,7 @@ class Slot:
         with self.arena.held():
             self.arena.begin()
             sent = evaluate(self.state, chunks)
-            self.state.settle(self.arena.trim)
+            self.state.trim_unused(self.arena.trim)
             self.arena.commit(uuid.uuid4().hex, self.state.header, self.state.buffers)
         [told] = [orjson.loads(chunk.payload) for chunk in sent if chunk.kind == "stats"]
         self.stats = told["memory"]["1"]

@@ -13,7 +13,7 @@ from stqsh.client.run import RunHandle
 from stqsh.storage.rows import Progress
 
 Say = Callable[[str], None]
-"""Told what goes on."""
+"""Called with progress messages."""
 
 REPETITIONS = 3
 """Portions that the measured steps are cut into, each a sample of the rate."""
@@ -30,7 +30,7 @@ SPLIT = {
 
 
 def run(session: Session, steps: int) -> list[Progress]:
-    """RUN so many steps and wait; give the progress after each batch."""
+    """RUN some steps and wait; yield the progress after each batch."""
     batches: dict[int, Progress] = {}
     before = session.progress().batch
 
@@ -45,7 +45,7 @@ def run(session: Session, steps: int) -> list[Progress]:
 
 
 def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], list[float]]:
-    """RUN so many steps in `REPETITIONS` portions; give all batches, and each portion's records a second."""
+    """RUN some steps in `REPETITIONS` portions; return all batches, and each portion's records a second."""
     batches, rates = list[Progress](), list[float]()
     for portion in portions(steps):
         begun = time.perf_counter()
@@ -55,7 +55,7 @@ def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], 
 
 
 def measured(session: Session, ticks: int, per_tick: int, what: str = "record") -> dict[str, Any]:
-    """Run so many ticks; what they cost, each of them with so many records, which are called `what`."""
+    """Run some ticks of a number of records each, called `what`, and return what they cost."""
     meter = ProcessorMeter(session)
     batches, rates = paced(session, ticks, per_tick)
     count = ticks * per_tick

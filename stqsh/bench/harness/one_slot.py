@@ -86,7 +86,7 @@ class OneSlot:
         return process_time() - begun
 
     def run(self, ticks: int) -> BatchCost:
-        """Take the reports of so many ticks in as one batch."""
+        """Process the reports of some ticks as one batch."""
         first, last = self.step + 1, self.step + ticks
         parts = [part for step in range(first, last + 1) for part in self._records(step)]
         begun = process_time()

@@ -35,7 +35,7 @@ class PostSample:
         return low[0], low[1], high[0], high[1]
 
     def write(self, path: Path, ticks: int, per_tick: int, seed: int = 1) -> None:
-        """Write so many posts a second as one Parquet file with the columns id, x, y, ts, body."""
+        """Write some posts a second as one Parquet file with the columns id, x, y, ts, body."""
         draw = np.random.default_rng(seed)
         writer = None
         for tick in range(ticks):

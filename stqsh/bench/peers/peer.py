@@ -51,7 +51,7 @@ class PeerClock:
         self._before = spent(root)
 
     def per_million(self, records: int) -> float | None:
-        """Return processor seconds since the beginning a million of so many records; None: unknown."""
+        """Return processor seconds so far per million records, of `records`; None: unknown."""
         before, now = self._before, spent(self._root)
         if before is None or now is None:
             return None

@@ -18,7 +18,7 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.shedding_orders import MemorySettings
 
 _FULL = 1_200
-"""So many queries fill the memory in the paper."""
+"""The number of queries that fill the memory in the paper."""
 
 _LAST = 3_000
 _EVERY = 5

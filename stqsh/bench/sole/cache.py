@@ -22,7 +22,7 @@ FACTORS = (0.0, 0.25, 0.5, 1.0)
 _SIDE = 2 * MILE
 _UNITS = 25
 _QUERIES = 2
-"""So many queries, each alone in its stream; the curve is that of the first."""
+"""Numbers of queries, each alone in its stream; the curve is that of the first."""
 
 _PAPER = {
     0.0: ("drops to 85", 0),

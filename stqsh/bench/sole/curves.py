@@ -53,12 +53,12 @@ def _between(value: float, xs: list[float], ys: list[float]) -> float | None:
 
 
 def objects_curve(bench: FigureRun, count: int) -> Curve:
-    """Object load shedding with so many queries."""
+    """Return the curve of object load shedding with a number of queries."""
     return bench.once(("objects", count), lambda: _by_objects(bench, count))
 
 
 def queries_curve(bench: FigureRun, count: int) -> Curve:
-    """Query load shedding with so many queries."""
+    """Return the curve of query load shedding with a number of queries."""
     return bench.once(("queries", count), lambda: _by_queries(bench, count))
 
 

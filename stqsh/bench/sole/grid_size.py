@@ -25,7 +25,7 @@ from stqsh.core.matching import moving_index
 _SIDES = (16, 20, 30, 40, 50, 70, 100, 140, 200, 256)
 _QUERIES = 50_000
 _ROUNDS, _STEPS = 2, 3
-"""Each side is measured so many times, the others between: other work on the machine then hits all alike."""
+"""How often each side is measured, with the others between: other work on the machine then hits all alike."""
 
 _CELLS = "s1/range/cells"
 _OWN = 0

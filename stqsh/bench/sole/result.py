@@ -32,7 +32,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar:
-    """What must be reached: `found` at least `wanted`, or at the most; found is None where it was not met."""
+    """What must be reached: `found` at least `wanted`, or at most; found is None where it was not met."""
 
     what: str
     wanted: float

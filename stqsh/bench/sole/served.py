@@ -139,7 +139,7 @@ def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> lis
 
 
 def _played(session: Session, wanted: int) -> list[Progress]:
-    """Play the town at its own pace until so many batches are seen; give them, without empty ones."""
+    """Play the town at its own pace until enough batches are seen; return them without empty ones."""
     batches: dict[int, Progress] = {}
     last = session.progress().step + _STEPS_A_BATCH * wanted
     execute(session, "PLAY town AT 1x;")

@@ -29,10 +29,10 @@ _CALIBRATED = 60_000
 """The paper supports "more than 60K" of the smallest queries: the memory that takes is the budget."""
 
 _MEASURED = (1_000, 4_000)
-"""So many queries tell what an object and a query of another size take; the first shows that it is linear."""
+"""Numbers of queries that show what an object and a query take; the first shows that it is linear."""
 
 _OWN = 12
-"""So many queries, each in a stream of its own, tell what a copy takes."""
+"""The number of queries, each in a stream of its own, that shows what a copy takes."""
 
 FACTOR = 0.25
 """The cache that the paper uses from section 7.2 on."""

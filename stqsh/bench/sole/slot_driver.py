@@ -78,7 +78,7 @@ class DrivenSlot:
         return self._taken(sent, took)
 
     def units(self, count: int = 1, commands: Sequence[Spec] = ()) -> list[DrivenBatch]:
-        """Take so many time units in, each as one batch."""
+        """Process some time units, each as one batch."""
         unit = self.world.drive.unit_s
         return [self.run(unit, commands if number == 0 else ()) for number in range(count)]
 

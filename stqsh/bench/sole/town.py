@@ -72,7 +72,7 @@ class Scale:
     span: int = 100
 
     def count(self, queries: int) -> int:
-        """So many queries where the paper has `queries`."""
+        """Return the number of queries where the paper has `queries`."""
         return max(4, round(queries * self.share))
 
     def some(self, values: Sequence[Any]) -> list[Any]:
@@ -196,7 +196,7 @@ class TownWorld:
 
 
 def _dealt(found: Mapping[str, Array], slots: int) -> tuple[dict[str, Array], Array]:
-    """Return the objects of a generator's state in so many cohorts, by their numbers."""
+    """Return the objects of a generator's state in some cohorts, by their numbers."""
     arrays = {name: array for name, array in found.items() if name not in ("counts", "clock")}
     slot = arrays["number"] % slots
     order = np.lexsort((arrays["number"], slot))

@@ -38,7 +38,7 @@ QUICK = Options(20)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Take so many steps in a batch each: empty ones, then ones with 10,000 records."""
+    """Run steps in a batch each: empty ones, then ones with 10,000 records."""
     batches = options.batches
     total = batches + _WARM_UP
     say(f"{batches} batches with nothing to do")

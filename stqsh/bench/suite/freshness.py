@@ -132,7 +132,7 @@ def greatest_load(session: Session, options: Options, say: Say) -> int:
 
 
 def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
-    """Play the stream with so many records a second, and tell how late updates came."""
+    """Play the stream at a number of records a second, and return how late updates came."""
     ticks_per_s = asked / options.per_tick
     meter = ProcessorMeter(session)
     batches, reads = followed(session, ticks_per_s, options.seconds)
@@ -154,7 +154,7 @@ def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
 
 
 def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[DeliveredBatch], list[Read]]:
-    """Play the stream at so many ticks a second, and TAIL the probe meanwhile."""
+    """Play the stream at a number of ticks a second, and TAIL the probe meanwhile."""
     batches: dict[int, DeliveredBatch] = {}
     reads: list[Read] = []
     end = time.monotonic() + seconds

@@ -63,7 +63,7 @@ class Options:
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a family."""
+    """Run the benchmark, with progress messages to `say`; return one row a family."""
     keep_freed_memory()
     rows = []
     for name in options.families or tuple(_FAMILIES):

@@ -61,7 +61,7 @@ QUICK = Options(times=1)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Type a statement so many times while the engine rests, then while it replays as fast as it can."""
+    """Type a statement repeatedly while the engine rests, then while it replays as fast as it can."""
     times, objects = options.times, options.objects
     with _shell() as terminal:
         say("waiting for the engine")

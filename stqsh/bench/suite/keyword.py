@@ -94,7 +94,7 @@ QUICK = Options((10_000,))
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a number of queries, terms and a size."""
+    """Run the benchmark, with progress messages to `say`; return a row for each size."""
     posts = options.read()
     return [
         {"terms": terms or "1-3", "side": side, **row}

@@ -85,7 +85,7 @@ QUICK = Options((10_000,), (10,))
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a number of queries, a k, and place or focal."""
+    """Run the benchmark, with progress messages to `say`; return a row for each number, k and place."""
     counts = sorted(options.queries)
     ticks = options.filling + sum(-(-count // _PORTION) + options.ticks for count in counts)
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:

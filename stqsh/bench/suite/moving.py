@@ -73,7 +73,7 @@ QUICK = Options((10,), ticks=12)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a share, times in ms a batch."""
+    """Run the benchmark, with progress messages to `say`; return one row a share, times in ms a batch."""
     ticks = options.filling + 1 + options.ticks
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
         reports = Path(folder) / "reports.parquet"

@@ -57,7 +57,7 @@ QUICK = Options((10_000, 100_000), ticks=24)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row a number of queries, times in ms a batch."""
+    """Run the benchmark, with progress messages to `say`; return a row for each number of queries."""
     filling = -(-options.objects // options.per_tick)
     ticks = filling + len(options.queries) * (options.ticks + 1)
     with (

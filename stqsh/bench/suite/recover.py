@@ -54,7 +54,7 @@ QUICK = Options(200_000, 10_000)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. A row for each of the two crashes."""
+    """Run the benchmark, with progress messages to `say`; return a row for each of the two crashes."""
     ticks = -(-options.objects // _PER_TICK)
     with (
         tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,

@@ -57,7 +57,7 @@ _AROUND = {"moving": "INSIDE RECT(0.01, 0.01) AROUND 'o{}'", "nearest": "NEAREST
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. Rows for each number of queries, come and gone."""
+    """Run the benchmark, with progress messages to `say`; return rows for each number of queries."""
     rows = [row for count in options.queries for row in _come_and_go("", registrations(count), options, say)]
     for count in options.moving:
         for word in _AROUND:
@@ -66,7 +66,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def registrations(count: int) -> list[str]:
-    """Return the statements that register so many squares."""
+    """Return the statements that register a number of squares."""
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({x1!r}, {y1!r}, {x2!r}, {y2!r});"
         for number, (x1, y1, x2, y2) in enumerate(rectangles(count).tolist())
@@ -74,7 +74,7 @@ def registrations(count: int) -> list[str]:
 
 
 def followers(count: int, word: str, objects: int) -> list[str]:
-    """Return the statements that register so many queries which go with objects; `word`: see `_AROUND`."""
+    """Return the statements that register queries around objects; `word`: see `_AROUND`."""
     place = _AROUND[word].format
     return [
         f"REGISTER QUERY q{number} AS SELECT oid FROM m {place(number % objects)};" for number in range(count)

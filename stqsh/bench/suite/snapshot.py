@@ -1,7 +1,7 @@
 """Snapshot SELECTs: how long an answer takes over a million objects, straight from the slots and by the log.
 
 One session at rest: every object has reported once. The time is that of `Session.execute`, from the text to
-the rows. Places and keys are drawn anew for each question, from a seed, so no text comes twice but where one
+the rows. Places and keys are drawn for each question, from a seed, so no text comes twice but where one
 question is repeated.
 """
 
@@ -51,7 +51,7 @@ QUICK = Options(asked=100, by_log=5)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; `say` is told what goes on. One row for each kind of question and way."""
+    """Run the benchmark, with progress messages to `say`; return a row for each question and way."""
     ticks = -(-options.objects // options.per_tick)
     with (
         tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
@@ -77,7 +77,7 @@ def _way(direct: bool) -> str:
 
 
 def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int) -> dict[str, Any]:
-    """Ask so many questions one after the other; the first two warm up."""
+    """Ask questions one after the other; the first two warm up."""
     times, counts, text = [], [], questions()
     for number in range(asked + 2):
         question = next(text)

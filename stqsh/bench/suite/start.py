@@ -33,7 +33,7 @@ QUICK = Options(3)
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Start shell and session so many times: seconds until the prompt shows, and until Spark is ready.
+    """Start shell and session repeatedly: seconds until the prompt shows, and until Spark is ready.
 
     The first start of each warms the disk's cache and is not counted.
     """

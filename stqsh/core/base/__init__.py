@@ -1,1 +1,1 @@
-"""What all of the core stands on."""
+"""The clock, on which all of the core depends."""

@@ -1,19 +1,19 @@
-"""The clock of a batch: which steps it spans, and when they are."""
+"""The clock of a batch: its steps and their times."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 NEVER = 1 << 62
-"""A step that does not come."""
+"""A step that never comes."""
 
 
 class BatchTiming(NamedTuple):
-    """What kernels need to know of time; all int64.
+    """The steps of a batch and the times of a stream; all int64.
 
     first, last: the batch's steps (last = first - 1: none). base: the tick of step 1. tick: µs. report: the
-    stream's REPORT EVERY (of an event stream: its KEEP) in µs, -1 for none. silent: why an object with an
-    older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
+    stream's REPORT EVERY (of an event stream: its KEEP) in µs, -1 for none. silent: the reason why an
+    object with an older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
     """
 
     first: int
@@ -24,9 +24,9 @@ class BatchTiming(NamedTuple):
     silent: int = 3
 
     def at(self, step: Any) -> Any:
-        """The time of a step in µs: `(base + step - 1) * tick`; steps may be an array."""
+        """Return the time of a step in µs: `(base + step - 1) * tick`; steps may be an array."""
         return (self.base + step - 1) * self.tick
 
     def step_reaching(self, t_us: int) -> int:
-        """The first step n with at(n) >= t_us."""
+        """Return the first step n with at(n) >= t_us."""
         return -(-t_us // self.tick) - self.base + 1

@@ -125,7 +125,7 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     """Take a batch's new records into the statistics of terms, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]
-    index.note(texts_of(batch, records), batch.spec["bounds"])
+    index.count(texts_of(batch, records), batch.spec["bounds"])
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:

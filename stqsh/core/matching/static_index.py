@@ -51,7 +51,7 @@ class StaticRegionIndex:
         checked = (queries["template"] >= 0) | (queries["shape"] != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
         if index is not None:
-            index.settle(queries["id"], boxes, checked, bounds)
+            index.refresh(queries["id"], boxes, checked, bounds)
             boxes[index.positions] = np.nan
             if not len(index):
                 release_keywords(self._batch, self._prefix)

@@ -85,7 +85,7 @@ class StaticCircleIndex:
         boxes = np.full((len(queries), 4), np.nan)
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
-        index.settle(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec["bounds"])
+        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec["bounds"])
         keyworded[index.positions] = True
         return keyworded, keyword_pairs(context.batch, index, events)
 

@@ -1,1 +1,1 @@
-"""Where a query looks: boxes in grids, exact circles and areas."""
+"""Static regions of queries: rectangles in grids, and polygons."""

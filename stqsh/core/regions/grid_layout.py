@@ -1,4 +1,4 @@
-"""Where grids lie and how fine they are; answers never depend on it, only speed does."""
+"""The layout of grids: where they are and how fine; only speed depends on it, never answers."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from stqsh.core.state.slot_state import SlotState
 Array = npt.NDArray[Any]
 
 MAX_SIDE = 512
-"""Cells in each direction at most; finer grids cost more memory than they save tests."""
+"""The most cells in each direction; finer grids cost more memory than they save tests."""
 
 MAX_ENTRIES = 1 << 24
-"""Entries in a grid's lists at most, 36 bytes each; a coarser grid is chosen to stay below."""
+"""The most entries in a grid's lists, 36 bytes each; a coarser grid is chosen to stay below."""
 
 _FEWEST_CELLS, _MOST_CELLS = 2.5, 7.0
-"""Cells that a usual rectangle is wide: few of them where lists are short anyway, and the more of a list's
-rectangles hold the whole cell the more cells there are, so that who stays in the cell needs no look at them,
-"""
+"""The width of a median rectangle in cells. Few cells suffice while lists are short. With more cells, more of
+a list's rectangles hold the whole cell, which need no test for objects that stay in the cell."""
 
 _LONG, _ENTRIES = 50, 1 << 21
-"""where a place lies in so many rectangles, and as long as the lists have no more entries than this."""
+"""More cells are used if a place is in more than _LONG rectangles, up to _ENTRIES entries in all lists."""
 
 _AROUND = 3
-"""So many columns and rows of cells lie around where rectangles are."""
+"""Columns and rows of cells around the rectangles."""
 
 _TINY = 1e-9
-"""Grids are at least so wide and high."""
+"""The least width and height of a grid."""
 
 _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
 
 def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> GridFrame:
-    """A grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), else over where the points are.
+    """Lay a grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), or else over the points.
 
     Without bounds the outermost half per cent of the points on each side is left to the border cells.
     """
@@ -59,7 +58,7 @@ def _spread(values: Array) -> tuple[float, float]:
 
 
 class StaticRectIndex:
-    """Stationary rectangles in the cells they touch, kept in a slot's arrays beneath `prefix`.
+    """Static rectangles in the cells that they touch, in a slot's arrays `{prefix}/…`.
 
     lattice float64 (5,); start, whole, corners (the rects, flat) and tag as in `RectGrid`.
     """
@@ -77,7 +76,7 @@ class StaticRectIndex:
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
-        """Which events come when `join` is quick, int32 (None: as they came), and these events."""
+        """Order events so that `join` is quick: their numbers, int32, None if unchanged, and the events."""
         lattice = self.lists()[0]
         return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
 
@@ -86,7 +85,7 @@ class StaticRectIndex:
         return join_in_order(events, *self.lists())
 
     def lists(self) -> tuple[GridFrame, RectGrid]:
-        """The grid for `join`, after a `fill`."""
+        """Return the grid for `join`, after a `fill`."""
         x0, y0, per_x, per_y, side = self._state.array(f"{self._prefix}/lattice").tolist()
         start, whole, rects, tag = (
             self._state.array(f"{self._prefix}/{name}") for name in ("start", "whole", "corners", "tag")
@@ -95,10 +94,10 @@ class StaticRectIndex:
 
 
 def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[GridFrame, RectGrid]:
-    """Rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
+    """List rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
 
-    It lies where they are, within `bounds`, and a little around: what is elsewhere counts to border cells,
-    in whose lists there are few.
+    The grid covers the rectangles, within `bounds`, and a margin: places elsewhere belong to border cells,
+    whose lists are short.
     """
     x1, x2, y1, y2 = *_spread(rects[:, 0::2].ravel()), *_spread(rects[:, 1::2].ravel())
     if bounds is not None:
@@ -112,9 +111,9 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:
-    """So many cells that the middle rectangle is a few cells wide, within reason for their number.
+    """Return a number of cells such that the median rectangle is a few cells wide, within limits.
 
-    rects: float64 (n, 4), wherever they are: only how wide and high they are counts.
+    rects: float64 (n, 4); only their widths and heights matter.
     """
     rects = rects[~np.isnan(rects[:, 0])]
     if not len(rects):
@@ -133,6 +132,6 @@ def suitable_side(rects: Array, bounds: list[float]) -> int:
 
 
 def _entries(wide: Array, high: Array, side: int) -> float:
-    """About how many entries the lists of a grid would have."""
+    """Estimate the number of entries of a grid's lists."""
     cells = (wide * side + 1) * (high * side + 1)
     return float(np.sum(np.minimum(cells, _LARGE)))

@@ -1,4 +1,4 @@
-"""Areas of a slot: named regions, sets of them, and the polygons of queries, as arrays of edges."""
+"""The polygons of a slot: named areas, sets of them, and polygons of queries, as arrays of edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rings = Sequence[Sequence[Sequence[float]]]
 
 _FREE, _INLINE, _NAMED = 0, 1, 2
 _SPARE = 4096
-"""Entries of areas that have gone which are not worth the work of making room."""
+"""Entries of removed areas that are tolerated before lists are compacted."""
 
 
 class PolygonTable(StateTable):
@@ -53,7 +53,7 @@ class PolygonTable(StateTable):
         return PolygonArrays(box, bands, per_y, at, self["start"], edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
-        """Take a named area in; one that is there already stays as it is.
+        """Add a named area; an existing one stays as it is.
 
         Args:
             batch: the columns member, string, null for a single region, and wkb, binary; members are unique.
@@ -67,17 +67,17 @@ class PolygonTable(StateTable):
         self._names(area).intern(batch.column("member"))
 
     def drop(self, area: int) -> None:
-        """Forget a named area; one that is not there is forgotten already."""
+        """Remove a named area, if it exists."""
         if str(area) in self._named:
             first, count = self._named.pop(str(area))
             self.state.release(f"areas/{area}/")
-            self._let_go(np.arange(first, first + count))
+            self._free(np.arange(first, first + count))
 
     def _names(self, area: int) -> Interner:
         return Interner(self.state, f"areas/{area}/names")
 
     def row_of(self, area: int, member: str | None = None) -> int:
-        """The row of a named area, or of a member of a set; -1, in which nothing lies, for no such member.
+        """Return the row of a named area, or of a member of a set; -1 for no such member.
 
         Raises:
             KeyError: no such area.
@@ -87,27 +87,27 @@ class PolygonTable(StateTable):
         return first + index if index >= 0 else -1
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
-        """Take in polygons, each the rings of its border and its holes, closed; their rows, int32 (n,)."""
+        """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""
         free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
         self._put(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:
-        """Forget the polygons among these rows; rows of named areas stay, -1 is none."""
+        """Remove the polygons of queries among these rows; rows of named areas stay, -1 is none."""
         rows = rows[rows >= 0]
-        self._let_go(rows[self["use"][rows] == _INLINE])
+        self._free(rows[self["use"][rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
-        """The boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
+        """Return the boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
         boxes = np.full((len(rows), 4), np.nan)
         boxes[rows >= 0] = self._arrays.box[rows[rows >= 0]]
         return boxes
 
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
-        """Whether each point belongs to the area in its row, border and all; -1 and NaN do not. bool (n,).
+        """Tell whether each point belongs to the area in its row, or its border; bool (n,).
 
-        factor: by how much each area is made smaller about the middle of its box, float64 (n,); 1 leaves it.
+        factor: The scale of each area about the middle of its box, float64 (n,), 0 .. 1.
         """
         found = inside(rows.astype(np.int32), frozen(x), frozen(y), self._arrays)
         if factor is not None:
@@ -116,7 +116,7 @@ class PolygonTable(StateTable):
         return found
 
     def edges(self, row: int) -> Array:
-        """The edges of the area in a row, float64 (n, 4), an edge once for each band that it crosses."""
+        """Return the edges of the area in a row, float64 (n, 4), each once for each band that it crosses."""
         own = self._arrays
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
@@ -135,8 +135,8 @@ class PolygonTable(StateTable):
         own.at[rows] = laid.at + lists
         self["use"][rows] = use
 
-    def _let_go(self, rows: Array) -> None:
-        """Free rows; room is made once more than half of all entries are those of areas that have gone."""
+    def _free(self, rows: Array) -> None:
+        """Free rows; lists are compacted once more than half of all entries are those of removed areas."""
         self["use"][rows] = _FREE
         self._arrays.box[rows] = np.nan
         left = np.flatnonzero(self["use"] != _FREE)
@@ -159,7 +159,7 @@ class PolygonTable(StateTable):
 
 
 def _ranges(first: Array, count: Array) -> Array:
-    """The numbers first .. first + count of each row, one row after the other. int64."""
+    """Concatenate the numbers first .. first + count of each row. int64."""
     ends = np.cumsum(count)
     numbers: Array = np.repeat(first - (ends - count), count)
     numbers += np.arange(len(numbers))
@@ -167,10 +167,10 @@ def _ranges(first: Array, count: Array) -> Array:
 
 
 def _edges_of(shapes: Array) -> tuple[Array, Array]:
-    """Edges of geometries of any type, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
+    """Return the edges of geometries, float64 (n, 4), and where each one's begin, int64 (shapes + 1,)."""
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
     parts, owner = np.array(shapes, object), np.arange(len(shapes))
-    parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # what overlaps would count twice
+    parts[mixed] = [shapely.unary_union(shape) for shape in parts[mixed]]  # overlaps would count twice
     while (shapely.get_type_id(parts) > shapely.GeometryType.POLYGON).any():
         parts, index = shapely.get_parts(parts, return_index=True)
         owner = owner[index]
@@ -189,7 +189,7 @@ def _edges_of(shapes: Array) -> tuple[Array, Array]:
 
 
 def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
-    """The same of polygons as lists of rings."""
+    """Return the edges of polygons given as lists of rings, like `_edges_of`."""
     rings = [(i, ring) for i, polygon in enumerate(polygons) for ring in polygon]
     places = np.array([place for _, ring in rings for place in ring], np.float64).reshape(-1, 2)
     edges, ring = _segments(places, np.repeat(np.arange(len(rings)), [len(ring) for _, ring in rings]))
@@ -198,6 +198,6 @@ def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
 
 
 def _segments(places: Array, line: Array) -> tuple[Array, Array]:
-    """From each place to the next of the same line, float64 (n, 4), and the line of each, (n,)."""
+    """Return the segments from each place to the next of its line, float64 (n, 4), and their lines, (n,)."""
     goes_on = line[:-1] == line[1:]
     return np.hstack([places[:-1], places[1:]])[goes_on], line[:-1][goes_on]

@@ -1,7 +1,7 @@
-"""Focal objects that no query follows any more are forgotten: their records do not come to all slots again.
+"""Forget focal objects that no query follows any more, as their records do not come to all slots again.
 
-Until a query is dropped, its focal object's records go to every slot, also when its FOR has passed. What a
-slot knows of a focal object after that would be out of date when the next query follows it.
+Until a query is dropped, its focal object's records go to every slot, even when its FOR has passed. After
+that, a slot's record of the focal object would be out of date when the next query follows it.
 """
 
 from __future__ import annotations

@@ -17,18 +17,18 @@ from stqsh.core.state.table import ArraySpec, Specs
 Array = npt.NDArray[Any]
 
 CIRCLING = 3
-"""The mode of active kNN queries: their circles are others after each step, so no index has them."""
+"""The mode of active kNN queries: their circles change with each step, so no index has them."""
 
 FOCAL, LOCKED = 1, 2
-"""Flags of objects: focal object of an active query; of interest to a query that is locked."""
+"""Flags of objects: focal object of an active query; needed by a locked query."""
 
 
 class InterestTable(QueryTable):
     """A `QueryTable` of all queries of a stream that has a region or k neighbours, in the order of ids.
 
     Column "c" of a moving region is the distance by which it is extended, "d" of a moving circle its own
-    radius, "radius" what is left of that and "c". "least" is the least accuracy (min_accuracy). Beside, int64
-    (queries,): held, the kept objects in the extended region, and shed, the dropped ones; 0 unless active.
+    radius, "radius" the sum of what is left of that and "c". "least" is the least accuracy. held
+    and shed are the kept and the dropped objects in the extended region; 0 unless active.
     """
 
     specs: ClassVar[Specs] = {**QueryTable.specs, "held": ArraySpec(np.int64), "shed": ArraySpec(np.int64)}
@@ -47,7 +47,7 @@ class InterestTable(QueryTable):
         super().remove(positions)
 
     def register(self, batch: StreamBatch) -> Array:
-        """Add a batch's new queries, their regions not extended yet; their positions."""
+        """Add a batch's new queries, their regions not extended yet; return their positions."""
         commands, new = batch.commands, batch.commands.registered
         columns = columns_of(new, commands.still, batch.timing)
         set_focals(columns, new, batch.focal.table)
@@ -60,15 +60,15 @@ class InterestTable(QueryTable):
         return at
 
     def circle(self, positions: Array) -> None:
-        """Give the active kNN queries among these the mode that is theirs."""
+        """Set the mode of the active kNN queries among these."""
         mine = positions[(self["k"][positions] > 0) & (self["mode"][positions] == ACTIVE)]
         self["mode"][mine] = CIRCLING
 
     def extend(self, reach: float, area: float) -> None:
         """Scale all regions to a share of their area, and extend the moving ones by a distance.
 
-        A region that stands still is not extended (contrary to kNN queries', see `near`). Of a moving circle
-        with the radius r there are r * sqrt(share) and the distance left.
+        A static region is not extended (unlike those of kNN queries). The radius r of a moving circle becomes
+        r * sqrt(share) plus the distance.
         """
         moving = (self["focal"] >= 0) & (self["k"] == 0)
         rounds = np.flatnonzero(moving & (self["shape"] == CIRCLE))

@@ -1,9 +1,15 @@
-"""Whom kNN queries are interested in: those near enough to become neighbours (SOLE section 4.4, example 2).
+"""The objects that kNN queries need: those near enough to become neighbours (SOLE section 4.4, example 2).
 
-SOLE takes a kNN query for a range query whose region is the circle of its k neighbours. With R the distance
-of the k-th of the slot's own after the step before, those are kept who are within R + 3 D of a focal object
-now, or within R + D of a place that stands still, and the k themselves: a neighbour that moves out stays, and
-the circle grows (section 3.2). While there are fewer than k, or the query is new, everybody is kept.
+SOLE treats a kNN query like a range query whose region is the circle of its k neighbours. With R the distance
+of the slot's own k-th neighbour after the step before, objects are kept within R + 3 D of a focal object now,
+or within R + D of a static place, and the k themselves: a neighbour that moves out stays, and the circle
+grows (section 3.2). While there are fewer than k, or the query is new, all objects are kept.
+
+A slot keeps what may become one of the k nearest of its own objects. The k nearest of all slots are known
+only when their batch has been merged, many steps too late, and sooner for short batches than for long ones:
+answers would depend on how a run is cut. So with a factor below 1, and in the first REPORT EVERY of a query,
+more slots keep more, and answers come nearer to the exact ones; with 1, and after that, answers are exact on
+any number of slots.
 """
 
 from __future__ import annotations
@@ -42,13 +48,13 @@ class PreviousCircles(NamedTuple):
 
 
 class KnnInterest:
-    """The kNN queries of a stream in one piece of a batch; to be asked before the kind has taken it in."""
+    """The kNN queries of a stream in one piece of a batch, before the kind has processed it."""
 
     def __init__(self, batch: StreamBatch, reach: float) -> None:
         self._batch, self._reach = batch, reach
 
     def counts(self, context: QueryContext, circling: Array) -> tuple[Array, Array]:
-        """How many kNN queries are interested in each object after the last step, and how many objects each.
+        """Count the kNN queries that need each object after the last step, and the objects that each needs.
 
         context: of the interest table, in which `circling` are the positions of the active kNN queries.
         Returns int32 (objects,) and int64 (circling,).
@@ -69,7 +75,7 @@ class KnnInterest:
         return counts.astype(np.int32), held[circling]
 
     def pairs(self, context: QueryContext, objects: Array) -> tuple[Array, Array]:
-        """The kNN queries that are interested in some present objects, int32: positions and objects."""
+        """Find the pairs of kNN queries and present objects, int32, that they need: positions and objects."""
         circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
         present = self._batch.objects.arrivals(self._batch.timing.last, objects)
         everybody = self._holders_of_all(context, circling)
@@ -78,17 +84,21 @@ class KnnInterest:
         others = context.focals[all_] != of_all
         return np.concatenate([query, all_[others]]), np.concatenate([obj, of_all[others]])
 
-    def strangers(self, context: QueryContext, arrivals: Transitions) -> tuple[Array, Array]:
-        """Which kNN queries would be interested in objects that are not kept.
+    def pairs_of_dropped(self, context: QueryContext, arrivals: Transitions) -> tuple[Array, Array]:
+        """Find the kNN queries that would need objects which are not kept.
 
-        context: with the queries' focal objects as the arrivals' objects are numbered. Returns positions of
-        queries and numbers of arrivals, int64 (n,) each.
+        Args:
+            context: With focal objects in the numbering of the arrivals' objects.
+            arrivals: The objects, as events.
+
+        Returns:
+            Positions of queries and numbers of arrivals, int64 (n,) each.
         """
         circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
         if not len(circling):
             return circling, circling
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
-        number, event = self._within(QueryCircles(x, y, self._looks(context, circling)), arrivals)
+        number, event = self._within(QueryCircles(x, y, self._needed_within(context, circling)), arrivals)
         query = circling[number]
         others = context.focals[query] != arrivals.obj[event]
         return query[others], event[others]
@@ -110,7 +120,7 @@ class KnnInterest:
         return PreviousCircles(ids, radius, ids[owner[mine]], obj[mine])
 
     def _centres(self, queries: QueryTable, at: Array) -> tuple[Array, Array]:
-        """Where kNN queries had their centres before the first step."""
+        """Return the centres of kNN queries before the first step."""
         x, y, focal = queries["a"][at].copy(), queries["b"][at].copy(), queries["focal"][at]
         moving = np.flatnonzero(focal >= 0)
         before = np.full(len(moving), self._batch.timing.first - 1)
@@ -118,42 +128,42 @@ class KnnInterest:
         return x, y
 
     def neighbours(self, queries: QueryTable) -> Array:
-        """How many neighbours each query has before the first step, of which k at most; int64 (queries,).
+        """Count each query's neighbours before the first step, at most k; int64 (queries,).
 
-        Who is as far away as the k-th is of interest, but not all of them are in the answer.
+        All objects as far away as the k-th are needed, but not all of them are in the answer.
         """
         at = np.searchsorted(queries["id"], self._past.owner)
         return np.minimum(np.bincount(at, minlength=len(queries)), queries["k"])
 
-    def _looks(self, context: QueryContext, circling: Array) -> Array:
-        """How far queries look: float64 (circling,), infinite where everybody counts."""
+    def _needed_within(self, context: QueryContext, circling: Array) -> Array:
+        """Return the distance within which queries need objects: float64 (circling,), infinite for all."""
         moves = context.queries["focal"][circling] >= 0
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
     def radii(self, context: QueryContext, circling: Array) -> Array:
-        """How far the k-th neighbour was before the first step: float64 (circling,), infinite for none."""
+        """Return the distance of the k-th neighbour before the first step, or infinite; float64."""
         queries, past = context.queries, self._past
         ids = queries["id"][circling]
         radius = np.full(len(circling), np.inf)
         if len(past.id):
             place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
-            known = past.id[place] == ids  # one that goes on was paused before the step, and has no past
+            known = past.id[place] == ids  # a resumed query was paused before the step, and has no past
             radius[known] = past.radius[place[known]]
         return radius
 
     def _holders_of_all(self, context: QueryContext, circling: Array) -> Array:
-        """The positions of the queries that everybody counts for, as far as they have a centre."""
+        """Return the positions of the queries that need all objects and have a centre."""
         last = np.full(len(circling), self._batch.timing.last)
         x, _ = context.centres(circling, last)
         held: Array = circling[np.isinf(self.radii(context, circling)) & ~np.isnan(x)]
         return held
 
     def _pairs(self, context: QueryContext, circling: Array, present: Transitions) -> tuple[Array, Array]:
-        """Pairs of queries with circles that end somewhere, and present objects within; each comes once."""
+        """Find the pairs of queries with finite circles and present objects within; each comes once."""
         if not len(circling) or not len(present.obj):
             return np.empty(0, np.int64), np.empty(0, np.int32)
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
-        radius = self._looks(context, circling)
+        radius = self._needed_within(context, circling)
         radius[np.isinf(radius)] = np.nan  # without a centre
         query, event = self._within(QueryCircles(x, y, radius), present)
         obj, past = present.obj[event], self._past
@@ -167,7 +177,7 @@ class KnnInterest:
         return query[others], obj[others]
 
     def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
-        """Which circles arrivals come into: numbers of both, int64 (n,) each."""
+        """Find the pairs of circles and arrivals within: numbers of both, int64 (n,) each."""
         planar = bool(self._batch.spec["planar"])
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))

@@ -152,5 +152,5 @@ def _needed_dropped(
         focals[moving] = shadow.find(batch.focal.table.show_keys(queries["focal"][moving]))
     context, arrivals = replace(interest.context, focals=focals), shadow.arrivals(last)
     ranges = context.holders(np.flatnonzero(queries["mode"] == ACTIVE), arrivals, last)
-    query, event = interest.near.strangers(context, arrivals)
+    query, event = interest.near.pairs_of_dropped(context, arrivals)
     return np.concatenate([ranges.query, query]), np.concatenate([ranges.event, event])

@@ -1,4 +1,4 @@
-"""Queries as they stand between two batches: their regions proper, who is in them, and how large they are."""
+"""Queries between two batches: their own regions, the objects in them, and their areas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 
 class ProperRegions(InterestTable):
-    """The queries of an `InterestTable` with their regions proper, without cache areas; only to be read."""
+    """The queries of an `InterestTable` with their own regions, without cache areas; read-only."""
 
     def __getitem__(self, name: str) -> Array:
         values = super().__getitem__(name)
@@ -43,8 +43,8 @@ class ProperRegions(InterestTable):
 
 @dataclass(frozen=True)
 class QuerySizes:
-    """Of queries, (n,) each: inside int64, kept objects in the region proper; area and extended float64, how
-    large the region proper and the extended one are.
+    """Of queries, (n,) each: inside int64, kept objects in the query's own region; area and extended float64,
+    the areas of that region and of the extended one.
     """
 
     inside: Array
@@ -52,10 +52,10 @@ class QuerySizes:
     extended: Array
 
 
-def private(state: SlotState, stream: int) -> SlotState:
-    """A copy of a stream's arrays and of the areas.
+def private_copy(state: SlotState, stream: int) -> SlotState:
+    """Copy a stream's arrays and the polygons.
 
-    Published arrays cannot be written to, and kernels would have to be compiled anew for them.
+    Published arrays are read-only, and kernels would have to be compiled for them.
     """
     names = [name for name in state.header["lengths"] if name.startswith((f"s{stream}/", "areas/"))]
     lengths = {name: len(state.array(name)) for name in names}
@@ -63,7 +63,7 @@ def private(state: SlotState, stream: int) -> SlotState:
 
 
 def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
-    """A batch without steps on top of what a slot has taken in: everything is as after its last step."""
+    """Return a batch without steps: everything is as after the slot's last step."""
     clock, prefix = state.header["clock"], f"s{spec['id']}"
     last = clock["step"]
     report = -1 if spec["report_every_us"] is None else spec["report_every_us"]
@@ -76,7 +76,7 @@ def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
 
 
 def sizes_of(state: SlotState, spec: Spec, at: Array) -> QuerySizes:
-    """How large the regions at these positions of the interest table are, and who is in them."""
+    """Return the areas of the regions at these positions of the interest table, and the objects in them."""
     batch = at_rest(state, spec)
     table = InterestTable(state, spec["id"])
     last, memory = batch.timing.last, memory_of(state, spec["id"])
@@ -88,7 +88,7 @@ def sizes_of(state: SlotState, spec: Spec, at: Array) -> QuerySizes:
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)
     inside += np.bincount(members.query, minlength=len(table))
-    inside += np.minimum(near.neighbours(table), table["held"])  # some are kept for others' sakes only
+    inside += np.minimum(near.neighbours(table), table["held"])  # some are kept for other queries only
     radius = near.radii(extended, at[mode == CIRCLING])
     areas = []
     for context, more in ((proper, 0.0), (extended, distance)):
@@ -107,7 +107,7 @@ def _context(batch: StreamBatch, table: InterestTable) -> QueryContext:
 
 
 def _areas(context: QueryContext, at: Array, step: int) -> Array:
-    """How large regions are after a step; NaN while a focal object is not present. float64 (n,)."""
+    """Return the areas of regions after a step; NaN while a focal object is not present. float64 (n,)."""
     queries, planar = context.queries, context.planar
     out = region_sizes.boxes(context.boxes(at, step), planar)
     x, _ = context.centres(at, np.full(len(at), step))

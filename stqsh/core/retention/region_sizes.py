@@ -1,4 +1,4 @@
-"""How large regions are: square metres on the sphere, square units in the plane."""
+"""The areas of regions: square metres on the sphere, square units in the plane."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ Array = npt.NDArray[Any]
 
 
 def boxes(rects: Array, planar: bool) -> Array:
-    """The areas of rectangles, float64 (n, 4), x1, y1, x2, y2; on the sphere of what is between meridians and
-    parallels.
-    """
+    """Return the areas of rectangles, float64 (n, 4); on the sphere, between meridians and parallels."""
     x1, y1, x2, y2 = rects.T
     found: Array = (x2 - x1) * (y2 - y1) if planar else _strip(np.minimum(x2 - x1, 360.0), y1, y2)
     return found
 
 
 def circles(radius: Array, planar: bool) -> Array:
-    """The areas of circles, float64 (n,); on the sphere those of caps, the whole of it at most."""
+    """Return the areas of circles, float64 (n,); on the sphere those of caps, at most all of it."""
     cap = 4 * EARTH_M**2 * np.sin(np.minimum(radius / EARTH_M, np.pi) / 2) ** 2
     found: Array = np.pi * (radius**2 if planar else cap)
     return found
 
 
 def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
-    """The areas of rows of the slot's areas, float64 (n,); 0 for -1."""
+    """Return the areas of rows of the slot's polygons, float64 (n,); 0 for -1."""
     from stqsh.core.regions.polygon_table import (
         PolygonTable,
     )  # shapely takes a while to load, and few slots have areas
@@ -43,9 +41,9 @@ def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
 
 
 def _polygon(edges: Array, planar: bool) -> float:
-    """The area within edges, float64 (n, 4), of which a point is inside if it has an odd number to its left.
+    """Return the area within edges, float64 (n, 4), where a point is inside with an odd number to its left.
 
-    Between the heights of two neighbouring corners the width is linear, so the middle one stands for all.
+    Between the heights of two neighbouring corners the width is linear, so the one in the middle is the mean.
     """
     edges = np.unique(edges, axis=0)
     edges = np.where((edges[:, 1] > edges[:, 3])[:, None], edges[:, [2, 3, 0, 1]], edges)
@@ -63,6 +61,6 @@ def _polygon(edges: Array, planar: bool) -> float:
 
 
 def _strip(width: Any, y1: Array, y2: Array) -> Any:
-    """What lies between two parallels, over a width in degrees."""
+    """Return the area between two parallels, over a width in degrees."""
     south, north = (np.sin(np.radians(np.clip(y, -90.0, 90.0))) for y in (y1, y2))
     return EARTH_M**2 * np.radians(width) * (north - south)

@@ -1,7 +1,7 @@
-"""Rows that concern nobody are left out before their keys and columns are read (SOLE Algorithm 1).
+"""Drop rows that no query needs before their keys and columns are read (SOLE Algorithm 1).
 
-A thousand queries seldom ask for more than a part of all objects. What becomes of a record of the others is
-known from its place alone, so it need not become an object that is forgotten in the same step.
+A thousand queries seldom need more than a part of all objects. The outcome of a record of the others is known
+from its place alone, so it need not become an object that is forgotten in the same step.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 _SIDE = 256
+"""Columns and rows of the grid of marked cells."""
 
 
 def drop_far_rows(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
-    """The piece without the rows of objects that are not known and that come near no query in any step.
+    """Drop the rows of unknown objects that come near no query in any step of a piece.
 
-    Such an object is forgotten in the step of each of its rows, so it leaves nothing behind, whatever the
-    order of its rows. A row too many may stay.
+    Such an object is forgotten in the step of each of its rows, so it has no effect, whatever the order of
+    its rows. A row too many may stay.
     """
     if not piece.records:
         return piece
@@ -55,7 +56,7 @@ def drop_far_rows(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece
 
 
 def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
-    """The object of each row, -1 for new ones; int32 (n,)."""
+    """Return the object of each row, -1 for new ones; int32 (n,)."""
     keys = table.keys
     assert isinstance(keys, Interner)  # records of moving objects, not events
     return keys.find(batch.column(table.spec["key"]), frozen(batch.column("_hash").to_numpy()))
@@ -71,7 +72,7 @@ def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
 def _marked(
     state: SlotState, spec: Spec, piece: BatchPiece, queries: InterestTable
 ) -> tuple[GridFrame, Array]:
-    """The cells that moving extended regions touch, before the piece and wherever they come to in it."""
+    """Mark the cells that moving extended regions touch, before the piece and at any time in it."""
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE))
     focal = ObjectTable(state, f"s{spec['id']}/focal", spec, columns=False)
     who, x, y = _sighted(focal, piece)
@@ -86,7 +87,7 @@ def _marked(
 
 
 def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array]:
-    """Focal objects with all places where they are seen, before the piece and in it; (n,) each."""
+    """Return focal objects with all their places, before the piece and in it; (n,) each."""
     spec = focal.spec
     who: list[Array] = [np.arange(len(focal))]
     xs, ys = [focal.stored.x], [focal.stored.y]
@@ -100,7 +101,7 @@ def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array
 
 
 def _boxes(queries: InterestTable, at: Array, x: Array, y: Array, planar: bool) -> Array:
-    """The boxes of the extended regions at these positions, when their focal objects are there."""
+    """Return the boxes of extended regions with their focal objects at given places."""
     width, height, reach = (queries[name][at] for name in "abc")
     boxes = extended_boxes(x, y, width, height, reach, planar)
     rounds = queries["shape"][at] == CIRCLE

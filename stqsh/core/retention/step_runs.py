@@ -1,10 +1,15 @@
-"""Steps that bring nothing but records, taken in together: one piece of a batch instead of one a step.
+"""Runs of steps with records only, evaluated together: one piece of a batch instead of one piece per step.
 
-After each step somebody may be forgotten, and that decides what the next step's records are: new, or moved,
-or stale. While who stays follows from places alone, one kernel goes through many steps and finds both
-(`stqsh.core.kernels.retention.multi_step`); the query kinds then take all of it in as they would without
-forgetting. Commands, ends of queries, neighbours (circles follow from the step before), DWELL and load
-shedding need each step for itself, see `stqsh.core.retention.retention_step`.
+After each step objects may be forgotten, and that decides what the next step's records are: new, moved or
+stale. While retention follows from places alone, one kernel evaluates many steps and finds both
+(`stqsh.core.kernels.retention.multi_step`); the query kinds then process all of it as they would without
+retention. Commands, ends of queries, neighbours (circles follow from the step before), DWELL and load
+shedding need single steps, see `stqsh.core.retention.retention_step`.
+
+Costs, as multiples of what the same records cost a stream that retains all (one slot, 100 000 objects, 1000
+queries, within one run): 20 steps per batch with 5000 records each: 0.6 with static rectangles, 1.2 with
+moving ones; with 1000 records each 0.8 and 2.4; one step per batch 1.4 and 1.5. The same in single steps: 4.3
+and 5.0; 8.7 and 9.8; 2.0 and 2.6.
 """
 
 from __future__ import annotations
@@ -45,10 +50,10 @@ Spec = dict[str, Any]
 
 
 def cut_batch(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
-    """Cut a batch of a significant stream into pieces; each is asked for when the one before is taken in.
+    """Cut a batch of a significant stream into pieces, each when the one before has been processed.
 
-    The step of commands is a piece, and so is each in which queries end; what is between is one, or as many
-    as there are steps where each counts.
+    The step of commands is a piece, and so is each in which queries end; the steps between are one piece, or
+    single steps where each matters.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:
@@ -75,16 +80,16 @@ def cut_batch(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
 
 
 def can_run(state: SlotState, stream: int) -> bool:
-    """Whether who stays after a step follows from what was kept before it, and from places alone."""
+    """Tell whether retention follows from what was kept before, and from places alone."""
     shed = memory_of(state, stream).k > 1 or dropped_count(state, stream) > 0
     return not (shed or _needs_each_step(state, stream))
 
 
 def needs_quiet_steps(state: SlotState, stream: int) -> bool:
-    """Whether it matters at which of the steps in which nothing comes an object is forgotten.
+    """Tell whether it matters at which of the steps without records an object is forgotten.
 
-    It does for kNN queries, whose circles follow from the step before, and for what waits for `dwell`, which
-    is told of a record that is there or not; but not once nobody is kept.
+    It does for kNN queries, whose circles follow from the step before, and for changes that wait for `dwell`,
+    which need to know whether a record exists; but not if no object is kept.
     """
     known = f"s{stream}/objects/known"
     if known not in state or not state.array(known).any():
@@ -98,7 +103,7 @@ def _needs_each_step(state: SlotState, stream: int) -> bool:
 
 
 def is_run(batch: StreamBatch) -> bool:
-    """Whether a piece of a batch may be gone through by `evaluate_run`."""
+    """Tell whether `evaluate_run` can evaluate a piece of a batch."""
     until = InterestTable(batch.state, batch.spec["id"])["until"]
     return (
         can_run(batch.state, batch.spec["id"])
@@ -108,9 +113,9 @@ def is_run(batch: StreamBatch) -> bool:
 
 
 class ObjectArrivals(NamedTuple):
-    """What stands where: objects as stored that do something in the batch, then all rows.
+    """Places of versions: of stored objects with an event in the batch, then of all rows.
 
-    events: of arrivals at these places; versions: int32 (n,), which versions these are.
+    events: arrivals at these places; versions: int32 (n,).
     """
 
     events: Transitions
@@ -118,9 +123,10 @@ class ObjectArrivals(NamedTuple):
 
 
 def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
-    """Go through the steps; reference counts follow, and objects are taken out of the batch where they go.
+    """Evaluate a run of steps: update reference counts, and remove objects from the batch.
 
-    Returns who is kept after the last step, bool (objects,).
+    Returns:
+        The objects that are kept after the last step, bool (objects,).
     """
     objects, queries = batch.objects, interest.queries
     x, y = _places_before(objects)
@@ -149,7 +155,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
 
 
 def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array, Array]:
-    """The pairs of queries whose regions stand still, and versions whose places lie within."""
+    """Find the pairs of queries with static regions, and versions whose places are within."""
     if not len(interest.queries):  # there may never have been any
         return np.empty(0, np.int32), np.empty(0, np.int32)
     pairs, events, order = interest.still.join(arrivals.events)
@@ -160,7 +166,7 @@ def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array
 
 
 def _places_before(objects: BatchObjects) -> tuple[Array, Array]:
-    """Where objects are before the first step."""
+    """Return where objects are before the first step."""
     every = np.arange(len(objects.table), dtype=np.int32)
     versions = np.where(objects.stored.known, every, np.int32(-1))
     return places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing)
@@ -209,7 +215,7 @@ def _plan(interest: InterestTracker, arrivals: ObjectArrivals, counts: Array) ->
 
 
 def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
-    """Turns of focal objects, the objects' cells, and the regions that move; without those no cells."""
+    """Return the input of the moving join; without moving regions there are no cells."""
     batch, queries = interest.batch, interest.queries
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
     store = ObjectCellStore(batch, interest.prefix)
@@ -231,7 +237,7 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
 
 
 def _counted(versions: Array, present: Array, size: int) -> Array:
-    """1 for each version that is there, 0 for others; (size,)."""
+    """Return 1 for each present version, 0 for others; (size,)."""
     out = np.zeros(size)
     out[versions[present]] = 1
     return out

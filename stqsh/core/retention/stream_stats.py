@@ -1,4 +1,4 @@
-"""How a stream's memory stands: by query, and in all."""
+"""Statistics of a significant stream's memory, by query and in total."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class QueryTallies:
 
 
 def tallies(state: SlotState, spec: Spec) -> QueryTallies:
-    """The tallies of a stream after the last batch; of arrays alone, also of published ones.
+    """Return the tallies of a stream after the last batch; the arrays may be read-only.
 
     Arrays read: those of the stream, and beneath `areas/`.
     """
-    from stqsh.core.retention.query_stats import private, sizes_of
+    from stqsh.core.retention.query_stats import private_copy, sizes_of
 
     if not has_interest(state, spec["id"]):
         ids, numbers = np.empty(0, np.int64), np.empty(0)
         return QueryTallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
-    state = private(state, spec["id"])
+    state = private_copy(state, spec["id"])
     queries = InterestTable(state, spec["id"])
     at = queries.active
     sizes = sizes_of(state, spec, at)
@@ -70,14 +70,14 @@ def tallies(state: SlotState, spec: Spec) -> QueryTallies:
 
 
 def has_interest(state: SlotState, stream: int) -> bool:
-    """Whether anything was counted for a stream yet."""
+    """Tell whether anything has been counted for a stream."""
     return f"s{stream}/interest/held" in state and f"s{stream}/objects/refs" in state
 
 
 def accuracies(queries: InterestTable, at: Array) -> Array:
-    """The accuracy of the queries at these positions, 0 .. 1 (SOLE section 6.2).
+    """Return the accuracy of the queries at these positions, 0 .. 1 (SOLE section 6.2).
 
-    What is kept of what should be, times the share of its region that query load shedding leaves.
+    It is the share of needed objects that is kept, times the share of the region that query shedding leaves.
     """
     held, shed = queries["held"][at], queries["shed"][at]
     share = 1.0 if queries.shares is None else queries.shares[at]
@@ -85,7 +85,7 @@ def accuracies(queries: InterestTable, at: Array) -> Array:
 
 
 def locked(queries: InterestTable, at: Array) -> Array:
-    """Which of the queries at these positions cannot lose one more object; bool (n,)."""
+    """Tell which of the queries at these positions cannot lose another object; bool (n,)."""
     return locked_queries(QueryLoad(*(queries[name][at] for name in ("held", "shed", "least"))))
 
 
@@ -131,9 +131,9 @@ def figures(state: SlotState, spec: Spec) -> Spec:
 
 
 def histogram(refs: Array, free: Array) -> Array:
-    """S: how many objects with so many references there are. int64 (64,): S[1] … S[63], then the rest.
+    """Count objects by their references: S, int64 (64,): S[1] … S[63], then the rest.
 
-    refs: int32 (n,); free: bool (n,), which objects count: those that are kept and not locked.
+    refs: int32 (n,); free: bool (n,), the objects that count: those that are kept and not locked.
     """
     counts = np.bincount(np.minimum(refs[free], MOST), minlength=MOST + 1)
     return counts[1:].astype(np.int64)

@@ -1,4 +1,4 @@
-"""What keyword queries ask for: a row a query, in the order of their ids."""
+"""The terms of keyword queries, one row each, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class QueryTerms(StateTable):
 
     @property
     def positions(self) -> Array:
-        """Where these queries are among those of the kind. int32 (n,)."""
+        """The positions of these queries among those of the kind. int32 (n,)."""
         return self["position"]
 
     @property
     def rows(self) -> AskedTerms:
-        """What each asks for."""
+        """The terms that each query asks for."""
         start, terms, every, box, checked, hung = (
             self[name] for name in ("start", "terms", "every", "box", "checked", "hung")
         )
@@ -63,7 +63,7 @@ class QueryTerms(StateTable):
         super().keep(stay)
 
     def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
-        """The terms of some queries, and whether each wants them all. ids: ascending, all kept here."""
+        """Return the terms of some queries, ids ascending, and whether each asks for all of them."""
         rows, asked = np.searchsorted(self.ids, ids), self.rows
         chosen, counts = np.zeros(len(self), np.bool_), np.diff(asked.start)
         chosen[rows] = True
@@ -72,5 +72,5 @@ class QueryTerms(StateTable):
 
 
 def offsets(counts: Array) -> Array:
-    """Where stretches of these lengths begin, and where the last one ends. int32 (n + 1,)."""
+    """Return where pieces of these lengths begin, and where the last one ends. int32 (n + 1,)."""
     return np.append(0, np.cumsum(counts)).astype(np.int32)

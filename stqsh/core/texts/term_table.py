@@ -1,4 +1,4 @@
-"""The terms of a stream's texts on a slot: codes of terms for codes of texts, and how often terms come."""
+"""The terms of a stream's texts on a slot: codes of terms by codes of texts, and how frequent terms are."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from stqsh.core.texts.tokenizer import coded_terms
 Array = npt.NDArray[Any]
 
 _SPARE = 4096
-"""Terms or codes without use that are not worth the work of dropping them."""
+"""Unused terms or codes that are tolerated before they are removed."""
 
 _MEMORY = 1 << 20
-"""So many records are counted in full; then all counts are halved, so that what is usual now weighs more."""
+"""After this many records all counts are halved, so that recent frequencies weigh more."""
 
 
 class TermTable(StateTable):
-    """The vocabulary of a stream's texts, and the terms of each text that was asked for.
+    """The vocabulary of a stream's texts, and the terms of each text that was needed.
 
-    Arrays beneath `s{stream}/terms`: words/… (an interner); begin, end int32, one element a text of the
-    stream's pool (begin 0: not split yet), which lead to codes int32, ascending within a text; seen int64,
-    in how many records each term came, and total int64 (1,), the number of those records.
+    words/… is an interner of terms. begin, end: one element per string of the stream (begin 0: not split
+    yet), the range of its terms in codes, ascending within a text. seen: the number of records with each
+    term; total: the number of records that were counted.
 
-    Terms are kept by text, not by record: equal texts are split once, expired records need no upkeep, and
-    moving objects and events are alike. On reports to a city (100 characters, 19 terms, three of four texts
-    distinct) this takes 84 bytes a text, half as much as the text itself; to split a text again when it
-    expires, or for each new query, would cost ten times what its probe costs.
+    Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
+    On reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
+    text, half as much as the text itself; splitting a text again when it expires, or for each new query,
+    would cost ten times as much as its probe.
     """
 
     specs: ClassVar[Specs] = {
@@ -63,16 +63,16 @@ class TermTable(StateTable):
 
     @property
     def seen(self) -> Array:
-        """In how many records each term came. int64 (terms,)."""
+        """The number of records with each term. int64 (terms,)."""
         return self.state.resize(f"{self.prefix}/seen", len(self))
 
     @property
     def total(self) -> int:
-        """How many records were counted."""
+        """The number of records that were counted."""
         return int(self["total"][0])
 
     def learn(self, texts: Array) -> None:
-        """Split those texts that were not split yet; texts: codes of the stream's pool, -1 for NULL."""
+        """Split texts that were not split yet; texts: codes of the stream's strings, -1 for NULL."""
         pool = pool_of(self.state, self._stream)
         self.resize(len(pool))
         begin, end = self["begin"], self["end"]
@@ -87,7 +87,7 @@ class TermTable(StateTable):
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
     def count(self, texts: Array) -> None:
-        """Take records into the statistics; texts: their codes, known to `learn`, -1 for NULL."""
+        """Count the terms of records; texts: their codes, known to `learn`, -1 for NULL."""
         seen, total = self.seen, self["total"]
         count_terms(self.spans, frozen(texts), seen)
         total[0] += len(texts)
@@ -96,11 +96,11 @@ class TermTable(StateTable):
             total >>= 1
 
     def pack(self) -> None:
-        """Close the gaps of texts that have left the pool."""
+        """Close the gaps of texts that have left the dictionary."""
         self.store({"codes": pack_terms(self.spans)})
 
     def of(self, phrases: list[str]) -> CodedTexts:
-        """The terms of phrases; new ones become part of the vocabulary."""
+        """Return the terms of phrases, adding new ones to the vocabulary."""
         return self._coded(pa.array(phrases, pa.string()))
 
     def _coded(self, texts: pa.Array[Any]) -> CodedTexts:

@@ -1,4 +1,4 @@
-"""Where keyword queries hang: the cells of their boxes, and there under their rarest terms."""
+"""The tree index of keyword queries, by the cells of their boxes and their rarest terms."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from stqsh.core.texts.term_table import TermTable
 Array = npt.NDArray[Any]
 
 _ROOM = 4096
-"""Entries for which room is made at least."""
+"""The least room for entries."""
 
 _OUTGROWN = 4
-"""All queries are hung up anew once there are so many times as many, for the grid was laid for fewer, and
-once entries take so many times as much room as they need."""
+"""The index is rebuilt once there are this many times as many queries as its grid was made for, or once
+entries take this many times the room that they need."""
 
 
 class TermTree:
-    """Arrays beneath `prefix`. forest/…: as in `kernels.forest.TermQuadtrees`, flat. lattice float64 (6,): a
-    `GridFrame`, and for how many queries it was laid.
+    """Keyword queries in the quad trees of terms.
+
+    Arrays `{prefix}/…`: forest/… as in `TermQuadtrees`, flat; lattice float64 (6,): a `GridFrame`, and the
+    number of queries that it was made for.
     """
 
     def __init__(self, state: SlotState, prefix: str, asked: QueryTerms, terms: TermTable) -> None:
@@ -41,7 +43,7 @@ class TermTree:
         add_derived(state, f"{prefix}/forest/root", "terms")
 
     def _clear(self, lattice: GridFrame, count: int) -> None:
-        """Take all queries down, and lay the grid anew."""
+        """Remove all queries, and replace the grid."""
         state, folder = self._state, f"{self._prefix}/forest"
         for name, dtype, length in (
             ("root", np.int32, 0),
@@ -60,7 +62,7 @@ class TermTree:
 
     @property
     def forest(self) -> TermQuadtrees:
-        """The trees, with a root for each term that was known when a query was hung up last; see `follow`."""
+        """The trees, with a root for each term known at the last insertion; see `add_terms`."""
         root, nodes, boxes, rest, tag, used = (
             self._array(f"forest/{name}") for name in TermQuadtrees._fields
         )
@@ -74,49 +76,50 @@ class TermTree:
         x0, y0, per_x, per_y, side, _ = self._array("lattice").tolist()
         return GridFrame(x0, y0, per_x, per_y, int(side))
 
-    def follow(self) -> None:
-        """Have a root for each term that is known by now."""
+    def add_terms(self) -> None:
+        """Add a root for each new term."""
         self._state.resize(f"{self._prefix}/forest/root", len(self._terms))
 
     def renumber(self, row: Array) -> int:
-        """Let entries follow their rows; how many are left, as far as that is known.
+        """Renumber the rows of entries, and return how many are left, or an upper bound.
 
-        row: where each row went, -1 for those that are to be taken down. int64 (n,).
+        row: The new position of each row, -1 for those that are removed. int64 (n,).
         """
         if (row == np.arange(len(row))).all():
             return int(self._array("forest/used")[1])
         return int(renumber_queries(self.forest, row))
 
-    def hang(self, rows: Array, left: int, bounds: list[float] | None) -> None:
-        """Hang queries up that hang nowhere; all of them anew where the grid or the entries are outgrown.
+    def insert(self, rows: Array, left: int, bounds: list[float] | None) -> None:
+        """Insert queries that are not indexed, or rebuild the index if it is outgrown.
 
-        rows: int64 (n,). left: how many entries there are. bounds: where the stream is, if that is known.
+        Args:
+            rows: int64 (n,), the queries.
+            left: The number of entries.
+            bounds: The extent of the stream, if known.
         """
         hung = int(np.count_nonzero(~np.isnan(self._asked.rows.box[:, 0])))
         needed, used = _OUTGROWN * (left + _ROOM), int(self._array("forest/used")[1])
         if used > needed or hung > _OUTGROWN * self._array("lattice")[5]:
-            self.hang_anew(bounds)
+            self.rebuild(bounds)
         else:
-            self._hang(rows)
+            self._insert(rows)
 
-    def hang_anew(self, bounds: list[float] | None) -> None:
-        """Take all queries down, lay the grid for as many as there are, and hang them up again."""
+    def rebuild(self, bounds: list[float] | None) -> None:
+        """Insert all queries into a new grid that is made for their number."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))
         lattice = lattice_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
         self._clear(lattice, len(rows))
-        self._hang(rows)
+        self._insert(rows)
 
-    def _hang(self, rows: Array) -> None:
-        """Hang queries up that hang nowhere, under their rarest terms; of equally rare ones those come first
-        that fewer queries ask for.
-        """
+    def _insert(self, rows: Array) -> None:
+        """Insert queries under their rarest terms; of equally rare ones, that of fewer queries."""
         if not len(rows):
             return
         asked = self._asked.rows
         asks = np.bincount(asked.terms, minlength=len(self._terms))
         rarity = self._terms.seen * (len(self._asked) + 1) + asks
-        self.follow()
+        self.add_terms()
         done, more = np.zeros(2, np.int64), _ROOM + 2 * len(rows)
         while True:
             nodes, entries, *_ = self._array("forest/used").tolist()

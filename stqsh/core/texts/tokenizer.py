@@ -1,4 +1,4 @@
-"""Texts as terms: what `CONTAINS` asks for, and what keyword queries hang by."""
+"""Split texts into terms, for `CONTAINS` and for keyword queries."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_sets import CodedTexts, contains_terms, drop_repeats, recode, split_texts
 
 _BETWEEN = r"[^\p{L}\p{N}]+"
-"""What stands between two terms; RE2's classes of Unicode letters and numbers."""
+"""The separator of terms; RE2's classes of Unicode letters and numbers."""
 
 
 def tokens(texts: pa.Array[Any]) -> tuple[npt.NDArray[np.int32], pa.StringArray]:
-    """The distinct terms of each text, in the order in which they first come in it.
+    """Return the distinct terms of each text, in the order of their first occurrence.
 
     A term is a longest run of Unicode letters and digits of the text in lower case (code point by code
     point, as Unicode's simple mapping says).
 
     Args:
-        texts: string array; NULL has no terms.
+        texts: A string array; NULL has no terms.
 
     Returns:
-        offsets int32 (n + 1,) and the terms laid end to end: text i's are those from offsets[i] to
+        offsets int32 (n + 1,) and the terms of all texts: text i's are those from offsets[i] to
         offsets[i + 1].
     """
     coded, dictionary = coded_terms(texts)
@@ -36,12 +36,10 @@ def tokens(texts: pa.Array[Any]) -> tuple[npt.NDArray[np.int32], pa.StringArray]
 
 
 def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
-    """The same as codes, in order of first coming within a text, and the terms that they stand for.
+    """Return the terms of texts as codes, in order of first occurrence, and the terms of the codes.
 
-    The empty string may be among those terms; no text has it.
-
-    Costs half a microsecond a text of 100 characters in ASCII. Others are left to a regular expression, which
-    knows all letters and takes five times as long.
+    The empty string may be among those terms; no text has it. A text of 100 characters in ASCII takes half a
+    microsecond. Others are split by a regular expression, which takes five times as long.
     """
     whole: Any = texts
     lower: Any = pc.utf8_lower(whole.fill_null("") if whole.null_count else whole)
@@ -58,12 +56,12 @@ def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
         words = pa.concat_arrays([words, lists.values])
     coded: Any = words.dictionary_encode()
     terms, codes = coded.dictionary, frozen(coded.indices.to_numpy())
-    empty = terms.index("").as_py() if len(at) else -1  # stands before and behind what is no letter
+    empty = terms.index("").as_py() if len(at) else -1  # comes before and after separators
     return drop_repeats(begin, end, codes, len(terms), empty), terms
 
 
 def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
-    """Whether each text has the terms of its phrase: all of them, or one.
+    """Tell whether each text has the terms of its phrase: all of them, or one.
 
     Args:
         texts: string array, or one string scalar for all phrases.

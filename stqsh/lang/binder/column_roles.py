@@ -89,7 +89,7 @@ def find_roles(stream: CreateStream, columns: Columns) -> ColumnRoles:
     found: dict[str, str] = {}
     for role, name in said.items():
         column = _existing(name, columns) if name is not None else guesses[role]
-        assert column is not None, "those that are missing are told above"
+        assert column is not None, "missing ones are reported above"
         if column in found.values():
             raise BindError(f"{column} cannot be two of KEY, LOCATION and TIME", (name or stream.name).span)
         found[role] = column

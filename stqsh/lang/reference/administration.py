@@ -110,7 +110,7 @@ cache.factor = 1                    the share of the cache area around regions t
         "Draw objects, regions and answers on a map: live on the terminal (? lists its keys), or as a page in"
         " a file that is kept up to date until Ctrl-C.",
         "MAP taxis near TO 'map.html'",
-        "One scan of all objects for each picture, a quarter of a core at the most.",
+        "One scan of all objects for each picture, at most a quarter of a core.",
     ),
     ReferenceEntry(
         "HELP",

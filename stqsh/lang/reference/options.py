@@ -29,7 +29,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "speed": "a factor for all speeds",
         "duration": "how long they drive; without it, for ever",
         "start": "the time of the first report",
-        "bounds": "where the town lies: 'x1, y1, x2, y2'",
+        "bounds": "the extent of the town: 'x1, y1, x2, y2'",
         "nodes": "how many crossings the town has",
         "kinds": "the mix of vehicles: 'taxi:4 car:4 bus:1 bike:1 ambulance:1'",
         "leave": "whether objects leave at the end of a trip",

@@ -1,6 +1,6 @@
 """The LALR parser, made from grammar.lark once and kept in the user's cache folder.
 
-A cached parser loads in some milliseconds. Where the folder cannot be used, the parser is made anew in
+A cached parser loads in some milliseconds. Where the folder cannot be used, the parser is built in
 each process, which takes 0.2 s more and nothing else.
 """
 

@@ -31,7 +31,7 @@ def drawn_document(topic: str) -> str:
     drawn = io.StringIO()
     width = min(shutil.get_terminal_size().columns, _MAX_COLUMNS)
     terminal = console.Console(file=drawn, force_terminal=True, width=width)
-    terminal.print(markdown.Markdown(text, hyperlinks=False))
+    terminal.print(markdown.Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
     return drawn.getvalue()
 
 
