@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from stqsh.client.cleanup import claim, drop_orphans, remove_orphans
 from stqsh.client.connection import Connection
@@ -26,16 +26,14 @@ from stqsh.client.engine_process import EngineInfo, OnProgress, stop_engine, wai
 from stqsh.client.read.accuracy import Summary, summary
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
-from stqsh.client.results import Answer, Outcome, Updates
+from stqsh.client.results import Answer, BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
-from stqsh.client.statements.bulk import groups, parts, perform_alike
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import perform, start_run
+from stqsh.client.statements.register_queries import register_many
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements as ast
-from stqsh.lang.bulk_parse import parse_pieces
 from stqsh.lang.syntax.parse import parse
-from stqsh.lang.syntax.split import split
 from stqsh.profile import Profile, load_profile
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
@@ -51,7 +49,10 @@ from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_roo
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 
-_OWED = ("register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query")
+_OWED = ("register", "register_alike", "drop", "pause_query", "resume_query")
+_QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
+_GROUP = 500
+"""Quick statements that go into one transaction."""
 _SHORT = 1000
 """Characters of a text at the most whose statements are remembered."""
 
@@ -142,19 +143,34 @@ class Session:
         statements = _parsed(text, file) if isinstance(text, str) else text
         desk = replace(self._desk, script=file)
         number = 1
-        for group in groups(statements):
+        for group in _groups(statements):
             if on_statement is not None:
                 on_statement(number)
-            told = perform_alike(desk, group)
-            if told is not None:
-                number += len(group)
-                yield from told
-                continue
-            for some in parts(group):
-                if on_statement is not None and some[0] is not group[0]:
-                    on_statement(number)
-                number += len(some)
-                yield from _performed(desk, some, number - 1)
+            number += len(group)
+            yield from _performed(desk, group, number - 1)
+
+    def register_many(self, template: str, table: Any) -> BulkRegistration:
+        """Register a continuous query for each row of a table.
+
+        Example:
+            session.register_many(
+                "REGISTER QUERIES KEY id AS SELECT oid FROM taxis INSIDE RECT(:x1, :y1, :x2, :y2)",
+                {"id": ["a", "b"], "x1": [0.0, 1.0], "y1": [0.0, 1.0], "x2": [2.0, 3.0], "y2": [2.0, 3.0]},
+            )
+
+        Args:
+            template: a SELECT, or REGISTER QUERIES without FROM; `:name` stands for the row's value in
+                that column.
+            table: a pyarrow Table, a pandas DataFrame, or a dict of columns. KEY, else a column `name`,
+                names the queries; without both they are called query_1, query_2, … by their rows.
+
+        Returns:
+            How many queries were registered, and which rows make no valid query.
+
+        Raises:
+            StqshError: the template is wrong, or no row makes a query.
+        """
+        return register_many(self._desk, template, table)
 
     def finish_script(self) -> RunHandle | None:
         """What the end of a script implies (language.md, "Running"), if there is anything to wait for.
@@ -280,9 +296,23 @@ def _performed(desk: StatementContext, group: list[ast.Statement], number: int) 
             outcome.wait()
 
 
+def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]]:
+    """Give statements one by one, but runs of those that only change queries as groups."""
+    group: list[ast.Statement] = []
+    for statement in statements:
+        if group and not (
+            isinstance(group[-1], _QUICK) and isinstance(statement, _QUICK) and len(group) < _GROUP
+        ):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
 def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
     """The statements of a text; what is short enough to be asked again and again is remembered."""
-    return _parsed_before(text, file) if len(text) <= _SHORT else parse_pieces(split(text, file))
+    return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
 
 
 _parsed_before = lru_cache(256)(parse)

@@ -41,6 +41,29 @@ class WaitNotice(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class BulkRegistration:
+    """What REGISTER QUERIES has done: how many queries it registered, and how many rows make no valid query.
+
+    `faults` says of the first of these where they stand and why they make none, a line for each.
+    """
+
+    registered: int
+    refused: int
+    faults: tuple[str, ...]
+
+    def text(self, origin: str) -> str:
+        """What to tell the user; `origin` is where the rows came from."""
+        count = "1 query" if self.registered == 1 else f"{self.registered:,} queries"
+        lines = [f"{count} registered from {origin}"]
+        if self.refused:
+            rows = "1 row makes" if self.refused == 1 else f"{self.refused:,} rows make"
+            lines.append(f"{rows} no valid query:")
+            more = self.refused - len(self.faults)
+            lines += [*self.faults, *([f"and {more:,} more"] if more else [])]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """A small table, as SHOW and DESCRIBE answer; a cell is a str, int, float, bool or None.
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
+from stqsh.spec.query_rows import QueryRows
 
 Spec = Mapping[str, Any]
 
@@ -46,24 +47,24 @@ class EventRouting:
         boxes = [self.box(query["region"], bool(stream["planar"])) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
-    def slots_of_alike(
-        self, stream: Spec, pattern: Spec, numbers: dict[str, NDArray[np.float64]], count: int
-    ) -> NDArray[np.bool_]:
-        """Return which slots `count` queries of one pattern concern, by the numbers that differ.
+    def slots_of_alike(self, stream: Spec, new: QueryRows) -> NDArray[np.bool_]:
+        """Return which slots the queries of one template concern.
 
         Returns:
-            bool (count, slots).
+            bool (n, slots).
         """
-        routing, region = self._routing(stream["id"]), pattern["region"]
-        if routing is None or region["type"] not in ("rect", "circle") or not numbers:
-            [same] = self.slots_of_queries(stream, [pattern])
+        routing, region, count = self._routing(stream["id"]), new.pattern["region"], len(new.ids)
+        if routing is None or ("region", "member") in new.paths:
+            return np.ones((count, self.slots), np.bool_)
+        if region["type"] not in ("rect", "circle") or not new.numbers:
+            [same] = self.slots_of_queries(stream, [new.pattern])
             return np.broadcast_to(same, (count, self.slots))
+        names = ("x1", "y1", "x2", "y2") if region["type"] == "rect" else ("x", "y", "radius")
+        measures = [new.numbers.get(name, np.full(count, region[name])) for name in names]
         if region["type"] == "rect":
-            corners = [numbers[name] for name in ("x1", "y1", "x2", "y2")]
-            return routing.slots_touching(np.column_stack(corners))
-        radius = numbers.get("radius", np.full(count, region["radius"]))
-        boxes = circle_boxes(numbers["x"], numbers["y"], radius, bool(stream["planar"]))
-        return routing.slots_touching(boxes)
+            return routing.slots_touching(np.column_stack(measures))
+        x, y, radius = measures
+        return routing.slots_touching(circle_boxes(x, y, radius, bool(stream["planar"])))
 
     def box(self, region: Spec, planar: bool) -> Box:
         """Return a box around a stationary region; nearest neighbours may be everywhere."""

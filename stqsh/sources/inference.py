@@ -172,13 +172,13 @@ def _probe_geojson(path: Path, options: Mapping[str, Any]) -> Columns:
 
 def _probe_parquet(path: Path, options: Mapping[str, Any]) -> Columns:
     schema = parquet.read_schema(path)
-    return {field.name: kind for field in schema if (kind := _kind_of_arrow(field.type)) is not None}
+    return {field.name: kind for field in schema if (kind := kind_of_arrow(field.type)) is not None}
 
 
-def _kind_of_arrow(kind: pa.DataType) -> str | None:
+def kind_of_arrow(kind: pa.DataType) -> str | None:
     """Give the column type for values of a Parquet file; None for those that cannot be taken."""
     if isinstance(kind, pa.DictionaryType):
-        return _kind_of_arrow(kind.value_type)
+        return kind_of_arrow(kind.value_type)
     for is_kind, name in _ARROW_KINDS:
         if is_kind(kind):
             return name

@@ -43,7 +43,7 @@ _EXTENSIONS = {
 }
 #: Small files are parsed together, up to so many bytes.
 GROUP_BYTES = 8 << 20
-_UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
+UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: 
         SourceError: a file's format is unknown, or a declared column is missing.
     """
     for file in files:
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             blocks = READERS[format_of(file.path, source)](file.path, layout, options_of(file.path, source))
             next(blocks, None)
 
@@ -170,7 +170,7 @@ def _blocks(
         try:
             for block in reader(file.path, layout, options_of(file.path, source)):
                 yield FileBlock(file.index, str(file.path), block)
-        except _UNREADABLE as problem:
+        except UNREADABLE as problem:
             text = str(problem).replace("\n", " ")
             dead.append(DeadLetter(str(file.path), 0, f"the file cannot be read: {text}", ""))
 

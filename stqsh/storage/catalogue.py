@@ -196,9 +196,5 @@ def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
     query_id, name, stream_id, spec, state, seq, size, *rest, pattern_id = row
     if isinstance(size, bytes):
         size = int.from_bytes(size, "little")
-    if pattern_id is None:
-        content = orjson.loads(spec)
-    else:
-        pattern = db.pattern(pattern_id)
-        content = pattern.spec_of(query_id, name, pattern.unpacked(spec))
+    content = orjson.loads(spec) if pattern_id is None else db.template_rows(pattern_id).spec(query_id)
     return QueryRow(query_id, name, stream_id, content, state, seq, size, *rest)

@@ -118,7 +118,7 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
     spec = query.spec
     with db.transaction() as connection:
         check_free(db, spec["name"])
-        _check_used(db, spec)
+        check_used(db, spec)
         row = append(db, "register", query.text, spec)
         connection.execute(
             "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
@@ -178,7 +178,7 @@ def _check_unused(what: str, queries: list[str]) -> None:
         raise InUseError(f"{what} has {many}: {names}", hint=f"first DROP QUERY {queries[0]};")
 
 
-def _check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
+def check_used(db: ControlDb, query: Mapping[str, Any]) -> None:
     """Raise `StqshError` where the stream, table or region of a bound query is not there any more."""
     join = query.get("join")
     wanted = [

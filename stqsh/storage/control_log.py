@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from stqsh.errors import HomeError
-from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import LogKind, LogRow, Spec
+
+if TYPE_CHECKING:
+    from stqsh.storage.query_templates import TemplateRows
 
 BUSY_TIMEOUT_S = 30.0
 _REMEDIES = {
@@ -85,7 +87,7 @@ class ControlDb:
         self.path = home / "control.db"
         self.clock = clock
         self._local = threading.local()
-        self._patterns: dict[int, QueryTemplate] = {}
+        self._templates: dict[int, TemplateRows] = {}
         self._open: list[sqlite3.Connection] = []
         with self._told():
             _migrate(self)
@@ -146,12 +148,16 @@ class ControlDb:
         )
         return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
 
-    def pattern(self, pattern_id: int) -> QueryTemplate:
-        """The pattern of queries that were registered together."""
-        if pattern_id not in self._patterns:
-            [(text,)] = self.query("SELECT pattern FROM patterns WHERE id = ?", pattern_id)
-            self._patterns[pattern_id] = QueryTemplate.from_json(text)
-        return self._patterns[pattern_id]
+    def template_rows(self, last: int) -> TemplateRows:
+        """The queries that were registered together with the one of this id, which is the last of them."""
+        from stqsh.storage.query_templates import TemplateRows  # pyarrow: not before it is needed
+
+        if last not in self._templates:
+            [(template, payload)] = self.query(
+                "SELECT pattern, payload FROM patterns JOIN log ON seq = id WHERE id = ?", last
+            )
+            self._templates[last] = TemplateRows.read(template, payload, last)
+        return self._templates[last]
 
     def close(self) -> None:
         """Close the connections of all threads."""

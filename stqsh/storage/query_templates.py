@@ -1,91 +1,171 @@
-"""Queries registered together: what they share is kept once, and of each its name and what differs.
+"""Queries registered together: what they share is kept once, and what differs as columns, a row for each.
 
-A pattern is the spec of one of them without what differs; see `stqsh.lang.statement_shapes`.
+The spec that they share has holes, each with the path on which it is reached: `("region", "x1")`. What goes
+into a hole follows from a column of the rows, for all at once.
 """
 
 from __future__ import annotations
 
-import struct
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute
 
-from stqsh.lang.printer.values import identifier, number
+from stqsh.lang.binder.parameters import COLUMN_TYPES, Content, Hole
+from stqsh.lang.printer.values import identifier, number, quoted
+from stqsh.spec.chunk import arrow_type, unpack
+from stqsh.spec.query_rows import Path, filled
 from stqsh.storage.rows import Spec
+from stqsh.units import format_instant
 
-FOCAL = "focal"
-"""The hole that holds a key; it is the last one, and the others hold numbers."""
-Key = str | int
-Differing = Sequence[float | str]
-"""What is in the holes of one query, as typed: numbers, and a key."""
+Values: TypeAlias = "pa.Array[Any]"
+pc: Any = pyarrow.compute  # its stubs know less than it can do
+NAMES = ""
+"""The column of the rows that holds the queries' names; no parameter can be called so."""
+_COORDINATES = frozenset({"number", "latitude"})
+_OTHER_END = {"x1": "x2", "y1": "y2"}
+_PARAMETER = re.compile(
+    r"""'(?:[^']|'')*'|:"(?P<quoted>(?:[^"]|"")+)"|"(?:[^"]|"")+"|:(?P<plain>[^\W\d]\w*)"""
+)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
     """What queries that were registered together share.
 
-    `spec` is a QuerySpec; of each of them, name, id, text and the `holes` of its region are others: numbers,
-    and as the last one, `FOCAL`, the key of the object that it moves with. `words` stand around them in the
-    text of the SELECT, `between` after the name in that of the statement.
+    `spec` is a QuerySpec without name and text, whose `holes` hold nothing. `words` stand around the
+    `parameters` in the text of the SELECT, `between` after the name in that of the statement.
     """
 
     spec: Mapping[str, Any]
-    holes: tuple[str, ...]
+    holes: tuple[tuple[Path, Hole], ...]
     words: tuple[str, ...]
+    parameters: tuple[str, ...]
     between: str
 
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The holes that hold numbers."""
-        return tuple(hole for hole in self.holes if hole != FOCAL)
+    @staticmethod
+    def of(spec: Spec, text: str, between: str) -> QueryTemplate:
+        """Make the template of a spec with holes, and of the text of the SELECT that it was bound from."""
+        holes: list[tuple[Path, Hole]] = []
+        emptied = _emptied({**spec, "text": "", "name": ""}, (), holes)
+        words, parameters, start = [], [], 0
+        for match in _PARAMETER.finditer(text):
+            if match.lastgroup is not None:
+                words.append(text[start : match.start()])
+                parameters.append(match[match.lastgroup].replace('""', '"'))
+                start = match.end()
+        return QueryTemplate(emptied, tuple(holes), (*words, text[start:]), tuple(parameters), between)
 
     @staticmethod
     def from_json(text: str | bytes) -> QueryTemplate:
         """Read what `to_json` made."""
-        told = orjson.loads(text)
-        return QueryTemplate(told["spec"], tuple(told["holes"]), tuple(told["words"]), told["between"])
+        given = orjson.loads(text)
+        holes = tuple((tuple(path), Hole(**hole)) for path, hole in given["holes"])
+        return QueryTemplate(
+            given["spec"], holes, tuple(given["words"]), tuple(given["parameters"]), given["between"]
+        )
 
-    def to_json(self) -> bytes:
-        """The pattern as the log keeps it."""
-        told = {"spec": self.spec, "holes": self.holes, "words": self.words, "between": self.between}
-        return orjson.dumps(told)
+    def to_json(self) -> str:
+        """The template as the catalogue keeps it."""
+        holes = [(path, {**asdict(hole), "members": ()}) for path, hole in self.holes]
+        return orjson.dumps({**asdict(self), "holes": holes}).decode()
 
-    def spec_of(self, id_: int, name: str, differing: Differing) -> Spec:
-        """The QuerySpec of one of the queries, by what is in its holes."""
-        changed = {"text": self.text(differing), "region": self.region(differing), "name": name, "id": id_}
-        return {**self.spec, **changed}
+    def values(self, rows: pa.RecordBatch) -> list[Values]:
+        """What goes into each of the holes, (n,); of a rectangle's corners the lower one comes first."""
+        values = [_values(hole, rows) for _, hole in self.holes]
+        at = {path: place for place, (path, _) in enumerate(self.holes)}
+        for path, low in at.items():
+            high = at.get((*path[:-1], _OTHER_END.get(str(path[-1]), "")))
+            if high is not None:
+                ends = values[low], values[high]
+                values[low], values[high] = pc.min_element_wise(*ends), pc.max_element_wise(*ends)
+        return values
 
-    def region(self, differing: Differing) -> Spec:
-        """The region of one of the queries: of a rectangle's corners the lower one comes first."""
-        region = {**self.spec["region"], **dict(zip(self.holes, differing, strict=True))}
-        if region["type"] == "rect":
-            region["x1"], region["x2"] = sorted((region["x1"], region["x2"]))
-            region["y1"], region["y2"] = sorted((region["y1"], region["y2"]))
-        if FOCAL in self.holes:
-            region[FOCAL] = self.key(region[FOCAL])
-        return region
+    def filled(self, content: Sequence[Any]) -> Spec:
+        """A copy of the spec with something in each of its holes."""
+        return filled(self.spec, [path for path, _ in self.holes], content)
 
-    def key(self, typed: str) -> Key:
-        """The key of a focal object as its column has it."""
-        return int(typed) if isinstance(self.spec["region"][FOCAL], int) else typed
+    @property
+    def coordinates(self) -> frozenset[str]:
+        """The parameters that are nothing but coordinates, which are printed without a needless point."""
+        others = {hole.column for _, hole in self.holes if hole.content not in _COORDINATES}
+        return frozenset(self.parameters) - others
 
-    def text(self, differing: Differing) -> str:
+
+@dataclass(frozen=True, eq=False)
+class TemplateRows:
+    """The queries of a template: their names and the columns of its parameters, and the id of the first."""
+
+    template: QueryTemplate
+    rows: pa.RecordBatch
+    first: int
+
+    @staticmethod
+    def read(template: str, payload: bytes, last: int) -> TemplateRows:
+        """Read them from the catalogue and from the row of the log with which they came."""
+        rows = unpack(payload)
+        return TemplateRows(QueryTemplate.from_json(template), rows, last + 1 - rows.num_rows)
+
+    @cached_property
+    def values(self) -> list[Values]:
+        """What is in each of the holes of the template."""
+        return self.template.values(self.rows)
+
+    def spec(self, id_: int) -> Spec:
+        """The QuerySpec of one of the queries."""
+        row = id_ - self.first
+        spec = self.template.filled([values[row].as_py() for values in self.values])
+        return {**spec, "text": self.text(id_), "name": self.rows.column(NAMES)[row].as_py(), "id": id_}
+
+    def text(self, id_: int) -> str:
         """The text of the SELECT of one of the queries."""
-        first, *rest = self.words
-        return first + "".join(f"{_text(what)}{word}" for what, word in zip(differing, rest, strict=True))
+        row, coordinates = self.rows.slice(id_ - self.first, 1).to_pylist()[0], self.template.coordinates
+        literals = [_literal(row[name], name in coordinates) for name in self.template.parameters]
+        return "".join(map("".join, zip(self.template.words, [*literals, ""], strict=True)))
 
     def statement(self, name: str, text: str) -> str:
         """The statement that registers one of the queries, by its name and the text of its SELECT."""
-        return f"REGISTER QUERY {identifier(name)}{self.between}{text};"
-
-    def unpacked(self, packed: bytes) -> Differing:
-        """What is in one of the queries' holes, as the catalogue keeps it: doubles, then the key's text."""
-        count = len(self.numbers)
-        numbers = struct.unpack_from(f"={count}d", packed)
-        return (*numbers, packed[8 * count :].decode()) if FOCAL in self.holes else numbers
+        return f"REGISTER QUERY {identifier(name)}{self.template.between}{text};"
 
 
-def _text(what: float | str) -> str:
-    return what.replace("'", "''") if isinstance(what, str) else number(what)
+def _emptied(part: Any, path: Path, holes: list[tuple[Path, Hole]]) -> Any:
+    """A part of a spec with nothing in its holes, which are added to `holes`."""
+    if isinstance(part, Hole):
+        holes.append((path, part))
+        return None
+    if isinstance(part, dict):
+        return {name: _emptied(value, (*path, name), holes) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_emptied(value, (*path, place), holes) for place, value in enumerate(part)]
+    return part
+
+
+def _values(hole: Hole, rows: pa.RecordBatch) -> Values:
+    if hole.constant is not None:
+        return pa.repeat(pa.scalar(hole.constant, pa.float64()), rows.num_rows)
+    column = rows.column(hole.column)
+    if hole.content == "TIMESTAMP":
+        shifted: Values = pc.add(column.cast(pa.int64()), hole.offset_us)
+        return shifted
+    return column.cast(content_type(hole.content))
+
+
+def content_type(content: Content) -> pa.DataType:
+    """The Arrow type of what is in a hole; a time is in microseconds."""
+    return pa.int64() if content == "TIMESTAMP" else arrow_type(COLUMN_TYPES[content])
+
+
+def _literal(value: Any, is_coordinate: bool) -> str:
+    """A value as a constant of a statement."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, int | float):
+        return number(value) if is_coordinate else repr(value)
+    return quoted(str(format_instant(round(value.timestamp() * 1_000_000))))

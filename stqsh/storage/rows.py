@@ -20,7 +20,6 @@ LogKind = Literal[
     "register",
     "register_alike",
     "drop",
-    "drop_alike",
     "pause_query",
     "resume_query",
     "run",
@@ -42,9 +41,9 @@ class LogRow:
 
     `spec` by kind: create_stream: StreamSpec; create_table: TableSpec; create_area: AreaSpec, with its
     geometry (a packed record batch [member, wkb]) in `payload`; drop_stream, drop_table, drop_area:
-    {"id", "name"}; register: QuerySpec; register_alike: {"first", "count", "stream_id", "pattern"} of
-    queries whose ids end with `seq`, "focal": the keys of their focal objects where these differ, and what
-    else does in `payload` (see `stqsh.storage.bulk_register`); drop_alike: {"ids", "stream_id"}; drop,
+    {"id", "name"}; register: QuerySpec; register_alike: {"first", "count", "stream_id", "example": QuerySpec
+    of the first, "template"} of queries whose ids end with `seq`, "focal": the keys of their focal objects
+    where these differ, and in `payload` the rows of a `stqsh.storage.query_templates.TemplateRows`; drop,
     pause_query, resume_query: {"id", "name", "stream_id"}; play: {"id", "name", "pace"} of the stream, with
     pace null, "max" or a factor; pause: {"id", "name"}; run: {"mode", …}; stop_run: {"run": its seq}; set:
     {"key", "value"}; found: {"stream_id", "up_to"} with the packed record batch in `payload`; ask: {"spec":

@@ -1,4 +1,4 @@
-"""Queries of one pattern: for a slot as if each had come by itself, to the last byte."""
+"""Queries of one template: for a slot as if each had come by itself, to the last byte."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.slots import TICK, Slot
-from stqsh.core.queries.registrations import NewQueries, gathered, pack_alike, unpack_alike
+from stqsh.core.queries.registrations import NewQueries, gathered, unpack_alike
 from stqsh.core.state.slot_state import snapshot
+from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, pack_alike
 from tests.support.budget import share
 
 near = st.integers(-2, 3).map(float)
@@ -49,36 +50,58 @@ CONDITIONS = (
 )
 
 
+OF_CONDITIONS = ((), ((3, 1),), ((3, 1),), ((2,),))
+"""The paths within each of them to a constant that may differ."""
+CONSTANTS = {"STRING": st.sampled_from(["free", "a free taxi", "x"]), "BIGINT": st.integers(0, 4)}
+
+
 @st.composite
 def patterns(draw):
-    """A pattern and the numbers of its queries."""
+    """A pattern, the paths to what differs, and that of each of its queries."""
     place = draw(st.sampled_from(sorted(PLACES)))
     kind = "nearest" if PLACES[place]["type"] == "nearest" else "range"
-    condition, for_us = draw(st.sampled_from(CONDITIONS)), draw(st.sampled_from([None, 2 * TICK]))
+    number, for_us = draw(st.integers(0, len(CONDITIONS) - 1)), draw(st.sampled_from([None, 2 * TICK]))
+    condition = CONDITIONS[number]
     pattern = {"kind": kind, "region": PLACES[place], "condition": condition, "for_us": for_us, "select": []}
-    row = st.fixed_dictionaries({hole: CONTENTS.get(hole, near) for hole in HOLES[place]})
-    return pattern, [in_order(some) for some in draw(st.lists(row, min_size=1, max_size=6))]
+    holes = {("region", hole): CONTENTS.get(hole, near) for hole in HOLES[place]}
+    if condition is not None and draw(st.booleans()):
+        [path] = OF_CONDITIONS[number]
+        holes["condition", *path] = CONSTANTS["BIGINT" if number == 2 else "STRING"]
+    if kind == "nearest" and draw(st.booleans()):
+        holes["region", "k"] = st.integers(1, 3)
+    rows = draw(st.lists(st.fixed_dictionaries(holes), min_size=1, max_size=6))
+    return pattern, [*holes], [in_order(some) for some in rows]
 
 
 def in_order(row):
     """A rectangle's lower corner first, as specs have it."""
-    if "x1" not in row:
+    if ("region", "x1") not in row:
         return row
-    (x1, x2), (y1, y2) = sorted((row["x1"], row["x2"])), sorted((row["y1"], row["y2"]))
-    return {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    for low, high in (("x1", "x2"), ("y1", "y2")):
+        ends = sorted((row["region", low], row["region", high]))
+        row = row | dict(zip([("region", low), ("region", high)], ends, strict=True))
+    return row
 
 
 def alike(some, first):
     """The queries of a pattern with ids from `first` on: as a payload, and as commands one by one."""
-    pattern, rows = some
+    pattern, paths, rows = some
     ids = np.arange(first, first + len(rows))
-    numbers = {name: np.array([row[name] for row in rows]) for name in rows[0] if name != "focal"}
-    focals = pa.array([row["focal"] for row in rows]) if "focal" in rows[0] else None
+    values = tuple(pa.array([row[path] for row in rows]) for path in paths)
     specs = [
-        {**pattern, "id": id_, "region": pattern["region"] | row}
+        filled({**pattern, "id": id_}, paths, [row[path] for path in paths])
         for id_, row in zip(ids.tolist(), rows, strict=True)
     ]
-    return pack_alike(pattern, ids, numbers, focals), [{"op": "register", "query": spec} for spec in specs]
+    payload = pack_alike(QueryRows(pattern, ids, tuple(paths), values))
+    return payload, [{"op": "register", "query": spec} for spec in specs]
+
+
+def packed(pattern, ids, numbers, focals=None):
+    """Queries of a pattern, by the numbers of their regions and the keys of their focal objects."""
+    values = {("region", name): pa.array(some) for name, some in numbers.items()}
+    if focals is not None:
+        values[FOCAL_PATH] = focals
+    return pack_alike(QueryRows(pattern, np.array(ids), tuple(values), tuple(values.values())))
 
 
 statuses = st.sampled_from(["free", "a free taxi", "x"])
@@ -91,7 +114,7 @@ reports = st.lists(st.tuples(st.sampled_from("abcd"), near, near, statuses, st.i
     st.lists(st.tuples(st.sampled_from(["drop", "pause"]), st.integers(1, 19)), max_size=4),
     st.lists(reports, min_size=3, max_size=3),
 )
-def test_queries_of_one_pattern_are_queries_as_all_others(some, later, rows):
+def test_queries_of_one_template_are_queries_as_all_others(some, later, rows):
     payloads, single, first = [], [], 1
     for one in some:
         payload, specs = alike(one, first)
@@ -116,7 +139,7 @@ def test_queries_of_one_pattern_are_queries_as_all_others(some, later, rows):
 def test_newcomers_are_gathered_in_the_order_of_their_ids():
     pattern = {"kind": "range", "region": PLACES["rect"], "condition": None, "for_us": None}
     numbers = {name: np.arange(3.0) for name in HOLES["rect"]}
-    some = unpack_alike(pack_alike(pattern, np.array([4, 5, 6]), numbers))
+    some = unpack_alike(packed(pattern, [4, 5, 6], numbers))
     one = {**pattern, "id": 5_000, "region": PLACES["circle"]}
     both = gathered([NewQueries.of([one]), some])
     assert both.ids.tolist() == [4, 5, 6, 5000]
@@ -132,20 +155,9 @@ def test_newcomers_tell_whom_they_move_with():
     alone = NewQueries.of([{"id": 2, "kind": "range", "region": PLACES["around one"]}])
     around = {"kind": "range", "region": PLACES["around"]}
     numbers = {name: np.ones(3) for name in ("xdist", "ydist")}
-    some = unpack_alike(pack_alike(around, np.array([4, 5, 6]), numbers, pa.array(["x", "a", "x"])))
+    some = unpack_alike(packed(around, [4, 5, 6], numbers, pa.array(["x", "a", "x"])))
     both = gathered([still, some, alone])
     rows, keys = both.moving(pa.string())
     assert both.ids[rows].tolist() == [2, 4, 5, 6] and keys.to_pylist() == ["b", "x", "a", "x"]
     assert [spec["region"].get("focal") for spec in both] == ["b", "x", "a", "x", None]
     assert still.moving(pa.string())[1].to_pylist() == []
-
-
-def test_drops_that_come_as_a_list_are_drops():
-    slot = Slot()
-    payload, _ = alike(
-        ({"kind": "range", "region": PLACES["all"], "condition": None, "for_us": None}, [{}] * 5), 1
-    )
-    slot.batch(1, 1, [(1, "a", 0, 0, 1)], beside=[("register_alike", 1, payload)])
-    gone = slot.updates(2, 2, [], [{"op": "drop", "ids": [2, 4, 9]}])
-    assert [(query, op, why) for _, query, op, _, why in gone] == [(2, "-", "dropped"), (4, "-", "dropped")]
-    assert slot.state.array("s1/range/id").tolist() == [1, 3, 5]

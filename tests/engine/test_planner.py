@@ -14,12 +14,13 @@ from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
+from stqsh.lang.binder.parameters import Hole
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
-from stqsh.storage.bulk_register import QueryGroup, drop_alike, register_alike
-from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.bulk_register import register_rows
+from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
-from stqsh.storage.query_templates import QueryTemplate
+from stqsh.storage.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
 
 SECOND = 1_000_000
@@ -224,12 +225,13 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     stream = world.stream([(tick, key) for tick in range(1, 9) for key in "abc"])
     world.log("run", mode="steps", n=2)
     assert world.batch() is not None
-    region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
-    spec = {"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region}
-    holes = ("focal",) if own else ("xdist",)
-    pattern = QueryTemplate({**spec, "areas": [], "name": ""}, holes, ("", ""), "")
-    queries = QueryGroup(pattern, ["q1", "q2", "q3"], np.ones((3, 0 if own else 1)), own)
-    assert register_alike(world.db, queries)
+    place, hole = ("focal", Hole("c", "STRING")) if own else ("xdist", Hole("c", "length"))
+    region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0, place: hole}
+    spec = {"stream": "s", "stream_id": stream, "kind": "range", "region": region, "areas": []}
+    world.db.connection().execute("INSERT INTO streams VALUES (?, 's', '{}', NULL)", (stream,))
+    rows = pa.RecordBatch.from_pydict({NAMES: ["q1", "q2", "q3"], "c": [*own] or [1.0] * 3})
+    assert not register_rows(world.db, QueryTemplate.of(spec, "SELECT :c", ""), rows).any()
+    first = last_seq(world.db) - 2
     world.log("run", mode="steps", n=2)
     asked = world.batch()
     assert asked is not None
@@ -241,7 +243,8 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     assert records(batch, "focal") == [(step, key) for step in (3, 4) for key in followed]
     [new] = [unpack_alike(chunk.payload) for chunk in of_kind(batch, "register_alike")]
     assert new.moving(pa.string())[1].to_pylist() == [*own] or ["a"] * 3
-    drop_alike(world.db, ["q1", "q3"])  # nobody follows a any more, where they differ
+    for id_ in (first, first + 2):  # nobody follows a any more, where they differ
+        world.log("drop", id=id_, stream_id=stream)
     world.log("run", mode="end")
     last = world.batch()
     assert last is not None

@@ -11,20 +11,21 @@ import pytest
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
-    NewQueryGroup,
     commands_of,
     concerned_slots,
     for_slot,
     needed,
     packed_commands,
 )
+from stqsh.lang.binder.parameters import Hole
 from stqsh.routing.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.chunk import unpack_json
-from stqsh.storage.bulk_register import QueryGroup as Together
-from stqsh.storage.bulk_register import drop_alike, register_alike
+from stqsh.spec.query_rows import QueryRows
+from stqsh.storage.bulk_register import register_rows
+from stqsh.storage.catalogue_writer import create_stream
 from stqsh.storage.control_log import ControlDb, append, read_log
-from stqsh.storage.query_templates import QueryTemplate
+from stqsh.storage.query_templates import NAMES, QueryTemplate
 
 RECT = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 0.0}
 CIRCLE = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 0.05}
@@ -33,33 +34,34 @@ NUMBERS = np.array([[0.9, 0.1, 0.8, 0.2], [0.1, 0.2, 0.3, 0.1], [0.0, 0.0, 1.0, 
 
 def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
     spec = {"stream": "s", "stream_id": 1, "text": "", "kind": "range", "region": region, "condition": None}
-    spec |= {"join": None, "areas": [], "select": [], "name": ""}
-    words = ("SELECT ", *[", "] * max(0, len(holes) - 1), ")" if holes else "")
-    return QueryTemplate(spec, holes, words[: len(holes) + 1], " AS ")
+    spec |= {"join": None, "areas": [], "select": []}
+    spec["region"] = region | {name: Hole(name, "number") for name in holes}
+    return QueryTemplate.of(spec, f"SELECT {', '.join(f':{name}' for name in holes)}", " AS ")
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> ControlDb:
     control = ControlDb(tmp_path)
-    append(control, "create_stream", "", {"name": "s"})
+    create_stream(control, "", {"name": "s"})
     return control
 
 
 def registered(db: ControlDb, region: dict[str, Any], numbers: np.ndarray[Any, Any]) -> None:
     holes = {"rect": ("x1", "y1", "x2", "y2"), "circle": ("x", "y", "radius")}.get(region["type"], ())
     names = [f"{region['type']}{row}" for row in range(len(numbers))]
-    assert register_alike(db, Together(pattern(region, holes), names, numbers))
+    columns = {NAMES: pa.array(names)} | {name: pa.array(numbers[:, i]) for i, name in enumerate(holes)}
+    assert not register_rows(db, pattern(region, holes), pa.RecordBatch.from_pydict(columns)).any()
 
 
 def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
     append(db, "register", "", {**pattern(RECT, ()).spec, "name": "one"})
     registered(db, RECT, NUMBERS)
-    drop_alike(db, ["rect0", "rect2"])
+    append(db, "drop", "", {"id": 3, "stream_id": 1})
     append(db, "pause_query", "", {"id": 2, "stream_id": 1})
     commands = commands_of(read_log(db))[1]
     packed = list(packed_commands(commands))
     assert [kind for kind, _ in packed] == ["commands", "register_alike", "commands"]
-    assert unpack_json(packed[2][1]) == [{"op": "drop", "ids": [3, 5]}, {"op": "pause", "id": 2}]
+    assert unpack_json(packed[2][1]) == [{"op": "drop", "id": 3}, {"op": "pause", "id": 2}]
     new = unpack_alike(packed[1][1])
     assert new.ids.tolist() == [3, 4, 5]
     assert [list(spec["region"].values())[1:] for spec in new] == [
@@ -76,7 +78,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
     registered(db, region, numbers)
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]
-    assert isinstance(alike, NewQueryGroup)
+    assert isinstance(alike, QueryRows)
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
     routes = EventRouting(2, routing=lambda stream_id: cells, area=lambda area: pa.record_batch({}))
     stream = {"id": 1, "planar": True}
@@ -86,7 +88,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
     for slot in range(2):
         mine = for_slot([alike, drop], concerned, slot)
         assert mine[-1] == {"op": "drop", "id": 99}
-        ids = [some.ids.tolist() for some in mine if isinstance(some, NewQueryGroup)]
+        ids = [some.ids.tolist() for some in mine if isinstance(some, QueryRows)]
         assert [id_ for some in ids for id_ in some] == alike.ids[concerned[0][:, slot]].tolist()
 
 

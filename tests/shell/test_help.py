@@ -66,4 +66,7 @@ def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytes
                 if isinstance(outcome, Subscription):
                     assert list(outcome), entry.name
                     outcome.close()
-        assert {query.name for query in session.queries()} == {"next", "steady"}
+        assert {query.name for query in session.queries()} == {
+            *("next", "steady"),
+            *("stand_station", "stand_market", "stand_hospital"),
+        }

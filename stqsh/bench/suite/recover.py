@@ -21,7 +21,7 @@ import stqsh
 from stqsh.bench.figures import LESS, Better
 from stqsh.bench.harness.drive import Say, execute, run
 from stqsh.bench.harness.workload import CREATE, Motion
-from stqsh.bench.suite.register import registrations
+from stqsh.bench.suite.register import SQUARE, squares
 from stqsh.client.api import Session
 from stqsh.client.engine_process import read_engine
 from stqsh.storage.processes import exists
@@ -65,7 +65,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         execute(session, CREATE.format(file=reports))
         say(f"taking {options.objects:,} objects in, and {options.queries:,} queries")
         run(session, ticks)
-        execute(session, "\n".join(registrations(options.queries)))
+        session.register_many(f"SELECT oid FROM m {SQUARE}", squares(options.queries))
         run(session, 1)
         return [_crash(session, options, keep_arena=keep, say=say) for keep in (True, False)]
 

@@ -1,10 +1,9 @@
-"""Registering and dropping very many queries: from the text of the statements to every slot having them.
+"""Registering very many queries, until every slot has them: from a file, and by single statements.
 
 One session on a stream of objects that stand about; squares of 1 % side, uniform. Those that move go with one
 object after the other, as squares or as kNN queries; they take one more batch, in which these objects are
-looked up. The parts: what it takes
-until all statements are in the control log (`log`), and the batch that takes them in (`batch`). CPU seconds
-are those of this process, and of the engine with all that it has started.
+looked up. `log` is the time until all queries are in the control log, `batch` that of the batch which takes
+them in. CPU seconds are those of this process, and of the engine with all that it has started.
 """
 
 from __future__ import annotations
@@ -12,9 +11,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+from pyarrow.csv import write_csv
 
 import stqsh
 from stqsh.bench.figures import LESS, Better
@@ -49,20 +52,35 @@ class Options:
     moving: tuple[int, ...] = field(
         default=(10_000,), metadata={"help": "Numbers of queries that go with objects, with commas."}
     )
+    single: tuple[int, ...] = field(
+        default=(10_000, 100_000), metadata={"help": "Numbers of single statements, with commas."}
+    )
     objects: int = field(default=10_000, metadata={"help": "Objects that the first answers are about."})
 
 
-QUICK = Options((10_000, 100_000))
-_AROUND = {"moving": "INSIDE RECT(0.01, 0.01) AROUND 'o{}'", "nearest": "NEAREST 10 TO 'o{}'"}
+QUICK = Options((10_000, 100_000), single=(10_000,))
+_AROUND = {"moving": "INSIDE RECT(0.01, 0.01) AROUND :id", "nearest": "NEAREST 10 TO :id"}
+SQUARE = "INSIDE (:x1, :y1, :x2, :y2)"
 
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return rows for each number of queries."""
-    rows = [row for count in options.queries for row in _come_and_go("", registrations(count), options, say)]
+    """Run the benchmark, with progress messages to `say`; return rows for each way and number of queries."""
+    rows: list[dict[str, Any]] = []
+    for count in options.queries:
+        rows += _from_file("", SQUARE, squares(count), options, say)
     for count in options.moving:
-        for word in _AROUND:
-            rows += _come_and_go(f" {word}", followers(count, word, options.objects), options, say)
+        ids = pa.array([f"o{number % options.objects}" for number in range(count)])
+        table = pa.table({"id": ids})
+        for word, place in _AROUND.items():
+            rows += _from_file(f" {word}", place, table, options, say)
+    for count in options.single:
+        rows += _one_by_one(count, options, say)
     return rows
+
+
+def squares(count: int) -> pa.Table:
+    """Return the corners of a number of squares."""
+    return pa.table(dict(zip(("x1", "y1", "x2", "y2"), rectangles(count).T, strict=True)))
 
 
 def registrations(count: int) -> list[str]:
@@ -73,35 +91,43 @@ def registrations(count: int) -> list[str]:
     ]
 
 
-def followers(count: int, word: str, objects: int) -> list[str]:
-    """Return the statements that register queries around objects; `word`: see `_AROUND`."""
-    place = _AROUND[word].format
-    return [
-        f"REGISTER QUERY q{number} AS SELECT oid FROM m {place(number % objects)};" for number in range(count)
-    ]
+def _from_file(
+    word: str, place: str, table: pa.Table, options: Options, say: Say
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for the queries of a CSV file, which `word` tells from others."""
+    with _session(options) as (session, folder):
+        file = folder / "q.csv"
+        write_csv(table, file)
+        say(f"registering {table.num_rows:,} queries{word} from a file")
+        text = f"REGISTER QUERIES FROM FILE '{file}' AS SELECT oid FROM m {place};"
+        yield _row(f"file{word}", session, table.num_rows, text)
 
 
-def _come_and_go(word: str, come: list[str], options: Options, say: Say) -> Iterator[dict[str, Any]]:
-    """Return a row for the queries' coming, and one for their going, which `word` tells from others."""
-    count, objects = len(come), options.objects
-    go = [f"DROP QUERY q{number};" for number in range(count)]
+def _one_by_one(count: int, options: Options, say: Say) -> Iterator[dict[str, Any]]:
+    """Yield a row for queries that come by statements of their own, and one for their going."""
+    with _session(options) as (session, _):
+        say(f"registering {count:,} queries by single statements")
+        yield _row("register", session, count, "\n".join(registrations(count)))
+        run(session, 1)
+        say(f"dropping {count:,} queries")
+        yield _row("drop", session, count, "\n".join(f"DROP QUERY q{number};" for number in range(count)))
+
+
+@contextmanager
+def _session(options: Options) -> Iterator[tuple[Session, Path]]:
+    """Open a session in which the objects have reported, and a folder for files."""
     with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as name,
         stqsh.connect(temporary=True, autoplay=False) as session,
     ):
-        reports = Path(folder) / "reports.parquet"
-        Motion(objects, objects, ticks=8).write(reports)
-        execute(session, CREATE.format(file=reports))
+        folder = Path(name)
+        Motion(options.objects, options.objects, ticks=8).write(folder / "reports.parquet")
+        execute(session, CREATE.format(file=folder / "reports.parquet"))
         run(session, 2)
-        say(f"registering {count:,} queries{word}")
-        yield _row(f"register{word}", session, come)
-        run(session, 1)
-        say(f"dropping {count:,} queries{word}")
-        yield _row(f"drop{word}", session, go)
+        yield session, folder
 
 
-def _row(what: str, session: Session, statements: list[str]) -> dict[str, Any]:
-    count, text = len(statements), "\n".join(statements)
+def _row(what: str, session: Session, count: int, text: str) -> dict[str, Any]:
     log_s, log_cpu_s = _timed(session, lambda: execute(session, text))
     batch_s, batch_cpu_s = _timed(session, lambda: run(session, 1))
     return {

@@ -159,7 +159,7 @@ def dump(link: Connection) -> Script:
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
     """The statement of a query that was registered together with others."""
-    return link.db.pattern(pattern).statement(query.name, query.spec["text"])
+    return link.db.template_rows(pattern).statement(query.name, query.spec["text"])
 
 
 def _last_settings(link: Connection) -> Iterator[str]:

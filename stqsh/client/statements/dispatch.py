@@ -30,13 +30,13 @@ from stqsh.client.statements.describe import (
 from stqsh.client.statements.drop import drop
 from stqsh.client.statements.explain import explain
 from stqsh.client.statements.help import help_text
+from stqsh.client.statements.register_queries import check_kind, register_queries
 from stqsh.client.statements.set import set_setting
 from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.binder.options import BUILT_IN_KINDS
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.storage import catalogue_writer
@@ -61,20 +61,10 @@ def perform(desk: StatementContext, statement: statements.Statement) -> Iterator
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """REGISTER QUERY."""
     bound = bind(statement, desk.view)
-    _check_kind(bound.spec["kind"])
+    check_kind(bound.spec["kind"])
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
     desk.link.wake()
     yield Message(f"query {query.name} registered")
-
-
-def _check_kind(kind: str) -> None:
-    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
-    if kind in BUILT_IN_KINDS:
-        return
-    from stqsh.core.kinds import KINDS  # numba: not before it is needed
-
-    if kind not in KINDS:
-        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
@@ -250,6 +240,7 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateRegions: create_regions,
     statements.Drop: drop,
     statements.RegisterQuery: register,
+    statements.RegisterQueries: register_queries,
     statements.Subscribe: subscribe,
     statements.Select: select,
     statements.Run: run,

@@ -11,10 +11,18 @@ from typing import TypeVar
 
 from stqsh.errors import OptionError, SourceError
 from stqsh.lang.ast.source import Span
-from stqsh.lang.ast.statements import CreateRegions, CreateStream, CreateTable, FileSource, GeneratorSource
+from stqsh.lang.ast.statements import (
+    CreateRegions,
+    CreateStream,
+    CreateTable,
+    FileSource,
+    GeneratorSource,
+    RegisterQueries,
+)
 from stqsh.lang.errors import BindError, locating, near
 
-Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions)
+Creation = TypeVar("Creation", CreateStream, CreateTable, CreateRegions, RegisterQueries)
+Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
 
 
 def with_absolute_files(statement: Creation, script: str | None = None) -> Creation:
@@ -55,7 +63,7 @@ def _near_file(path: Path) -> str:
 
 
 @contextmanager
-def pointing_at_source(statement: CreateStream | CreateTable | CreateRegions) -> Iterator[None]:
+def pointing_at_source(statement: Reader) -> Iterator[None]:
     """Make what is found wrong with a source a fault in the statement, with line and caret.
 
     Raises `BindError` for each `SourceError` raised inside: at the option it is about, else at the source.
@@ -68,9 +76,11 @@ def pointing_at_source(statement: CreateStream | CreateTable | CreateRegions) ->
             raise BindError(error.message, _place(statement, error), hint=error.hint) from error
 
 
-def _place(statement: CreateStream | CreateTable | CreateRegions, error: SourceError) -> Span:
+def _place(statement: Reader, error: SourceError) -> Span:
     """Where in the statement an error about its source is shown: the option's name, its value, the source."""
     source = statement.source
+    if source is None:
+        return statement.span
     if not isinstance(error, OptionError) or not isinstance(source, FileSource | GeneratorSource):
         return source.span
     value = dict(source.options).get(error.option)

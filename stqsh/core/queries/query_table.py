@@ -178,8 +178,7 @@ class _Digest:
         elif op == "register":
             self.new[command["query"]["id"]] = command["query"]
         else:
-            for id_ in command["ids"] if "ids" in command else (command["id"],):
-                self._change(id_, op)
+            self._change(command["id"], op)
 
     def _change(self, id_: int, op: str) -> None:
         if op == "drop" and self._is_new(id_):

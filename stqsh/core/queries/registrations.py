@@ -13,14 +13,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.chunk import unpack
+from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, is_measure
 
 Array = npt.NDArray[Any]
 Keys: TypeAlias = "pa.Array[Any]"
 Spec = dict[str, Any]
 
 FOCAL = "focal"
-"""Where a region, or a payload, has the key of the object that the region moves with."""
+"""Where a region has the key of the object that it moves with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +124,31 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
     )
 
 
-def pack_alike(pattern: Spec, ids: Array, numbers: dict[str, Array], focals: Keys | None = None) -> bytes:
-    """Queries of one pattern as a payload, for `unpack_alike`.
-
-    ids int64 (n,), numbers float64 (n,) each; focals: the keys of their focal objects, where they differ.
-    """
-    columns: dict[str, Any] = {"id": pa.array(ids)} | {name: pa.array(some) for name, some in numbers.items()}
-    if focals is not None:
-        columns[FOCAL] = focals
-    batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-    return pack(batch.replace_schema_metadata({b"pattern": orjson.dumps(pattern)}))
-
-
 def unpack_alike(payload: bytes) -> NewQueries:
     """The queries within a payload that `pack_alike` made."""
     batch = unpack(payload)
-    pattern = orjson.loads((batch.schema.metadata or {})[b"pattern"])
-    numbers = {name: batch.column(name).to_numpy() for name in batch.schema.names[1:] if name != FOCAL}
-    focals = batch.column(FOCAL) if FOCAL in batch.schema.names else None
-    return NewQueries(
-        batch.column("id").to_numpy(), [pattern], np.zeros(len(batch), np.int32), numbers, focals
+    shared = batch.schema.metadata or {}
+    pattern, paths = orjson.loads(shared[b"pattern"]), map(tuple, orjson.loads(shared[b"paths"]))
+    ids, *values = batch.columns
+    queries = QueryRows(pattern, ids.to_numpy(), tuple(paths), tuple(values))
+    focals = next(
+        (some for path, some in zip(queries.paths, values, strict=True) if path == FOCAL_PATH), None
     )
+    patterns, which = _patterns(queries)
+    return NewQueries(queries.ids, patterns, which, queries.numbers, focals)
+
+
+def _patterns(queries: QueryRows) -> tuple[list[Spec], Array]:
+    """A spec for each combination of those values that have no array of their own, and which a query has."""
+    pairs = zip(queries.paths, queries.values, strict=True)
+    others = [(path, some) for path, some in pairs if not is_measure(path) and path != FOCAL_PATH]
+    which = np.zeros(len(queries.ids), np.int64)
+    for _, some in others:
+        codes = some.dictionary_encode().indices.to_numpy().astype(np.int64)
+        pair_codes: Any = pa.array(which * (int(codes.max(initial=0)) + 1) + codes)
+        which = pair_codes.dictionary_encode().indices.to_numpy().astype(np.int64)
+    first: Any = pa.array(np.unique(which, return_index=True)[1])
+    columns = [some.take(first).to_pylist() for _, some in others]
+    contents = zip(*columns, strict=True) if columns else [() for _ in first]
+    paths = [path for path, _ in others]
+    return [filled(queries.pattern, paths, content) for content in contents], which.astype(np.int32)

@@ -11,9 +11,7 @@ from stqsh.storage.rows import LogRow, Spec
 Key = str | int
 
 #: Kinds of log rows that change what slots hold: they take effect with a step.
-COMMANDS = frozenset(
-    {"register", "register_alike", "drop", "drop_alike", "pause_query", "resume_query", "drop_stream"}
-)
+COMMANDS = frozenset({"register", "register_alike", "drop", "pause_query", "resume_query", "drop_stream"})
 #: Kinds that bring queries.
 REGISTERS = frozenset({"register", "register_alike"})
 #: Kinds that move the clock: they take effect between two batches.
@@ -55,9 +53,6 @@ class PlannerState:
             self.focal.setdefault(stream_id, Counter()).update(keys)
         elif row.kind == "drop" and row.spec["id"] in self._focal_of_query:
             self._forget_focal(row.spec["id"])
-        elif row.kind == "drop_alike":
-            for query_id in self._focal_of_query.keys() & set(row.spec["ids"]):
-                self._forget_focal(query_id)
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Return whether every slot already gets the records of this key."""
@@ -86,6 +81,6 @@ def focal_keys_of(row: LogRow) -> list[Key]:
     if row.kind == "register":
         key: Key | None = row.spec["region"].get("focal")
         return [] if key is None else [key]
-    shared: Key | None = row.spec["pattern"]["spec"]["region"].get("focal")
+    shared: Key | None = row.spec["example"]["region"].get("focal")
     own: list[Key] = row.spec.get("focal", [])
     return own or ([] if shared is None else [shared] * row.spec["count"])

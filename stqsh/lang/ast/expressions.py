@@ -42,6 +42,20 @@ class Literal(Expression):
 
 
 @dataclass(frozen=True)
+class Parameter(Expression):
+    """`:name` in REGISTER QUERIES: stands for a constant from that column of the rows.
+
+    `type` is the column's type once the columns are known, None before that and in all other statements.
+    """
+
+    name: str
+    type: str | None = None
+
+
+Coordinate = float | Parameter
+
+
+@dataclass(frozen=True)
 class Quantity(Expression):
     """A number with a unit (`5 min`, `2 km`, `60 km/h`); `unit` is a key of `stqsh.units.UNITS`."""
 
@@ -126,7 +140,7 @@ class Like(Expression):
     """`x [NOT] LIKE 'pattern'` with `%` and `_`, and a backslash before either of them taken as it is."""
 
     operand: Expression
-    pattern: str
+    pattern: str | Parameter
     negated: bool = False
 
 
@@ -143,7 +157,7 @@ class Contains(Expression):
     """`column CONTAINS [ANY] 'terms'`."""
 
     operand: Expression
-    terms: str
+    terms: str | Parameter
     any_of: bool = False
 
 
@@ -192,17 +206,17 @@ class Inside(Expression):
 class Rectangle(Region):
     """`RECT(x1, y1, x2, y2)` or `(x1, y1, x2, y2)`: two opposite corners, in any order."""
 
-    x1: float
-    y1: float
-    x2: float
-    y2: float
+    x1: Coordinate
+    y1: Coordinate
+    x2: Coordinate
+    y2: Coordinate
 
 
 @dataclass(frozen=True)
 class MovingRectangle(Region):
     """`RECT(xdist, ydist) AROUND id` or `('M', id, xdist, ydist)`."""
 
-    focal: Literal
+    focal: Literal | Parameter
     xdist: Expression
     ydist: Expression
 
@@ -211,8 +225,8 @@ class MovingRectangle(Region):
 class Circle(Region):
     """`CIRCLE(x, y, r)`."""
 
-    x: float
-    y: float
+    x: Coordinate
+    y: Coordinate
     radius: Expression
 
 
@@ -220,7 +234,7 @@ class Circle(Region):
 class MovingCircle(Region):
     """`CIRCLE(r) AROUND id`."""
 
-    focal: Literal
+    focal: Literal | Parameter
     radius: Expression
 
 
@@ -236,13 +250,13 @@ class NamedRegion(Region):
     """A region by its name, or one of a set of regions: `zones['id']`."""
 
     name: str
-    member: Literal | None = None
+    member: Literal | Parameter | None = None
 
 
 @dataclass(frozen=True)
 class Nearest(Node):
     """`NEAREST k TO (x, y)` with a point, `NEAREST k TO id` with a focal object; KNN(…) means the same."""
 
-    k: int
-    point: tuple[float, float] | None = None
-    focal: Literal | None = None
+    k: int | Parameter
+    point: tuple[Coordinate, Coordinate] | None = None
+    focal: Literal | Parameter | None = None

@@ -25,9 +25,9 @@ from stqsh.lang.ast.statement import (
 __all__ = [
     "ColumnDefinition", "CreateRegion", "CreateRegions", "CreateStream", "CreateTable", "DataSource",
     "Describe", "Drop", "Dump", "Explain", "FileSource", "GeneratorSource", "Help", "KafkaSource", "Map",
-    "ObjectKind", "Options", "OrderItem", "Pause", "PauseQuery", "Play", "Rebalance", "RegisterQuery",
-    "Relation", "Repartition", "ResumeQuery", "Run", "Select", "SelectItem", "SetSetting", "Show",
-    "ShowQuery", "SocketSource", "Statement", "StdinSource", "Subscribe", "Tail", "Watch",
+    "ObjectKind", "Options", "OrderItem", "Pause", "PauseQuery", "Play", "Rebalance", "RegisterQueries",
+    "RegisterQuery", "Relation", "Repartition", "ResumeQuery", "Run", "Select", "SelectItem", "SetSetting",
+    "Show", "ShowQuery", "SocketSource", "Statement", "StdinSource", "Subscribe", "Tail", "Watch",
 ]  # fmt: skip
 
 ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY"]
@@ -150,6 +150,21 @@ class RegisterQuery(Statement):
 
     name: Name
     select: Select
+    since_now: bool = False
+    duration: Quantity | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class RegisterQueries(Statement):
+    """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
+
+    It registers a query for each row. `Session.register_many` brings its own rows: `source` is None.
+    """
+
+    select: Select
+    source: DataSource | None = None
+    key: Name | None = None
     since_now: bool = False
     duration: Quantity | None = None
     options: Options = ()

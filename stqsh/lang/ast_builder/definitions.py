@@ -22,7 +22,7 @@ from stqsh.lang.ast.statements import (
     SocketSource,
     StdinSource,
 )
-from stqsh.lang.ast_builder.regions import coordinate
+from stqsh.lang.ast_builder.regions import fixed
 from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, fields_of, rule
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
@@ -101,7 +101,7 @@ def location_clause(parts: Parts) -> Clause:
 @rule("bounds_clause")
 def bounds_clause(parts: Parts) -> Clause:
     """`BOUNDS (x1, y1, x2, y2)`."""
-    return Clause("bounds", tuple(coordinate(part) for part in parts), "BOUNDS", parts[0].span)
+    return Clause("bounds", tuple(fixed(part) for part in parts), "BOUNDS", parts[0].span)
 
 
 @rule("format_clause")
@@ -205,14 +205,19 @@ def drop(parts: Parts) -> Drop:
 def _source_fields(name: Name, clauses: list[Clause]) -> dict[str, Any]:
     """Return the clauses by field, with the format put into the source that it belongs to."""
     fields = fields_of(clauses)
-    source: DataSource | None = fields.get("source")
-    if source is None:
+    if fields.get("source") is None:
         raise StatementSyntaxError(
             f"{name.text} has no source", name.span, expected=("FROM FILE 'glob' or another source",)
         )
+    return with_format(fields)
+
+
+def with_format(fields: dict[str, Any]) -> dict[str, Any]:
+    """Put the format among the fields of a statement into its source. Raises where that takes none."""
+    source: DataSource | None = fields.get("source")
     given = fields.pop("format", None)
     if given is not None and isinstance(source, GeneratorSource):
         raise StatementSyntaxError("a generator has no FORMAT", source.span)
-    if given is not None:
+    if given is not None and source is not None:
         fields["source"] = replace(source, format=given[0], options=given[1])
     return fields

@@ -22,6 +22,7 @@ from stqsh.lang.ast.expressions import (
     Not,
     Now,
     Or,
+    Parameter,
     Star,
 )
 from stqsh.lang.ast.source import cover
@@ -116,7 +117,11 @@ def in_(parts: Parts) -> In:
 def like(parts: Parts) -> Like:
     """`x [NOT] LIKE 'p'`."""
     operand, negated, pattern = parts
-    return Like(operand, pattern.value, bool(negated), span=cover(operand.span, pattern.span))
+    return Like(operand, _text(pattern), bool(negated), span=cover(operand.span, pattern.span))
+
+
+def _text(value: Literal | Parameter) -> str | Parameter:
+    return value if isinstance(value, Parameter) else str(value.value)
 
 
 @rule("is_null")
@@ -130,7 +135,7 @@ def is_null(parts: Parts) -> IsNull:
 def contains(parts: Parts) -> Contains:
     """`x CONTAINS [ANY] 'a b'`."""
     operand, any_of, terms = parts
-    return Contains(operand, terms.value, bool(any_of), span=cover(operand.span, terms.span))
+    return Contains(operand, _text(terms), bool(any_of), span=cover(operand.span, terms.span))
 
 
 @rule("after")

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Region
+from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Parameter, Region
 from stqsh.lang.ast.source import cover
 from stqsh.lang.ast.statements import (
     Explain,
     OrderItem,
+    RegisterQueries,
     RegisterQuery,
     Relation,
     Select,
     SelectItem,
     Subscribe,
 )
+from stqsh.lang.ast_builder.definitions import with_format
 from stqsh.lang.ast_builder.regions import Point, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
 from stqsh.lang.errors import StatementSyntaxError
@@ -78,7 +80,7 @@ def nearest_clause(parts: Parts) -> Clause:
 def knn_clause(parts: Parts) -> Clause:
     """`KNN (k, x, y)` or `KNN ('M', k, id)`."""
     first, second, third = parts
-    if first.kind == "STRING":
+    if isinstance(first, Literal) and first.kind == "STRING":
         check_letter(first, "KNN", "KNN ('M', k, id)")
         return Clause("nearest", nearest(_count(second), third), "KNN", first.span)
     place = Point(coordinate(second), coordinate(third), cover(first.span, third.span))
@@ -160,6 +162,15 @@ def register(parts: Parts) -> RegisterQuery:
     return RegisterQuery(name, body, **fields_of(clauses))
 
 
+@rule("register_queries")
+def register_queries(parts: Parts) -> RegisterQueries:
+    """`REGISTER QUERIES clauses AS select`."""
+    *clauses, body = parts
+    if body.format is not None:
+        raise StatementSyntaxError(_FORMAT_PLACE, body.items[0].span)
+    return RegisterQueries(body, **with_format(fields_of(clauses)))
+
+
 @rule("subscribe")
 def subscribe(parts: Parts) -> Subscribe:
     """`SUBSCRIBE select`; the format goes with the whole."""
@@ -183,7 +194,9 @@ def explained_query(parts: Parts) -> Explain:
     return Explain(query=name, format=None if output is None else output.value)
 
 
-def _count(value: Literal) -> int:
+def _count(value: Literal | Parameter) -> int | Parameter:
+    if isinstance(value, Parameter):
+        return value
     if value.kind != "INTEGER" or not isinstance(value.value, int) or value.value < 0:
         raise StatementSyntaxError("KNN takes a whole number of neighbours", value.span)
     return value.value

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from stqsh.lang.ast.expressions import (
     Circle,
+    Coordinate,
     Literal,
     MovingCircle,
     MovingRectangle,
     NamedRegion,
     Nearest,
+    Parameter,
     Polygon,
     Quantity,
     Rectangle,
@@ -24,8 +26,8 @@ from stqsh.lang.errors import StatementSyntaxError
 class Point(NamedTuple):
     """A point, and where it stands in the statement."""
 
-    x: float
-    y: float
+    x: Coordinate
+    y: Coordinate
     span: Span
 
 
@@ -35,13 +37,13 @@ _SMALLEST_RING = 3
 
 
 @rule("measures")
-def measures(parts: Parts) -> list[Literal | Quantity]:
+def measures(parts: Parts) -> list[Literal | Quantity | Parameter]:
     """Return numbers and lengths, as many as there are."""
     return parts
 
 
 @rule("around")
-def around(parts: Parts) -> Literal:
+def around(parts: Parts) -> Literal | Parameter:
     """Return the key of the focal object."""
     return key(parts[0])
 
@@ -86,7 +88,7 @@ def circle(parts: Parts) -> Region:
 @rule("vertex")
 def vertex(parts: Parts) -> Point:
     """`x y`."""
-    return Point(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
+    return Point(fixed(parts[0]), fixed(parts[1]), cover(parts[0].span, parts[1].span))
 
 
 @rule("ring")
@@ -122,23 +124,28 @@ def point(parts: Parts) -> Point:
     return Point(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
-def nearest(k: int, place: Point | Literal) -> Nearest:
+def nearest(k: int | Parameter, place: Point | Literal | Parameter) -> Nearest:
     """Return the k nearest to a point or to a focal object."""
-    if isinstance(place, Literal):
+    if isinstance(place, Literal | Parameter):
         return Nearest(k, focal=key(place), span=place.span)
     return Nearest(k, point=(place.x, place.y), span=place.span)
 
 
-def coordinate(value: Literal | Quantity) -> float:
+def coordinate(value: Literal | Quantity | Parameter) -> Coordinate:
+    """Return a number without a unit, or what stands for one, as a coordinate."""
+    return value if isinstance(value, Parameter) else fixed(value)
+
+
+def fixed(value: Literal | Quantity) -> float:
     """Return a number without a unit, as a coordinate."""
     if isinstance(value, Literal) and isinstance(value.value, int | float):
         return float(value.value)
     raise StatementSyntaxError("a coordinate is a number without a unit", value.span)
 
 
-def key(value: Literal) -> Literal:
+def key(value: Literal | Parameter) -> Literal | Parameter:
     """Return the key of an object: a string or a whole number."""
-    if value.kind == "DECIMAL":
+    if isinstance(value, Literal) and value.kind == "DECIMAL":
         raise StatementSyntaxError(f"a key is a string or a whole number, not {value.value}", value.span)
     return value
 
@@ -151,9 +158,9 @@ def check_letter(letter: Literal, what: str = "region", form: str = "('M', id, x
         )
 
 
-def _count(given: list[Literal | Quantity]) -> str:
+def _count(given: list[Literal | Quantity | Parameter]) -> str:
     return "1 number" if len(given) == 1 else f"{len(given)} numbers"
 
 
-def _around(focal: Literal | None) -> str:
+def _around(focal: Literal | Parameter | None) -> str:
     return "" if focal is None else " and AROUND"

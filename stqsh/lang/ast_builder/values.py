@@ -7,7 +7,7 @@ import re
 
 from lark.lexer import Token
 
-from stqsh.lang.ast.expressions import Literal, Name, Quantity
+from stqsh.lang.ast.expressions import Literal, Name, Parameter, Quantity
 from stqsh.lang.ast.source import Span, cover
 from stqsh.lang.ast_builder.rules import Parts, capitals, rule, span_of
 from stqsh.lang.errors import StatementSyntaxError
@@ -46,6 +46,14 @@ def setting(parts: Parts) -> Name:
 def string(parts: Parts) -> Literal:
     """Return a string without its quotes."""
     return Literal(parts[0][1:-1].replace("''", "'"), "STRING", span=span_of(parts[0]))
+
+
+@rule("parameter")
+def parameter(parts: Parts) -> Parameter:
+    """`:name`, or `:"name"` with its quotes taken off."""
+    text = parts[0][1:]
+    name = text[1:-1].replace('""', '"') if text[0] == '"' else text
+    return Parameter(name, span=span_of(parts[0]))
 
 
 @rule("number", "plain_number")

@@ -41,8 +41,8 @@ def bind(
     """Check a statement against the catalogue and give its spec.
 
     `inferred` are the columns found in the source of a CREATE STREAM or TABLE that lists none
-    (`needs_inference`); `name` is the name of a SUBSCRIBE's query. Raises `BindFault` for a statement that
-    does not fit, and `NotSupportedError` for what is not built yet.
+    (`needs_inference`), or in the rows of a REGISTER QUERIES; `name` is the name of a SUBSCRIBE's query.
+    Raises `BindFault` for a statement that does not fit, and `NotSupportedError` for what is not built yet.
     """
     with locating(statement.piece):
         check(STATEMENT_RULES, statement)
@@ -52,6 +52,9 @@ def bind(
             return _create_area(statement, catalogue)
         if isinstance(statement, statements.Subscribe):
             return Bound("subscribe", {**queries.continuous(statement.select, catalogue), "name": name or ""})
+        if isinstance(statement, statements.RegisterQueries):
+            columns = {column: kind for column, kind in inferred or ()}  # noqa: C416 - pairs are lists
+            return Bound("register_queries", queries.register_queries(statement, catalogue, columns))
         bound = _BINDERS[type(statement)](statement, catalogue)
         return bound if bound.spec is not None else Bound("nothing", None)
 

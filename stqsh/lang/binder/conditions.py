@@ -26,11 +26,13 @@ from stqsh.lang.ast.expressions import (
     Not,
     Now,
     Or,
+    Parameter,
     Quantity,
     Star,
 )
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
+from stqsh.lang.binder.parameters import Content, hole
 from stqsh.lang.binder.regions import bound_region, moves
 from stqsh.lang.binder.scope import Expr, Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
@@ -79,6 +81,17 @@ def _literal(node: Literal, scope: Scope) -> TypedExpression:
         return TypedExpression(["lit", None, "STRING"], "NULL", node.span)
     kind = {"INTEGER": "BIGINT", "DECIMAL": "DOUBLE"}.get(node.kind, node.kind)
     return TypedExpression(["lit", node.value, kind], kind, node.span)
+
+
+def _parameter(node: Parameter, scope: Scope) -> TypedExpression:
+    del scope
+    kinds: dict[str | None, Content] = {"INT": "BIGINT", "FLOAT": "DOUBLE"}
+    return _placed(node, kinds.get(node.type, node.type or "STRING"))  # type: ignore[arg-type]
+
+
+def _placed(node: Parameter, kind: Content) -> TypedExpression:
+    """A parameter as a constant of a type."""
+    return TypedExpression(["lit", hole(node, kind), kind], kind, node.span)
 
 
 def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
@@ -149,7 +162,8 @@ def _like(node: Like, scope: Scope) -> TypedExpression:
     operand = bind(node.operand, scope)
     if operand.type != "STRING":
         raise BindError(f"LIKE takes a STRING, but {_described(node.operand, operand)}", node.operand.span)
-    return _negated(["like", operand.expr, node.pattern], node)
+    pattern = hole(node.pattern, "STRING") if isinstance(node.pattern, Parameter) else node.pattern
+    return _negated(["like", operand.expr, pattern], node)
 
 
 def _is_null(node: IsNull, scope: Scope) -> TypedExpression:
@@ -195,11 +209,19 @@ def _contains(node: Contains, scope: Scope) -> TypedExpression:
         raise BindError(
             f"CONTAINS takes a STRING, but {_described(node.operand, operand)}", node.operand.span
         )
-    if not any(unicodedata.category(character)[0] in "LN" for character in node.terms):
+    how = "any" if node.any_of else "all"
+    if isinstance(node.terms, Parameter):
+        return _true_or_false(["contains", operand.expr, hole(node.terms, "terms"), how], node)
+    if not has_terms(node.terms):
         raise BindError(
             f"there is no word to look for in '{node.terms}'", node.span, expected=("letters or digits",)
         )
-    return _true_or_false(["contains", operand.expr, node.terms, "any" if node.any_of else "all"], node)
+    return _true_or_false(["contains", operand.expr, node.terms, how], node)
+
+
+def has_terms(text: str) -> bool:
+    """Whether there is a letter or a digit in a text, and so a term to look for."""
+    return any(unicodedata.category(character)[0] in "LN" for character in text)
 
 
 def _call(node: Call, scope: Scope) -> TypedExpression:
@@ -214,6 +236,8 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
     """Expressions that are to be compared with each other: constants beside the key take its type."""
     key_type = next((kind for node in nodes if (kind := scope.key_type(node))), None)
     typed = [bind(node, scope) if key_type is None else _beside_key(node, key_type, scope) for node in nodes]
+    if key_type is None:
+        typed = _with_suited_parameters(nodes, typed)
     first = next((part for part in typed if part.type != "NULL"), typed[0])
     for node, part in zip(nodes, typed, strict=True):
         if part.type != "NULL" and _family(part.type) != _family(first.type):
@@ -223,7 +247,32 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
     return [["lit", None, kind] if part.type == "NULL" else part.expr for part in typed]
 
 
+def _with_suited_parameters(nodes: list[Expression], typed: list[TypedExpression]) -> list[TypedExpression]:
+    """Give parameters the type that they are compared with: their columns' may follow from few rows."""
+    others = {part.type for node, part in zip(nodes, typed, strict=True) if not isinstance(node, Parameter)}
+    wanted: dict[str, Content] = {
+        "FLOAT": "DOUBLE",
+        "DOUBLE": "DOUBLE",
+        "STRING": "STRING",
+        "BOOLEAN": "BOOLEAN",
+    }
+    kinds = {wanted[other] for other in others if other in wanted}
+    if not kinds and others & WHOLE_NUMBERS:
+        kinds = {"BIGINT"}
+    if len(kinds) != 1:
+        return typed
+    [kind] = kinds
+    return [
+        _placed(node, kind)
+        if isinstance(node, Parameter) and not (kind == "BIGINT" and part.type == "DOUBLE")
+        else part
+        for node, part in zip(nodes, typed, strict=True)
+    ]
+
+
 def _beside_key(node: Expression, key_type: str, scope: Scope) -> TypedExpression:
+    if isinstance(node, Parameter):
+        return _placed(node, key_type)  # type: ignore[arg-type]
     if not isinstance(node, Literal) or node.kind not in ("STRING", "INTEGER"):
         return bind(node, scope)
     return TypedExpression(["lit", key_value(node, key_type), key_type], key_type, node.span)
@@ -258,6 +307,7 @@ def _negated(expr: Expr, node: Between | In | Like | IsNull) -> TypedExpression:
 _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     Literal: _literal,
     Quantity: _quantity,
+    Parameter: _parameter,
     Column: _column,
     Now: _now,
     Negative: _negative,

@@ -6,7 +6,7 @@ from typing import Any
 
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import RegisterQuery
+from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.catalogue import Spec
 from stqsh.lang.errors import BindError, near
@@ -16,7 +16,7 @@ BUILT_IN_KINDS = frozenset({"range", "nearest"})
 """The kinds that the shape of a query tells; others are asked for with `kind`."""
 
 
-def query_options(query: RegisterQuery, kind: str) -> tuple[str, Spec]:
+def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, Spec]:
     """The query's kind, `kind` unless an option names another, and the options that were given.
 
     Raises `BindError` for an option that there is not, or a value that does not fit it, and

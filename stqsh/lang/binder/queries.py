@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
-from stqsh.lang.ast.statements import Explain, RegisterQuery, Select
+from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.conditions import all_of, check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.options import query_options
+from stqsh.lang.binder.parameters import typed
 from stqsh.lang.binder.regions import EVERYWHERE, MEASURED, bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Expr, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
@@ -35,10 +37,23 @@ def register(query: RegisterQuery, catalogue: CatalogueView) -> Spec:
     """The QuerySpec of a REGISTER QUERY, without its id. Raises `BindError` and `NotSupportedError`."""
     check(REGISTER_RULES, query)
     check_free(query.name, catalogue)
-    spec = continuous(query.select, catalogue)
+    return {**_registered(query, query.select, catalogue), "name": query.name.text}
+
+
+def register_queries(queries: RegisterQueries, catalogue: CatalogueView, columns: Mapping[str, str]) -> Spec:
+    """The QuerySpec that the queries of a REGISTER QUERIES share, with a `Hole` for each of its parameters.
+
+    `columns` are the types of the rows' columns by name. Raises `BindError` and `NotSupportedError`.
+    """
+    check(REGISTER_RULES, queries)
+    return _registered(queries, typed(queries.select, columns), catalogue)
+
+
+def _registered(query: RegisterQuery | RegisterQueries, select: Select, catalogue: CatalogueView) -> Spec:
+    spec = continuous(select, catalogue)
     for_us = None if query.duration is None else duration_us(query.duration, "FOR")
     kind, options = query_options(query, spec["kind"])
-    return {**spec, "name": query.name.text, "for_us": for_us, "kind": kind, "options": options}
+    return {**spec, "for_us": for_us, "kind": kind, "options": options}
 
 
 def continuous(select: Select, catalogue: CatalogueView) -> Spec:

@@ -8,6 +8,7 @@ from typing import Any
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import (
     Circle,
+    Coordinate,
     Expression,
     Literal,
     MovingCircle,
@@ -15,6 +16,7 @@ from stqsh.lang.ast.expressions import (
     Name,
     NamedRegion,
     Nearest,
+    Parameter,
     Polygon,
     Quantity,
     Rectangle,
@@ -23,6 +25,7 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
+from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
@@ -31,9 +34,9 @@ from stqsh.units import EXAMPLES, UNITS, metres
 EVERYWHERE: Spec = {"type": "all"}
 MEASURED = frozenset({"circle", "moving_circle", "nearest"})
 """Types of regions from whose centre DISTANCE is measured."""
-_POLE = 90.0
+POLE = 90.0
 _FEWEST_CORNERS = 3
-_MOST_NEIGHBOURS = 2**31 - 1
+MOST_NEIGHBOURS = 2**31 - 1
 _SOME = 3
 
 
@@ -58,26 +61,45 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
 
 def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
     """`NEAREST k TO place` over a stream. Raises `BindError`."""
-    if not 1 <= nearest.k <= _MOST_NEIGHBOURS:
-        wanted = "1 or more" if nearest.k < 1 else f"{_MOST_NEIGHBOURS} at the most"
-        raise BindError(f"{nearest.k} nearest: there must be {wanted}", nearest.span)
+    k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
+    if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
+        wanted = "1 or more" if k < 1 else f"{MOST_NEIGHBOURS} at the most"
+        raise BindError(f"{k} nearest: there must be {wanted}", nearest.span)
     if nearest.point is not None:
         x, y = nearest.point
         _check_latitudes([x], [y], stream, nearest.span, "(lon, lat)")
-        return {"type": "nearest", "k": nearest.k, "x": x, "y": y}
+        return {"type": "nearest", "k": k, "x": _x(x), "y": _y(y, stream)}
     assert nearest.focal is not None
-    return {"type": "nearest", "k": nearest.k, "focal": _focal(nearest.focal, stream)}
+    return {"type": "nearest", "k": k, "focal": _focal(nearest.focal, stream)}
 
 
 def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> Spec:
-    xs, ys = sorted((region.x1, region.x2)), sorted((region.y1, region.y2))
+    xs, ys = [region.x1, region.x2], [region.y1, region.y2]
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
-    return {"type": "rect", "x1": xs[0], "y1": ys[0], "x2": xs[1], "y2": ys[1]}
+    x1, x2 = _in_order([_x(x) for x in xs])
+    y1, y2 = _in_order([_y(y, stream) for y in ys])
+    return {"type": "rect", "x1": x1, "y1": y1, "x2": x2, "y2": y2}
+
+
+def _in_order(ends: list[Any]) -> list[Any]:
+    """The ends of a side, the lower one first; where one of them is a hole, both are."""
+    if not any(isinstance(end, Hole) for end in ends):
+        return sorted(ends)
+    return [end if isinstance(end, Hole) else Hole("", "number", constant=end) for end in ends]
+
+
+def _x(x: Coordinate) -> Any:
+    return hole(x, "number") if isinstance(x, Parameter) else x
+
+
+def _y(y: Coordinate, stream: Spec) -> Any:
+    return hole(y, "number" if stream["planar"] else "latitude") if isinstance(y, Parameter) else y
 
 
 def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
     _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
-    return {"type": "circle", "x": region.x, "y": region.y, "radius": _length(region.radius)}
+    x, y = _x(region.x), _y(region.y, stream)
+    return {"type": "circle", "x": x, "y": y, "radius": _length(region.radius)}
 
 
 def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
@@ -101,6 +123,8 @@ def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
         return {**found, "member": None}
     if not area["set"]:
         raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
+    if isinstance(region.member, Parameter):
+        return {**found, "member": hole(region.member, "member", members=tuple(area["members"]))}
     member = str(region.member.value)
     if member not in area["members"]:
         raise BindError(
@@ -144,14 +168,19 @@ _BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
 }
 
 
-def _focal(focal: Literal, stream: Spec) -> str | int:
+def _focal(focal: Literal | Parameter, stream: Spec) -> str | int:
     if stream["kind"] == "event":
         raise BindError(f"events do not move: {stream['name']} has no focal objects", focal.span)
-    return key_value(focal, dict(stream["columns"])[stream["key"]])
+    kind = dict(stream["columns"])[stream["key"]]
+    if isinstance(focal, Parameter):
+        return hole(focal, kind)  # type: ignore[no-any-return]
+    return key_value(focal, kind)
 
 
 def _length(value: Expression) -> float:
     """A length in metres, or in the stream's unit where it has none."""
+    if isinstance(value, Parameter):
+        return hole(value, "length")  # type: ignore[no-any-return]
     length = -1.0
     if isinstance(value, Quantity) and UNITS[value.unit].dimension == "length":
         length = metres(value.number, value.unit)
@@ -162,11 +191,12 @@ def _length(value: Expression) -> float:
     return length
 
 
-def _check_latitudes(xs: list[float], ys: list[float], stream: Spec, span: Span, form: str) -> None:
-    beyond = max(ys, key=abs)
-    if stream["planar"] or abs(beyond) <= _POLE:
+def _check_latitudes(xs: list[Coordinate], ys: list[Coordinate], stream: Spec, span: Span, form: str) -> None:
+    lons, lats = ([abs(at) for at in some if not isinstance(at, Parameter)] for some in (xs, ys))
+    if stream["planar"] or max(lats, default=0.0) <= POLE:
         return
-    swapped = max(map(abs, xs)) <= _POLE
+    beyond = max((y for y in ys if not isinstance(y, Parameter)), key=abs)
+    swapped = max(lons, default=POLE + 1) <= POLE
     raise BindError(
         f"a latitude of {beyond:g} is beyond 90" + ("; lat and lon seem to be swapped" if swapped else ""),
         span,

@@ -5,12 +5,23 @@ Whatever the user writes, durations end up on the right: `ts + 1 min > NOW` bind
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from stqsh.errors import NotSupportedError
-from stqsh.lang.ast.expressions import Arithmetic, Column, Expression, Literal, Negative, Now, Quantity
+from stqsh.lang.ast.expressions import (
+    Arithmetic,
+    Column,
+    Expression,
+    Literal,
+    Negative,
+    Now,
+    Parameter,
+    Quantity,
+)
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import timestamp_us
+from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.binder.scope import Expr, Scope
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
@@ -83,6 +94,8 @@ def after(column: Expression, moment: str, span: Span, scope: Scope) -> Expr:
 def _shifted(moment: Moment, offset_us: int) -> Expr:
     if moment.is_constant:
         value = moment.base[1]
+        if isinstance(value, Hole):
+            return ["lit", replace(value, offset_us=offset_us), "TIMESTAMP"]
         return ["lit", None if value is None else value + offset_us, "TIMESTAMP"]
     if offset_us == 0:
         return moment.base
@@ -96,6 +109,8 @@ def _moment(node: Expression, scope: Scope) -> Moment:
         return Moment(_NOW, 0, node.span)
     if isinstance(node, Literal):
         return Moment(["lit", _constant_us(node), "TIMESTAMP"], 0, node.span)
+    if isinstance(node, Parameter):
+        return Moment(["lit", hole(node, "TIMESTAMP"), "TIMESTAMP"], 0, node.span)
     if isinstance(node, Arithmetic):
         return _sum(node, scope)
     if isinstance(node, Column):

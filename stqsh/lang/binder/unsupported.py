@@ -60,7 +60,7 @@ CONTINUOUS_RULES: tuple[Rule, ...] = (_counting, _ordering)
 """What a continuous query may not have yet."""
 
 
-def _since_now(query: statements.RegisterQuery) -> str | None:
+def _since_now(query: statements.RegisterQuery | statements.RegisterQueries) -> str | None:
     return "SINCE NOW" if query.since_now else None
 
 

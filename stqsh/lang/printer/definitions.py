@@ -1,4 +1,4 @@
-"""CREATE and DROP as text."""
+"""CREATE, DROP and REGISTER QUERIES as text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from stqsh.lang.ast.statements import (
     FileSource,
     GeneratorSource,
     KafkaSource,
+    RegisterQueries,
     SocketSource,
 )
 from stqsh.lang.printer.expressions import region
-from stqsh.lang.printer.queries import quantity
+from stqsh.lang.printer.queries import quantity, registered
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
 
 
@@ -57,6 +58,12 @@ def create_regions(node: CreateRegions) -> str:
     name = identifier(node.name.text)
     parts = (_existing(node.if_not_exists), name, source(node.source), _named("NAME", node.name_column))
     return joined(("CREATE REGIONS", *parts))
+
+
+def register_queries(node: RegisterQueries) -> str:
+    """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
+    rows = None if node.source is None else source(node.source)
+    return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node)))
 
 
 def drop(node: Drop) -> str:

@@ -29,13 +29,14 @@ from stqsh.lang.ast.expressions import (
     Not,
     Now,
     Or,
+    Parameter,
     Polygon,
     Quantity,
     Rectangle,
     Region,
     Star,
 )
-from stqsh.lang.printer.values import column_name, constant, identifier, number, quoted
+from stqsh.lang.printer.values import column_name, constant, coordinate, identifier, number, parameter, text
 
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 _PRECEDENCE: dict[type[Expression], int] = {
@@ -43,7 +44,8 @@ _PRECEDENCE: dict[type[Expression], int] = {
     And: _AND,
     Not: _NOT,
     **dict.fromkeys((Comparison, Between, In, Like, IsNull, Contains, After, Inside), _PREDICATE),
-    Negative: _UNARY,
+    # A negative number may be put in its place.
+    **dict.fromkeys((Negative, Parameter), _UNARY),
 }
 
 
@@ -92,12 +94,13 @@ def _not(node: Between | In | Like | IsNull) -> str:
 
 
 def _contains(node: Contains) -> str:
-    return f"{_at(node.operand, _SUM)} CONTAINS {'ANY ' if node.any_of else ''}{quoted(node.terms)}"
+    return f"{_at(node.operand, _SUM)} CONTAINS {'ANY ' if node.any_of else ''}{text(node.terms)}"
 
 
 _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Literal: constant,
     Quantity: constant,
+    Parameter: parameter,
     Column: _column,
     Star: lambda node: "*" if node.qualifier is None else f"{identifier(node.qualifier)}.*",
     Now: lambda node: "NOW",
@@ -108,10 +111,10 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Comparison: _comparison,
     Between: _between,
     In: _in,
-    Like: lambda node: f"{_at(node.operand, _SUM)} {_not(node)}LIKE {quoted(node.pattern)}",
+    Like: lambda node: f"{_at(node.operand, _SUM)} {_not(node)}LIKE {text(node.pattern)}",
     IsNull: lambda node: f"{_at(node.operand, _SUM)} IS {_not(node)}NULL",
     Contains: _contains,
-    After: lambda node: f"{_at(node.operand, _SUM)} AFTER {quoted(node.moment)}",
+    After: lambda node: f"{_at(node.operand, _SUM)} AFTER {text(node.moment)}",
     Inside: lambda node: f"{_column(node.column)} INSIDE {region(node.region)}",
     And: lambda node: " AND ".join(_at(part, _NOT) for part in node.parts),
     Or: lambda node: " OR ".join(_at(part, _AND) for part in node.parts),
@@ -134,11 +137,11 @@ def _named(node: NamedRegion) -> str:
 
 
 _REGIONS: dict[type[Region], Callable[[Any], str]] = {
-    Rectangle: lambda node: f"RECT({', '.join(map(number, (node.x1, node.y1, node.x2, node.y2)))})",
+    Rectangle: lambda node: f"RECT({', '.join(map(coordinate, (node.x1, node.y1, node.x2, node.y2)))})",
     MovingRectangle: lambda node: (
         f"RECT({expression(node.xdist)}, {expression(node.ydist)}) AROUND {constant(node.focal)}"
     ),
-    Circle: lambda node: f"CIRCLE({number(node.x)}, {number(node.y)}, {expression(node.radius)})",
+    Circle: lambda node: f"CIRCLE({coordinate(node.x)}, {coordinate(node.y)}, {expression(node.radius)})",
     MovingCircle: lambda node: f"CIRCLE({expression(node.radius)}) AROUND {constant(node.focal)}",
     Polygon: _polygon,
     NamedRegion: _named,
@@ -147,6 +150,7 @@ _REGIONS: dict[type[Region], Callable[[Any], str]] = {
 
 def nearest(node: Nearest) -> str:
     """`NEAREST k TO place`."""
+    k = parameter(node.k) if isinstance(node.k, Parameter) else str(node.k)
     if node.point is None:
-        return f"NEAREST {node.k} TO {'' if node.focal is None else constant(node.focal)}"
-    return f"NEAREST {node.k} TO ({number(node.point[0])}, {number(node.point[1])})"
+        return f"NEAREST {k} TO {'' if node.focal is None else constant(node.focal)}"
+    return f"NEAREST {k} TO ({coordinate(node.point[0])}, {coordinate(node.point[1])})"

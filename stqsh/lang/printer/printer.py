@@ -76,6 +76,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Drop: definitions.drop,
     statements.Select: queries.select,
     statements.RegisterQuery: queries.register,
+    statements.RegisterQueries: definitions.register_queries,
     statements.Subscribe: queries.subscribe,
     statements.Explain: queries.explain,
     statements.Tail: queries.tail,

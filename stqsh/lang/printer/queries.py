@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from stqsh.lang.ast.expressions import And, Column, Expression, Not, Or, Quantity
-from stqsh.lang.ast.statements import Explain, RegisterQuery, Relation, Select, SelectItem, Subscribe, Tail
+from stqsh.lang.ast.statements import (
+    Explain,
+    RegisterQueries,
+    RegisterQuery,
+    Relation,
+    Select,
+    SelectItem,
+    Subscribe,
+    Tail,
+)
 from stqsh.lang.printer.expressions import expression, nearest, region
 from stqsh.lang.printer.values import column_name, constant, identifier, joined, options
 
@@ -31,9 +40,13 @@ def select(node: Select) -> str:
 
 def register(node: RegisterQuery) -> str:
     """`REGISTER QUERY …`."""
+    return f"REGISTER QUERY {identifier(node.name.text)} {registered(node)}"
+
+
+def registered(node: RegisterQuery | RegisterQueries) -> str:
+    """`[SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
     return joined(
         (
-            f"REGISTER QUERY {identifier(node.name.text)}",
             "SINCE NOW" if node.since_now else None,
             quantity("FOR", node.duration),
             f"WITH{options(node.options)}" if node.options else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from stqsh.lang.ast.expressions import Column, Literal, Quantity
+from stqsh.lang.ast.expressions import Column, Coordinate, Literal, Parameter, Quantity
 from stqsh.lang.ast.statements import Options
 
 RESERVED = frozenset(
@@ -75,8 +75,25 @@ def number(value: float) -> str:
     return repr(value)
 
 
-def constant(value: Literal | Quantity | Column) -> str:
-    """Return a constant, or the bare word of a SET."""
+def parameter(value: Parameter) -> str:
+    """Return what stands for a constant in REGISTER QUERIES."""
+    return f":{value.name if _PLAIN.fullmatch(value.name) else _in_quotes(value.name)}"
+
+
+def coordinate(value: Coordinate) -> str:
+    """Return a number, or what stands for one."""
+    return parameter(value) if isinstance(value, Parameter) else number(value)
+
+
+def text(value: str | Parameter) -> str:
+    """Return a string in quotes, or what stands for one."""
+    return parameter(value) if isinstance(value, Parameter) else quoted(value)
+
+
+def constant(value: Literal | Quantity | Column | Parameter) -> str:
+    """Return a constant, what stands for one, or the bare word of a SET."""
+    if isinstance(value, Parameter):
+        return parameter(value)
     if isinstance(value, Quantity):
         return f"{number(value.number)} {value.unit}"
     if isinstance(value, Column):

@@ -19,6 +19,26 @@ CONTINUOUS = (
         "A record is compared only with queries whose region is near it. EXPLAIN estimates the cost; EXPLAIN"
         " ANALYZE and SHOW QUERIES show it.",
     ),
+    ReferenceEntry(
+        "REGISTER QUERIES",
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column] [FOR duration] [WITH (…)] AS
+  SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
+        "Register a continuous query for each row of a file.",
+        """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS
+  SELECT oid, DISTANCE FROM taxis WHERE status = :wanted INSIDE CIRCLE(:lon, :lat, :radius)""",
+        "The SELECT is read once, so 100,000 queries take seconds. Conditions that differ take some"
+        " microseconds more for each value.",
+        """:column stands for the row's value wherever a constant may stand: in corners, centres, lengths (in
+metres, or the stream's unit), k, the key of a focal object, the member of a set of regions, and conditions.
+The types of columns follow from the first rows. Files are CSV, JSON lines, Parquet or GeoJSON, as for CREATE
+STREAM.
+KEY names the column with the queries' names. Without KEY that is the column called name; where there is none,
+a query is called after its file and the number of its row: q_1, q_2 and so on for q.csv.
+A row that makes no valid query is reported with its file, line and reason, and the others are registered:
+where a value is missing or does not fit, a latitude is beyond 90, or a name is in use.
+A script's variable that has been set comes first: :x1 is then its value in all rows.
+From Python, session.register_many(template, table) takes the rows of a table in memory.""",
+    ),
 )
 
 QUERIES = (

@@ -41,6 +41,8 @@ _BY_TERMINAL = {
     "A_SPEED": "speed",
     "TIMES": "pace",
 }
+_PARAMETER = "PARAMETER"
+"""The terminal of what REGISTER QUERIES alone has, wherever a value may stand."""
 CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
 """What `expected` may answer besides keywords (in capitals), signs and ";"."""
 
@@ -78,7 +80,7 @@ def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
         if terminal == "IDENT":
             rules = names_of_terminal(table, stack, terminal)
             found.update(_BY_RULE[rule] for rule in rules if rule in _BY_RULE)
-        else:
+        elif terminal != _PARAMETER:
             found.add(_BY_TERMINAL.get(terminal) or sign_or_keyword(terminal))
     return frozenset(found)
 

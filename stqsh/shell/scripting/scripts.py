@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stqsh.errors import CommandLineError, StqshError
-from stqsh.lang import bulk_parse
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.errors import LangError, StatementSyntaxError
+from stqsh.lang.syntax.parse import parse_piece
 from stqsh.lang.syntax.split import split
 from stqsh.shell.messages import file_error_hint, file_error_reason
 from stqsh.shell.scripting.backslash_commands import find_command
@@ -93,11 +93,11 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)
     ends = [piece.offset + len(piece.text) for piece in pieces]
-    statements = bulk_parse.parse_pieces(pieces)
+    statements = [parse_piece(piece) for piece in pieces]
     for upright in uprights:
         place = max((number for number, at in enumerate(ends) if at <= upright), default=None)
         if place is not None:
-            statements[place] = replace(bulk_parse.plain(statements[place]), format=VERTICAL)
+            statements[place] = replace(statements[place], format=VERTICAL)
     if statements:
         yield StatementBlock(statements, file, reading.count + 1)
         reading.count += len(statements)

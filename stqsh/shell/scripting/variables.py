@@ -2,7 +2,8 @@ r"""Variables of scripts: `\set name value`, `-v name=value`, and `:name`, `:'na
 
 `:name` is replaced by the value as it is, `:'name'` by a string and `:"name"` by a quoted name that hold it.
 Strings, quoted names and comments are left alone, and what has been put in is not looked at again. The
-lines of a text stay the same, so that errors name the right one.
+lines of a text stay the same, so that errors name the right one. In REGISTER QUERIES, `:name` without such a
+variable is left alone: there it stands for a column of the rows.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from stqsh.errors import CommandLineError, StqshError
 _NAME = re.compile(r"[^\W\d]\w*")
 _USE = re.compile(
     r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/"""
+    r"""|(?P<template>(?<!\w)REGISTER(?:\s+|--[^\n]*|/\*.*?\*/)+QUERIES(?!\w))|(?P<end>;|\\[gG]\b)"""
     r"""|:'(?P<string>[^\W\d]\w*)'|:"(?P<quoted>[^\W\d]\w*)"|(?<![\w:]):(?P<plain>[^\W\d]\w*)""",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
 
 
@@ -53,11 +55,17 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
     if ":" not in text:
         return text
 
+    is_template = False
+
     def value(match: re.Match[str]) -> str:
+        nonlocal is_template
         kind = match.lastgroup
-        if kind is None:
+        if kind is None or kind in ("template", "end"):
+            is_template = kind == "template" or (is_template and kind is None)
             return match.group()
         name = match.group(kind)
+        if name not in variables and is_template and kind != "string":
+            return match.group()
         if name not in variables:
             raise _unknown(text, match, name, variables, file)
         found = variables[name]

@@ -1,8 +1,8 @@
 """The sample data: fifteen minutes of a small town's taxis, and one ambulance; the same bytes each time.
 
 `python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, one file an object, and beside it
-posts.jsonl, favourites.csv and zones.geojson. The town and what drives in it is made up by GENERATOR
-'network'.
+posts.jsonl, favourites.csv, stands.csv and zones.geojson. The town and what drives in it is made up by
+GENERATOR 'network'.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ HEADER = "oid,lon,lat,ts,status,speed"
 TOWN = "10.0, 50.0, 10.056, 50.0315"
 STATION = (10.0255, 50.0135, 10.0325, 50.018)
 TAXIS = 200
+#: Places where taxis wait, for REGISTER QUERIES.
+_STANDS = [
+    "name,lon,lat,radius,wanted",
+    "stand_station,10.0290,50.0157,150,free",
+    "stand_market,10.0230,50.0120,100,free",
+    "stand_hospital,10.0360,50.0190,120,taken",
+]
 _START = "2025-06-14T18:00:00Z"
 _SECOND = 1_000_000
 #: Two records that no reader can take, at this place of this taxi's file.
@@ -55,6 +62,7 @@ def write_sample(directory: Path) -> None:
     _write_tracks(directory / "taxis", taxis | ambulance_track())
     _write(directory / "posts.jsonl", post_lines(datetime.fromisoformat(_START), town, STATION))
     _write(directory / "favourites.csv", favourite_lines(list(taxis)))
+    _write(directory / "stands.csv", _STANDS)
     (directory / "zones.geojson").write_bytes(zones_text(town).encode())
 
 

@@ -1,0 +1,209 @@
+"""Which rows of REGISTER QUERIES make valid queries: whole columns are checked at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.client.results import BulkRegistration
+from stqsh.lang.binder.parameters import Hole
+from stqsh.lang.binder.regions import MOST_NEIGHBOURS, POLE
+from stqsh.lang.types import WHOLE_RANGES
+from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.parameter_rows import ParameterBlock, RowFault
+from stqsh.storage.bulk_register import MOST
+from stqsh.storage.query_templates import NAMES, QueryTemplate
+
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+_MOST_SHOWN = 20
+_TERM = r"[\pL\pN]"
+
+
+class _Check(NamedTuple):
+    """Rows (n,) that fail, and the reason for one of them."""
+
+    failing: Mask
+    reason: Callable[[int], str]
+
+
+class RowChecks:
+    """The checks of one REGISTER QUERIES, and what they have found so far.
+
+    key: the column with the names; without one a query is named by its file, else `prefix`, and the number
+    of its row.
+    """
+
+    def __init__(self, template: QueryTemplate, key: str | None, prefix: str) -> None:
+        self._template, self._key, self._prefix = template, key, prefix
+        self._names: set[str] = set()
+        self._registered = self._refused = 0
+        self._faults: list[RowFault] = []
+
+    def good_rows(self, block: ParameterBlock) -> Iterator[tuple[pa.RecordBatch, Places]]:
+        """Give the valid rows of a block, at most `MOST` at a time, with their places; note the others."""
+        self._refused += len(block.faults)
+        self._faults += block.faults[:_MOST_SHOWN]
+        names = self._names_of(block)
+        bad = self._note(
+            block, [*_cast_checks(block), *_value_checks(self._template, block), *_name_checks(names)]
+        )
+        good = np.flatnonzero(~bad)
+        again = self._again(names.take(_at(good)))
+        self._note(
+            block, [_spread(good[again], len(names), lambda row: f"the name {names[row]} occurs twice")]
+        )
+        good = good[~again]
+        parameters = dict.fromkeys(self._template.parameters)
+        whole = pa.RecordBatch.from_arrays(
+            [names, *(block.columns[name] for name in parameters)], names=[NAMES, *parameters]
+        )
+        for start in range(0, len(good), MOST):
+            places = good[start : start + MOST]
+            self._registered += len(places)
+            yield whole.take(_at(places)), places
+
+    def names_in_use(self, block: ParameterBlock, rows: pa.RecordBatch, places: Places, in_use: Mask) -> None:
+        """Note which of the rows that were given out make no query because their name is in use."""
+        names = dict(zip(places.tolist(), rows.column(NAMES), strict=True)) if in_use.any() else {}
+        self._registered -= int(in_use.sum())
+        count = len(block.numbers)
+        self._note(block, [_spread(places[in_use], count, lambda row: f"the name {names[row]} is in use")])
+
+    def result(self) -> BulkRegistration:
+        """Give what came of all rows."""
+        faults = sorted(self._faults, key=lambda fault: (fault.file, fault.line))[:_MOST_SHOWN]
+        return BulkRegistration(self._registered, self._refused, tuple(fault.text() for fault in faults))
+
+    def _names_of(self, block: ParameterBlock) -> Array:
+        if self._key is not None:
+            return block.columns[self._key].cast(pa.string())
+        stem = re.sub(r"\W", "_", Path(block.file).name.split(".")[0]) or self._prefix
+        numbered: Array = pc.binary_join_element_wise(stem, pa.array(block.numbers).cast(pa.string()), "_")
+        return numbered
+
+    def _again(self, names: Array) -> Mask:
+        """Say which names, (n,), have occurred before."""
+        known, before = self._names, []
+        listed: list[Any] = names.to_pylist()
+        for name in listed:
+            before.append(name in known)
+            known.add(name)
+        return np.array(before, np.bool_)
+
+    def _note(self, block: ParameterBlock, checks: list[_Check]) -> Mask:
+        """Note the rows of a block that fail a check, each with the first reason; give which these are."""
+        bad = np.zeros(len(block.numbers), np.bool_)
+        for check in checks:
+            bad |= check.failing
+        self._refused += int(bad.sum())
+        shown = np.flatnonzero(bad)[: max(_MOST_SHOWN - len(self._faults), 0)]
+        for row, line in zip(shown.tolist(), block.lines(shown) if len(shown) else (), strict=True):
+            reason = next(check.reason(row) for check in checks if check.failing[row])
+            self._faults.append(RowFault(block.file, line, reason))
+        return bad
+
+
+def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
+    kinds = {
+        pa.float64(): "number",
+        pa.int64(): "whole number",
+        pa.bool_(): "truth value",
+        pa.string(): "text",
+    }
+    for name, bad in block.bad.items():
+        word = kinds.get(block.columns[name].type, "time")
+        yield _Check(bad, lambda row, name=name, word=word: f"{name}: {block.shown(name, row)} is no {word}")  # type: ignore[misc]
+
+
+def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
+    for hole in dict.fromkeys(hole for _, hole in template.holes if hole.constant is None):
+        values = block.columns[hole.column]
+        yield _Check(_mask(values.is_null()), lambda _, name=hole.column: f"{name}: the value is missing")  # type: ignore[misc]
+        check = _CHECKS.get(hole.content)
+        if check is not None:
+            failing, reason = check(hole, values)
+            yield _Check(failing, lambda row, hole=hole, of=reason: f"{hole.column}: {of(row)}")  # type: ignore[misc]
+
+
+def _name_checks(names: Array) -> Iterator[_Check]:
+    missing = pc.or_kleene(names.is_null(), pc.equal(names, ""))
+    yield _Check(_mask(missing), lambda row: "the name is missing")
+
+
+def _finite(_: Hole, values: Array) -> _Check:
+    numbers = _numbers(values)
+    return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is no finite number")
+
+
+def _latitude(_: Hole, values: Array) -> _Check:
+    numbers = _numbers(values)
+    return _Check(~(abs(numbers) <= POLE), lambda row: f"a latitude of {numbers[row]:g} is beyond 90")
+
+
+def _length(_: Hole, values: Array) -> _Check:
+    numbers = _numbers(values)
+    failing = ~((numbers > 0) & np.isfinite(numbers))
+    return _Check(failing, lambda row: f"a length is more than 0, and {numbers[row]:g} is not")
+
+
+def _count(_: Hole, values: Array) -> _Check:
+    return _within(values, 1, MOST_NEIGHBOURS)
+
+
+def _int(_: Hole, values: Array) -> _Check:
+    return _within(values, *WHOLE_RANGES["INT"])
+
+
+def _within(values: Array, least: int, most: int) -> _Check:
+    inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+    return _Check(~_mask(inside, True), lambda row: f"{values[row]} is not within {least} and {most}")
+
+
+def _terms(_: Hole, values: Array) -> _Check:
+    found = pc.match_substring_regex(values.cast(pa.string()), _TERM)
+    return _Check(~_mask(found, True), lambda row: f"there is no word to look for in '{values[row]}'")
+
+
+def _member(hole: Hole, values: Array) -> _Check:
+    found = pc.is_in(values.cast(pa.string()), value_set=pa.array(hole.members, pa.string()))
+    return _Check(~_mask(found), lambda row: f"there is no region '{values[row]}'")
+
+
+_CHECKS: dict[str, Callable[[Hole, Array], _Check]] = {
+    "number": _finite,
+    "DOUBLE": _finite,
+    "latitude": _latitude,
+    "length": _length,
+    "count": _count,
+    "INT": _int,
+    "terms": _terms,
+    "member": _member,
+}
+
+
+def _numbers(values: Array) -> NDArray[np.float64]:
+    numbers: NDArray[np.float64] = pc.fill_null(values.cast(pa.float64()), 1.0).to_numpy()
+    return numbers
+
+
+def _at(places: Places) -> Any:
+    """Positions as an Arrow array."""
+    return pa.array(places)
+
+
+def _mask(values: Array, nothing: bool = False) -> Mask:
+    return np.asarray(pc.fill_null(values, nothing).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _spread(rows: Places, count: int, reason: Callable[[int], str]) -> _Check:
+    """A check that some rows of a block fail, given by their places."""
+    failing = np.zeros(count, np.bool_)
+    failing[rows] = True
+    return _Check(failing, reason)

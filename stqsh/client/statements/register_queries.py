@@ -1,0 +1,180 @@
+"""REGISTER QUERIES and `Session.register_many`: a query for each row of a file or of a table.
+
+The SELECT is bound once, with a hole for each parameter; rows are read, checked and stored as whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from stqsh.client.results import BulkRegistration, Message, Outcome
+from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
+from stqsh.errors import StqshError
+from stqsh.lang.ast.expressions import Name
+from stqsh.lang.ast.source import Span
+from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.options import BUILT_IN_KINDS
+from stqsh.lang.binder.parameters import COLUMN_TYPES
+from stqsh.lang.binder.streams import source_spec
+from stqsh.lang.errors import BindError, locating, near
+from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.syntax.parse import parse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stqsh.sources.parameter_rows import ParameterBlock
+    from stqsh.storage.query_templates import QueryTemplate
+
+NAME_COLUMN = "name"
+"""The column that names the queries where KEY names none."""
+TABLE_PREFIX = "query"
+"""Queries of a table without such a column are called query_1, query_2 and so on."""
+_KEY_TYPES = ("STRING", "BIGINT", "INT")
+Columns = list[list[str]]
+Blocks = Callable[[Mapping[str, str]], Iterator["ParameterBlock"]]
+
+
+def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iterator[Outcome]:
+    """Register a query for each row of the files that a REGISTER QUERIES names."""
+    if not isinstance(statement.source, FileSource):
+        with locating(statement.piece):
+            raise BindError(
+                "REGISTER QUERIES takes its rows from files",
+                statement.select.items[0].span,
+                expected=("FROM FILE 'glob' before AS",),
+            )
+    from stqsh.sources.inference import infer  # pyarrow: not before it is needed
+    from stqsh.sources.parameter_rows import read_parameters
+
+    shown = statement.source.glob
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, desk.script)
+        assert statement.source is not None
+        source = source_spec(statement.source)
+        columns = infer(source)
+        every = source["options"].get("header") is False  # such a file's columns are known by their places
+
+        def blocks(wanted: Mapping[str, str]) -> Iterator[ParameterBlock]:
+            given = {name: wanted.get(name, "STRING") for name, _ in columns} if every else wanted
+            return read_parameters(source, given)
+
+        done = _registered(desk, statement, columns, blocks)
+    yield Message(done.text(shown))
+
+
+def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegistration:
+    """Register a query for each row of a table; see `Session.register_many`."""
+    import pyarrow as pa  # not before it is needed
+
+    from stqsh.sources.parameter_rows import table_columns, table_parameters
+
+    statement = _template_statement(template)
+    if isinstance(table, Mapping):
+        table = pa.table(dict(table))
+    elif not isinstance(table, pa.Table):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    rows: pa.Table = table
+    return _registered(desk, statement, table_columns(rows), lambda wanted: table_parameters(rows, wanted))
+
+
+def _template_statement(text: str) -> RegisterQueries:
+    """Read the template of `register_many`. Raises `StqshError` where it is none."""
+    statements = parse(text)
+    statement = statements[0] if len(statements) == 1 else None
+    if isinstance(statement, Select):
+        return RegisterQueries(statement, piece=statement.piece, span=statement.span)
+    if isinstance(statement, RegisterQueries) and statement.source is None:
+        return statement
+    raise StqshError(
+        "register_many takes one SELECT, or one REGISTER QUERIES without FROM",
+        hint="SELECT oid FROM taxis INSIDE RECT(:x1, :y1, :x2, :y2)",
+    )
+
+
+def _registered(
+    desk: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
+) -> BulkRegistration:
+    """Register the queries of all rows, a block at a time. Raises `StqshError` where no row makes one."""
+    from stqsh.client.statements.parameter_checks import RowChecks
+    from stqsh.storage.bulk_register import register_rows
+
+    with locating(statement.piece):
+        spec = bind(statement, desk.view, inferred=columns).spec
+        check_kind(spec["kind"])
+        template = _template(statement, spec)
+        key = _key_column(statement, dict(columns))
+        wanted = _wanted(statement, template, key)
+    checks = RowChecks(template, key, TABLE_PREFIX)
+    for block in blocks(wanted or {columns[0][0]: "STRING"}):
+        for rows, places in checks.good_rows(block):
+            checks.names_in_use(block, rows, places, register_rows(desk.link.db, template, rows))
+        desk.link.wake()
+    done = checks.result()
+    if done.refused and not done.registered:
+        raise StqshError(
+            "no row makes a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
+        )
+    return done
+
+
+def check_kind(kind: str) -> None:
+    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
+    if kind in BUILT_IN_KINDS:
+        return
+    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+
+    if kind not in KINDS:
+        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
+
+
+def _template(statement: RegisterQueries, spec: dict[str, Any]) -> QueryTemplate:
+    from stqsh.storage.query_templates import QueryTemplate
+
+    single = RegisterQuery(
+        Name("q"), statement.select, statement.since_now, statement.duration, statement.options
+    )
+    text = to_sql(statement.select)
+    whole = to_sql(single)
+    return QueryTemplate.of(spec, text, whole[len("REGISTER QUERY q") : len(whole) - len(text)])
+
+
+def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str | None:
+    """The column with the queries' names; None where they are named by their places."""
+    if statement.key is None:
+        return NAME_COLUMN if columns.get(NAME_COLUMN) in _KEY_TYPES else None
+    name, span = statement.key.text, statement.key.span
+    if name not in columns:
+        raise BindError(
+            f"there is no column {name!r} in the rows",
+            span,
+            expected=tuple(columns),
+            near=near(name, columns),
+        )
+    if columns[name] not in _KEY_TYPES:
+        raise BindError(f"a name is a string or a whole number, and {name} is a {columns[name]}", span)
+    return name
+
+
+def _wanted(statement: RegisterQueries, template: QueryTemplate, key: str | None) -> dict[str, str]:
+    """The columns to read, and the type of each: one that suits all places where its values go."""
+    wanted: dict[str, set[str]] = {} if key is None else {key: {"STRING"}}
+    for _, hole in template.holes:
+        if hole.constant is None:
+            wanted.setdefault(hole.column, set()).add(COLUMN_TYPES[hole.content])
+    return {name: _type_of(name, kinds, statement) for name, kinds in wanted.items()}
+
+
+def _type_of(name: str, kinds: set[str], statement: RegisterQueries) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds in ({"BIGINT", "DOUBLE"}, {"BIGINT", "STRING"}):
+        return "BIGINT"
+    raise BindError(
+        f"the column {name} is used as {' and as '.join(sorted(kinds))}",
+        Span(0, len("REGISTER QUERIES")),
+        hint="take two columns",
+    )

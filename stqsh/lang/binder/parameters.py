@@ -1,0 +1,119 @@
+"""Parameters of REGISTER QUERIES: their types, and the holes that they leave in the spec of the queries.
+
+A parameter, `:name`, stands for a constant that each row brings in the column of that name. The template is
+bound once; where a constant would stand in the spec, there stands a `Hole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from stqsh.lang.ast.expressions import Parameter
+from stqsh.lang.errors import BindError, near
+from stqsh.lang.types import a_type
+
+Content = Literal[
+    "number", "latitude", "length", "count", "terms", "member",
+    "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "TIMESTAMP",
+]  # fmt: skip
+"""What may be in a hole: a value of a type, or one that has to satisfy more than its type."""
+COLUMN_TYPES: dict[Content, str] = {
+    "number": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT", "terms": "STRING",
+    "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT", "INT": "BIGINT", "DOUBLE": "DOUBLE",
+    "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
+}  # fmt: skip
+"""The type of column that brings each of them."""
+_TEXT_OR_WHOLE = frozenset({"STRING", "BIGINT", "INT"})
+_NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT", "STRING"})
+# One bad value makes a column one of strings: whether each value fits is for the rows' checks to say.
+_ACCEPTED: dict[Content, frozenset[str]] = {
+    **dict.fromkeys(("number", "latitude", "length"), _NUMBERS),
+    "count": _TEXT_OR_WHOLE,
+    **dict.fromkeys(("terms", "member", "STRING", "BIGINT", "INT"), _TEXT_OR_WHOLE),
+    "DOUBLE": _NUMBERS,
+    "BOOLEAN": frozenset({"BOOLEAN", "STRING"}),
+    "TIMESTAMP": frozenset({"TIMESTAMP", "STRING"}),
+}
+_WANTED: dict[Content, str] = {
+    **dict.fromkeys(("number", "latitude", "length", "DOUBLE"), "a number"),
+    **dict.fromkeys(("count", "BIGINT", "INT"), "a whole number"),
+    **dict.fromkeys(("terms", "member", "STRING"), "a string"),
+    "BOOLEAN": "TRUE or FALSE",
+    "TIMESTAMP": "a time",
+}
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A place in a spec that each query fills with a value of its own.
+
+    `offset_us` is added to a time. `constant` is the value where all queries share it: a corner of a
+    rectangle, whose order shows only beside the other corner. `members` are the names that a "member" may be.
+    """
+
+    column: str
+    content: Content
+    offset_us: int = 0
+    constant: float | None = None
+    members: tuple[str, ...] = ()
+
+
+def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
+    """Return the hole that a parameter leaves, in the place of a value.
+
+    Raises `BindError` where the statement has no rows to take values from, or the column's type does not fit.
+    """
+    if parameter.type is None:
+        raise BindError(
+            f":{parameter.name} has no value here",
+            parameter.span,
+            hint="REGISTER QUERIES FROM FILE takes values from columns; \\set gives a variable its value",
+        )
+    if parameter.type not in _ACCEPTED[content]:
+        raise BindError(
+            f"{_WANTED[content]} is wanted, and the column {parameter.name} is {a_type(parameter.type)}",
+            parameter.span,
+        )
+    return Hole(parameter.name, content, **more)
+
+
+def typed(part: Part, columns: Mapping[str, str]) -> Part:
+    """Return a part of a statement with the type of each of its parameters.
+
+    Raises `BindError` for a parameter that names no column.
+    """
+    if isinstance(part, Parameter):
+        if part.name not in columns:
+            raise BindError(
+                f"there is no column {part.name!r} in the rows",
+                part.span,
+                expected=tuple(columns),
+                near=near(part.name, columns),
+            )
+        return replace(part, type=columns[part.name])
+    if isinstance(part, tuple):
+        return tuple(typed(item, columns) for item in part)  # type: ignore[return-value]
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    old = {each.name: getattr(part, each.name) for each in fields(part) if each.name not in ("span", "piece")}
+    new = {name: typed(value, columns) for name, value in old.items()}
+    changed = {name: value for name, value in new.items() if value is not old[name]}
+    return replace(part, **changed) if changed else part
+
+
+def parameters_in(part: Any) -> dict[str, Parameter]:
+    """Return the parameters of a part of a statement by name, in the order in which they are found."""
+    if isinstance(part, Parameter):
+        return {part.name: part}
+    parts: Any = ()
+    if isinstance(part, tuple):
+        parts = part
+    elif is_dataclass(part):
+        parts = [getattr(part, each.name) for each in fields(part) if each.name not in ("span", "piece")]
+    found: dict[str, Parameter] = {}
+    for each in parts:
+        found |= {name: one for name, one in parameters_in(each).items() if name not in found}
+    return found

@@ -1,0 +1,72 @@
+"""Queries registered together, on their way to slots: one spec, and columns of what differs from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.spec.chunk import pack
+
+Spec = dict[str, Any]
+Path = tuple[str | int, ...]
+"""How a part of a spec is reached: `("region", "x1")`."""
+FOCAL_PATH: Path = ("region", "focal")
+"""The path to the key of the object that a region moves with."""
+_MEASURES = frozenset({"x1", "y1", "x2", "y2", "x", "y", "xdist", "ydist", "radius"})
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRows:
+    """New queries of one template, as they go to slots.
+
+    pattern: the spec of one of them. ids: int64 (n,), ascending. values: for each of the paths, what the
+    queries have there in the place of the pattern's value, (n,).
+    """
+
+    pattern: Spec
+    ids: NDArray[Any]
+    paths: tuple[Path, ...]
+    values: tuple[pa.Array[Any], ...]
+
+    @cached_property
+    def numbers(self) -> dict[str, NDArray[Any]]:
+        """What differs in their regions, by name, float64 (n,) each."""
+        pairs = zip(self.paths, self.values, strict=True)
+        return {str(path[-1]): some.to_numpy() for path, some in pairs if is_measure(path)}
+
+    def those(self, rows: NDArray[Any]) -> QueryRows:
+        """Some of them, by a mask."""
+        kept = pa.array(rows)
+        return replace(self, ids=self.ids[rows], values=tuple(some.filter(kept) for some in self.values))
+
+
+def pack_alike(queries: QueryRows) -> bytes:
+    """Queries of one template as a payload, for `unpack_alike`."""
+    names = ["id", *map(str, range(len(queries.paths)))]
+    batch = pa.RecordBatch.from_arrays([pa.array(queries.ids), *queries.values], names=names)
+    shared = {b"pattern": orjson.dumps(queries.pattern), b"paths": orjson.dumps(queries.paths)}
+    return pack(batch.replace_schema_metadata(shared))
+
+
+def is_measure(path: Path) -> bool:
+    """Say whether a value is a number of a region, of which slots keep an array."""
+    return len(path) == len(FOCAL_PATH) and path[0] == "region" and path[1] in _MEASURES
+
+
+def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any]) -> Spec:
+    """Copy a spec with something at the end of each path; parts that no path leads through are shared."""
+    copied: dict[Path, Any] = {(): dict(spec)}
+    for path, value in zip(paths, content, strict=True):
+        for depth in range(1, len(path)):
+            if path[:depth] not in copied:
+                part = copied[path[: depth - 1]][path[depth - 1]].copy()
+                copied[path[: depth - 1]][path[depth - 1]] = copied[path[:depth]] = part
+        copied[path[:-1]][path[-1]] = value
+    whole: Spec = copied[()]
+    return whole
