@@ -11,6 +11,7 @@ from support import memory, oracle
 from support.budget import share
 from support.cases import Case, Spec, by_step
 from support.running import alike
+from support.specs import stream_spec
 from support.strategies import EVERY, cases, cut, cuts, looks, slots
 
 from stqsh.core.snapshots.select import focal, nothing, part, whole
@@ -82,5 +83,5 @@ def by_log(engine: memory.Slots, case: Case, select: Spec, step: int) -> Rows:
 
 def merged(shares: list[pa.RecordBatch], case: Case, select: Spec) -> Rows:
     """The rows of an answer whose slots' shares are given."""
-    table = whole(shares or [nothing(case.spec, select)], select)
+    table = whole(shares or [nothing(stream_spec(case.spec), select)], select)
     return [row for batch in table.to_batches() for row in memory.decode(batch)]

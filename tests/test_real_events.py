@@ -15,6 +15,7 @@ from support.local import local_session
 from support.running import parsed, run_script
 
 from stqsh.sources.region_files import read_regions
+from stqsh.spec.stream import FileSourceSpec
 
 DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 pytestmark = [
@@ -60,7 +61,7 @@ def reports() -> pd.DataFrame:
 
 
 def test_reports_by_district_and_by_word(tmp_path: Path, reports: pd.DataFrame) -> None:
-    regions = read_regions({"type": "file", "glob": str(DISTRICTS)}, None)
+    regions = read_regions(FileSourceSpec(str(DISTRICTS)), None)
     shapes = shapely.from_wkb(regions.geometry.column("wkb").to_pylist())
     with local_session(tmp_path, slots=2, max_records=20_000) as session:
         lines = parsed(run_script(session, script(regions.members)))

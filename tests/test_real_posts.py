@@ -13,6 +13,7 @@ from support.folding import fold, told
 from support.local import local_session
 
 from stqsh.sources.region_files import read_regions
+from stqsh.spec.stream import FileSourceSpec
 
 pytestmark = [pytest.mark.data, pytest.mark.slow, pytest.mark.timeout(600)]
 QUERIES, LOOKS = 10_000, 6
@@ -47,7 +48,7 @@ def test_every_fix_of_every_bus_is_in_its_districts(tmp_path: Path) -> None:
     points = pd.DataFrame({"id": fixes.index, "x": fixes["longitude"], "y": fixes["latitude"]})
     points["ts"] = pd.to_datetime(fixes["t"], unit="us", utc=True)
     points.to_parquet(tmp_path / "fixes.parquet")
-    regions = read_regions({"type": "file", "glob": str(DISTRICTS)}, None)
+    regions = read_regions(FileSourceSpec(str(DISTRICTS)), None)
     script = STREAM.format(tmp_path / "fixes.parquet", DISTRICTS)
     for number, name in enumerate(regions.members):
         place = f"districts['{name.replace(chr(39), 2 * chr(39))}']"

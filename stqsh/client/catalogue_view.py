@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stqsh.profile import Profile
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import Spec
@@ -29,17 +30,17 @@ class SessionCatalogue:
         self._db = db
         self._profile = profile
 
-    def stream(self, name: str) -> Spec | None:
+    def stream(self, name: str) -> StreamSpec | None:
         """The StreamSpec of a live stream."""
         found = find_stream(self._db, name)
         return found.spec if found else None
 
-    def table(self, name: str) -> Spec | None:
+    def table(self, name: str) -> TableSpec | None:
         """The TableSpec of a live table."""
         found = find_table(self._db, name)
         return found.spec if found else None
 
-    def area(self, name: str) -> Spec | None:
+    def area(self, name: str) -> AreaSpec | None:
         """The AreaSpec of a live region or set of regions."""
         found = find_area(self._db, name)
         return found.spec if found else None

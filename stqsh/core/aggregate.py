@@ -16,7 +16,7 @@ from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import is_partial
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, Phase, in_order, pack, pack_json, unpack, unpack_json
 
@@ -39,9 +39,9 @@ def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
             by_stream.setdefault(chunk.stream, []).append(chunk)
     updates = 0
     for stream, some in by_stream.items():
-        telling = _Telling(state, stream, some)
-        out += telling.run()
-        updates += telling.updates
+        merge = _StreamMerge(state, stream, some)
+        out += merge.run()
+        updates += merge.updates
     if updates:
         stats = {"slot": state.header["slot"], "records": 0, "stale": 0, "updates": updates}
         first, last = chunks[0].first_step, chunks[0].last_step
@@ -61,8 +61,8 @@ def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
 
 
 @dataclass
-class _Telling:
-    """One stream's partials of a batch, and what they come to."""
+class _StreamMerge:
+    """Merges one stream's partials of a batch."""
 
     state: SlotState
     stream: int
@@ -72,17 +72,17 @@ class _Telling:
     _grown: list[tuple[Array, Array]] = field(default_factory=list)
 
     def run(self) -> list[Chunk]:
-        """All chunks that the stream's partials bring."""
+        """Return all chunks that the stream's partials bring."""
         out: list[Chunk] = []
         for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
-            spec = self.state.header["streams"][str(self.stream)]
+            spec = stream_specs(self.state)[self.stream]
             batch = MergeInput(
                 self.state, spec, kind, self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
             )
             merger = KINDS[kind]
             if not isinstance(merger, MergingKind):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
-            out += self._told(merger.merge(batch))
+            out += self._encode(merger.merge(batch))
         if self._grown:
             grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
             out.append(self._chunk("counts", pa.RecordBatch.from_arrays(grown, schema=COUNTS)))
@@ -99,8 +99,8 @@ class _Telling:
             slot, self.stream, kind, ChunkOrder(Phase.MERGED), first, last, batch.num_rows, pack(batch)
         )
 
-    def _told(self, merged: MergedUpdates) -> list[Chunk]:
-        """The updates of one kind, in parts, with the rows that they show."""
+    def _encode(self, merged: MergedUpdates) -> list[Chunk]:
+        """Return the updates of one kind, in parts, with the rows that they show."""
         self.updates += len(merged.told.step)
         ids, position = np.unique(merged.told.query, return_inverse=True)
         self._grown.append((ids, tally(position, merged.told.op, len(ids))))

@@ -8,7 +8,7 @@ from typing import Any
 from stqsh.core.conditions.resolver import let_go, take_in
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.stream_batch import advance
 from stqsh.spec.chunk import Chunk, in_order, pack_json, unpack_json
 
@@ -47,8 +47,8 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
     streams = header.setdefault("streams", {})
     for chunk in defines:
         streams.setdefault(str(chunk.stream), unpack_json(chunk.payload))
-    for stream in sorted(map(int, streams)):
-        out += advance(batch, streams[str(stream)], batch.by_stream.get(stream, []))
+    for stream, spec in sorted(stream_specs(batch.state).items()):
+        out += advance(batch, spec, batch.by_stream.get(stream, []))
     let_go(batch.state, every)
     clock = batch.clock
     header["clock"] = {
@@ -60,12 +60,12 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
 
 
 def _stats(batch: SlotBatch, took_ns: int) -> Spec:
-    """What the batch was and took; µs."""
-    specs = batch.state.header["streams"].values()
+    """Return what the batch was and took; µs."""
+    streams = [int(stream) for stream in batch.state.header["streams"]]
     return batch.totals | {
         "slot": batch.slot,
         "queries": sum(
-            len(kind.queries(batch.state, spec["id"])) for kind in KINDS.values() for spec in specs
+            len(kind.queries(batch.state, stream)) for kind in KINDS.values() for stream in streams
         ),
         "bytes": batch.state.nbytes,
         "total_us": took_ns // 1000,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
@@ -16,6 +17,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
 _TICK = 1_000_000
 _COLUMNS = [
@@ -28,15 +30,24 @@ _COLUMNS = [
     ["f", "FLOAT"],
     ["b", "BOOLEAN"],
 ]
-_MOVING = {"kind": "moving", "report_every_us": 2 * _TICK}
-_SIGNIFICANT = _MOVING | {"retain": "significant", "max_speed": 0.01}
-_EVENTS = {"kind": "event", "report_every_us": None, "keep_us": 2 * _TICK, "text": "s"}
-_STREAMS: list[dict[str, Any]] = [
-    _MOVING | {"id": 1, "planar": True, "columns": [["key", "STRING"], *_COLUMNS]},
-    _MOVING | {"id": 2, "planar": False, "columns": [["key", "BIGINT"], *_COLUMNS]},
-    _EVENTS | {"id": 3, "planar": False, "columns": [["key", "STRING"], *_COLUMNS]},
-    _SIGNIFICANT | {"id": 5, "planar": True, "columns": [["key", "STRING"], *_COLUMNS]},
-]
+_MOVING = StreamSpec(
+    id=1,
+    name="m",
+    columns=tuple(ColumnSpec(name, kind) for name, kind in [["key", "STRING"], *_COLUMNS]),
+    key="key",
+    x="x",
+    y="y",
+    time="ts",
+    planar=True,
+    report_every_us=2 * _TICK,
+    source=FileSourceSpec(""),
+)
+_STREAMS = (
+    _MOVING,
+    replace(_MOVING, id=2, planar=False, columns=(ColumnSpec("key", "BIGINT"), *_MOVING.columns[1:])),
+    replace(_MOVING, id=3, planar=False, kind="event", report_every_us=None, keep_us=2 * _TICK, text="s"),
+    replace(_MOVING, id=5, retain="significant", max_speed=0.01),
+)
 _KEYS = 40
 """Objects per stream: enough for hash tables to grow."""
 
@@ -76,7 +87,7 @@ def warm_up() -> None:
         if step == 1:
             chunks += _table()
         for spec in _STREAMS:
-            chunks += _stream(spec | {"key": "key", "x": "x", "y": "y", "time": "ts", "bounds": None}, step)
+            chunks += _stream(spec, step)
         aggregate(sizes, evaluate(state, chunks))
     _seldom()
 
@@ -106,15 +117,15 @@ def _table() -> list[Chunk]:
     ]
 
 
-def _stream(spec: dict[str, Any], step: int) -> Iterator[Chunk]:
-    stream, event = spec["id"], spec["kind"] == "event"
+def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
+    stream, event = spec.id, spec.is_event
     names = [f"key {i}" for i in range(_KEYS)]
-    keys = names if spec["columns"][0][1] == "STRING" else list(range(_KEYS))
+    keys = names if spec.columns[0][1] == "STRING" else list(range(_KEYS))
     if step == 1:
         yield Chunk(0, stream, "define", ChunkOrder(), step, step, 1, pack_json(spec))
     commands = {2: _registers(None if event else keys[0])}
     commands |= {n: [{"op": op, "id": _CHANGING}] for n, op in ((3, "pause"), (4, "resume"), (5, "drop"))}
-    for n, asked in _SHEDDING.items() if spec.get("retain") == "significant" else ():
+    for n, asked in _SHEDDING.items() if spec.is_significant else ():
         commands[n].append({"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0} | asked)
     yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(stream)))
     yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, pack_json(commands.get(step, [])))
@@ -177,8 +188,8 @@ def _asks(stream: int) -> list[dict[str, Any]]:
     return [{"ask": number, "spec": spec} for number, spec in enumerate(specs)]
 
 
-def _records(spec: dict[str, Any], keys: list[Any], step: int) -> pa.RecordBatch:
-    schema = columns_schema(spec["columns"])
+def _records(spec: StreamSpec, keys: list[Any], step: int) -> pa.RecordBatch:
+    schema = columns_schema(spec.columns)
     row = {"s": "free", "n": 1, "i": 1, "f": 0.5, "b": True, "ts": step * _TICK}
     rows = [row | {"key": key, "x": 0.1 * i * step, "y": 0.2} for i, key in enumerate(keys)]
     batch = pa.RecordBatch.from_pylist(rows, schema)

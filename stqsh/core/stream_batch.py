@@ -26,32 +26,33 @@ from stqsh.core.queries.registrations import NewQueries, unpack_alike
 from stqsh.core.retention.retention_step import close, take_out
 from stqsh.core.retention.step_runs import cut_batch
 from stqsh.core.retention.stream_stats import figures
-from stqsh.core.state.retention_mode import is_significant, remember
+from stqsh.core.state.retention_mode import remember
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.vacuum import forget, make_room
 from stqsh.spec.chunk import Chunk, unpack_json
+from stqsh.spec.stream import StreamSpec
 
 Spec = dict[str, Any]
 
 
-def advance(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> list[Chunk]:
+def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
     """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
     whole = _whole(batch, spec, chunks)
     if whole.commands.memory is not None:
-        remember(batch.state, spec["id"], whole.commands.memory)
+        remember(batch.state, spec.id, whole.commands.memory)
     there = 0
     for number, piece in enumerate(_pieces(batch.state, spec, whole)):
         told, there = _piece(batch, spec, piece)
         out += [_renumbered(batch, chunk, number) for chunk in told]
     batch.add(objects=there)
-    if is_significant(spec) and not whole.commands.stream_dropped:
-        batch.memory[str(spec["id"])] = figures(batch.state, spec)
+    if spec.is_significant and not whole.commands.stream_dropped:
+        batch.memory[str(spec.id)] = figures(batch.state, spec)
     return out
 
 
-def _whole(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> BatchPiece:
-    """All that came for a stream."""
+def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiece:
+    """Return all that came for a stream."""
     timing = batch.timing(spec)
     commands = digest(_commands(chunks))
     _check(commands, timing)
@@ -59,7 +60,7 @@ def _whole(batch: SlotBatch, spec: Spec, chunks: list[Chunk]) -> BatchPiece:
 
 
 def _commands(chunks: Iterable[Chunk]) -> Iterator[Spec | NewQueries]:
-    """What chunks tell slots to do, in the log's order."""
+    """Yield what chunks tell slots to do, in the log's order."""
     for chunk in chunks:
         if chunk.kind == "commands":
             yield from unpack_json(chunk.payload)
@@ -76,37 +77,37 @@ def _check(commands: QueryCommands, timing: BatchTiming) -> None:
             raise ValueError(f"no query kind {spec['kind']!r}; there are {', '.join(KINDS)}")
 
 
-def _pieces(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterable[BatchPiece]:
+def _pieces(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterable[BatchPiece]:
     """Cut a batch as its stream and its queries need it; each piece is to be taken in before the next."""
     if whole.commands.stream_dropped:
         return [whole]
-    if is_significant(spec):
+    if spec.is_significant:
         return cut_batch(state, spec, whole)
     merges = _merges(state, spec, whole.commands)
     return pieces(whole, partial(_known, state, spec)) if merges else [whole]
 
 
-def _merges(state: SlotState, spec: Spec, commands: QueryCommands) -> bool:
+def _merges(state: SlotState, spec: StreamSpec, commands: QueryCommands) -> bool:
     """Return whether a stream has queries whose answers are merged, see `contract.batch_pieces`."""
     merging = {name: kind for name, kind in KINDS.items() if isinstance(kind, MergingKind)}
     return any(
-        len(commands.of_kind(name).registered) or len(kind.queries(state, spec["id"]))
+        len(commands.of_kind(name).registered) or len(kind.queries(state, spec.id))
         for name, kind in merging.items()
     )
 
 
-def _known(state: SlotState, spec: Spec) -> int:
-    """How many objects there are."""
-    return len(ObjectTable(state, f"s{spec['id']}/objects", spec))
+def _known(state: SlotState, spec: StreamSpec) -> int:
+    """Return how many objects there are."""
+    return len(ObjectTable(state, f"s{spec.id}/objects", spec))
 
 
 def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
-    """A chunk of a piece as one of the batch."""
+    """Return a chunk of a piece as one of the batch."""
     first, last = batch.clock["first_step"], batch.clock["last_step"]
     return replace(chunk, order=chunk.order._replace(piece=piece), first_step=first, last_step=last)
 
 
-def _piece(batch: SlotBatch, spec: Spec, piece: BatchPiece) -> tuple[list[Chunk], int]:
+def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[Chunk], int]:
     """Take a piece in: what it tells, and how many objects there are then."""
     report, begun = BatchOutput(), perf_counter_ns()
     stream = _stream_batch(batch.state, spec, piece)
@@ -134,14 +135,14 @@ def _piece(batch: SlotBatch, spec: Spec, piece: BatchPiece) -> tuple[list[Chunk]
 def _left(stream: StreamBatch) -> int:
     """Clear up after a piece; how many objects there are then."""
     if stream.commands.stream_dropped:
-        forget(stream.state, stream.spec["id"])
+        forget(stream.state, stream.spec.id)
         return 0
     return make_room(stream)
 
 
-def _stream_batch(state: SlotState, spec: Spec, piece: BatchPiece) -> StreamBatch:
-    """A piece as query kinds see it."""
-    timing, prefix = piece.timing, f"s{spec['id']}"
+def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> StreamBatch:
+    """Return a piece as query kinds see it."""
+    timing, prefix = piece.timing, f"s{spec.id}"
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
     seeds, followed = _seeds_apart(piece.focal, timing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.objects.event_objects import forget_expired, is_event
+from stqsh.core.objects.event_objects import forget_expired
 from stqsh.core.state.retention_mode import forget_memory
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import vacuum
@@ -14,13 +14,13 @@ from stqsh.core.texts.term_table import tidy
 
 def make_room(batch: StreamBatch) -> int:
     """Make room after a batch; how many objects have a record, and of events how many are there still."""
-    stream, table = batch.spec["id"], batch.objects.table
+    stream, table = batch.spec.id, batch.objects.table
     stored = len(table)
-    if is_event(batch.spec):
+    if batch.spec.is_event:
         there = forget_expired(batch.state, stream, batch.timing)
     else:
         there = int(np.count_nonzero(table.stored.known))
-    if vacuum(batch.state, stream, now=len(table) < stored and is_event(batch.spec)):
+    if vacuum(batch.state, stream, now=len(table) < stored and batch.spec.is_event):
         tidy(batch.state, stream)
     return there
 

@@ -6,23 +6,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+
 Spec = dict[str, Any]
-"""A StreamSpec, TableSpec, AreaSpec, QuerySpec or another JSON object, as the control log keeps them."""
+"""A QuerySpec or another JSON object, as the control log keeps them."""
 
 
 class CatalogueView(Protocol):
     """The names in use, and what they stand for."""
 
-    def stream(self, name: str) -> Spec | None:
+    def stream(self, name: str) -> StreamSpec | None:
         """The StreamSpec of a stream, None where there is none of that name."""
 
     def query(self, name: str) -> Spec | None:
         """The QuerySpec of a live query (active or paused), None where there is none of that name."""
 
-    def table(self, name: str) -> Spec | None:
+    def table(self, name: str) -> TableSpec | None:
         """The TableSpec of a table, None where there is none of that name."""
 
-    def area(self, name: str) -> Spec | None:
+    def area(self, name: str) -> AreaSpec | None:
         """The AreaSpec of a region or a set of regions, None where there is none of that name."""
 
     def names(self, kind: str) -> Collection[str]:
@@ -37,13 +39,13 @@ class CatalogueView(Protocol):
 class Catalogue:
     """A catalogue held in memory: specs by name."""
 
-    streams: Mapping[str, Spec] = field(default_factory=dict)
+    streams: Mapping[str, StreamSpec] = field(default_factory=dict)
     queries: Mapping[str, Spec] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Spec] = field(default_factory=dict)
-    areas: Mapping[str, Spec] = field(default_factory=dict)
+    tables: Mapping[str, TableSpec] = field(default_factory=dict)
+    areas: Mapping[str, AreaSpec] = field(default_factory=dict)
 
-    def stream(self, name: str) -> Spec | None:
+    def stream(self, name: str) -> StreamSpec | None:
         """The StreamSpec of a stream."""
         return self.streams.get(name)
 
@@ -51,11 +53,11 @@ class Catalogue:
         """The QuerySpec of a query."""
         return self.queries.get(name)
 
-    def table(self, name: str) -> Spec | None:
+    def table(self, name: str) -> TableSpec | None:
         """The TableSpec of a table."""
         return self.tables.get(name)
 
-    def area(self, name: str) -> Spec | None:
+    def area(self, name: str) -> AreaSpec | None:
         """The AreaSpec of a region or a set of regions."""
         return self.areas.get(name)
 

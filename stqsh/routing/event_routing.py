@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stqsh.core.kernels.geometry.circles import circle_box, circle_boxes
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.query_rows import QueryRows
+from stqsh.spec.stream import StreamSpec
 
 Spec = Mapping[str, Any]
 
@@ -39,21 +40,21 @@ class EventRouting:
         self.slots, self._routing, self._area = slots, routing, area
         self._area_box, self._member_boxes = cache(self._compute_area_box), cache(self._read_member_boxes)
 
-    def slots_of_queries(self, stream: Spec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
+    def slots_of_queries(self, stream: StreamSpec, queries: Sequence[Spec]) -> NDArray[np.bool_]:
         """Return which slots a stream's queries concern. bool (n, slots)."""
-        routing = self._routing(stream["id"])
+        routing = self._routing(stream.id)
         if routing is None:
             return np.ones((len(queries), self.slots), np.bool_)
-        boxes = [self.box(query["region"], bool(stream["planar"])) for query in queries]
+        boxes = [self.box(query["region"], bool(stream.planar)) for query in queries]
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
-    def slots_of_alike(self, stream: Spec, new: QueryRows) -> NDArray[np.bool_]:
+    def slots_of_alike(self, stream: StreamSpec, new: QueryRows) -> NDArray[np.bool_]:
         """Return which slots the queries of one template concern.
 
         Returns:
             bool (n, slots).
         """
-        routing, region, count = self._routing(stream["id"]), new.pattern["region"], len(new.ids)
+        routing, region, count = self._routing(stream.id), new.pattern["region"], len(new.ids)
         if routing is None or ("region", "member") in new.paths:
             return np.ones((count, self.slots), np.bool_)
         if region["type"] not in ("rect", "circle") or not new.numbers:
@@ -64,7 +65,7 @@ class EventRouting:
         if region["type"] == "rect":
             return routing.slots_touching(np.column_stack(measures))
         x, y, radius = measures
-        return routing.slots_touching(circle_boxes(x, y, radius, bool(stream["planar"])))
+        return routing.slots_touching(circle_boxes(x, y, radius, stream.planar))
 
     def box(self, region: Spec, planar: bool) -> Box:
         """Return a box around a stationary region; nearest neighbours may be everywhere."""

@@ -19,6 +19,7 @@ from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_t
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import find_files, format_of, options_of
+from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
 #: So much is read of a file, and so many files are looked at.
 _PROBED_BYTES = 1 << 18
@@ -32,24 +33,24 @@ Columns = dict[str, str | None]
 """Names and types; None where nothing but nulls was seen."""
 
 
-def infer(source: Mapping[str, Any]) -> list[list[str]]:
+def infer(source: SourceSpec) -> list[list[str]]:
     """Give the columns [[name, type], ...] of a source, as in a StreamSpec.
 
     Raises:
         SourceError: there is no file, none that can be read, or its format is unknown.
     """
-    if source["type"] == "generator":
+    if isinstance(source, GeneratorSourceSpec):
         return [list(column) for column in NETWORK_COLUMNS]
     merged: Columns = {}
     for file in find_files(source)[:_PROBED_FILES]:
         for name, kind in _columns_of(file.path, source).items():
             merged[name] = _common(merged.get(name), kind)
     if not merged:
-        raise SourceError(f"{source['glob']} holds nothing to take columns from", hint="give the column list")
+        raise SourceError(f"{source.glob} holds nothing to take columns from", hint="give the column list")
     return [[name, kind or "STRING"] for name, kind in merged.items()]
 
 
-def _columns_of(path: Path, source: Mapping[str, Any]) -> Columns:
+def _columns_of(path: Path, source: FileSourceSpec) -> Columns:
     probe = _PROBES[format_of(path, source)]
     try:
         return probe(path, options_of(path, source))
@@ -67,7 +68,7 @@ def _common(one: str | None, other: str | None) -> str | None:
 # -- a probe for each format ---------------------------------------------------------------------------------
 
 
-def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
+def _probe_csv(path: Path, options: Options) -> Columns:
     dialect, times = CsvDialect.of(options), TimeFormat.of(options)
     kinds: Columns = {}
     for name, column in first_fields(path, options).items():
@@ -77,7 +78,7 @@ def _probe_csv(path: Path, options: Mapping[str, Any]) -> Columns:
     return kinds
 
 
-def first_fields(path: Path, options: Mapping[str, Any]) -> dict[str, Array]:
+def first_fields(path: Path, options: Options) -> dict[str, Array]:
     """Give the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
     dialect = CsvDialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
@@ -127,7 +128,7 @@ def _casts(values: Array, kind: str) -> bool:
     return cast_column(values, kind).bad is None
 
 
-def _probe_json(path: Path, options: Mapping[str, Any]) -> Columns:
+def _probe_json(path: Path, options: Options) -> Columns:
     text = next(read_text_blocks(path, PLAIN, _PROBED_BYTES), None)
     lines = text.text.split(b"\n", _PROBED_OBJECTS)[:_PROBED_OBJECTS] if text else []
     return kinds_of_objects(_objects(lines))
@@ -162,7 +163,7 @@ def _kind_of_value(value: Any) -> str | None:
     return {bool: "BOOLEAN", int: "BIGINT"}.get(type(value), "DOUBLE")
 
 
-def _probe_geojson(path: Path, options: Mapping[str, Any]) -> Columns:
+def _probe_geojson(path: Path, options: Options) -> Columns:
     rows = next(read_features(path), [])
     features = [row.feature for row in rows[:_PROBED_OBJECTS] if row.feature is not None]
     outer = [{"id": feature["id"]} for feature in features if "id" in feature]
@@ -170,7 +171,7 @@ def _probe_geojson(path: Path, options: Mapping[str, Any]) -> Columns:
     return kinds | {"lon": "DOUBLE", "lat": "DOUBLE"}
 
 
-def _probe_parquet(path: Path, options: Mapping[str, Any]) -> Columns:
+def _probe_parquet(path: Path, options: Options) -> Columns:
     schema = parquet.read_schema(path)
     return {field.name: kind for field in schema if (kind := kind_of_arrow(field.type)) is not None}
 
@@ -197,7 +198,7 @@ _ARROW_KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_string, "STRING"),
     (pa.types.is_large_string, "STRING"),
 )
-_PROBES: dict[str, Callable[[Path, Mapping[str, Any]], Columns]] = {
+_PROBES: dict[str, Callable[[Path, Options], Columns]] = {
     "csv": _probe_csv,
     "jsonl": _probe_json,
     "geojson": _probe_geojson,

@@ -17,6 +17,7 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.inference import kind_of_arrow
 from stqsh.sources.source_files import READERS, UNREADABLE, find_files, format_of, options_of
 from stqsh.spec.chunk import arrow_type
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec
 
 _SHOWN = 60
 Lines = Callable[[NDArray[np.int64]], list[int]]
@@ -53,17 +54,17 @@ class ParameterBlock(NamedTuple):
     faults: tuple[RowFault, ...] = ()
 
 
-def read_parameters(source: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[ParameterBlock]:
+def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Iterator[ParameterBlock]:
     """Read columns of a file source in the order of the files' names.
 
     Args:
-        source: as in a StreamSpec.
+        source: the files.
         columns: names and types of the columns that are wanted; at least one.
 
     Raises:
         SourceError: there is no file, it cannot be read, or it lacks a column.
     """
-    layout = RecordSchema(tuple(columns.items()), next(iter(columns)))
+    layout = RecordSchema(tuple(ColumnSpec(*column) for column in columns.items()), next(iter(columns)))
     for file in find_files(source):
         read, first = READERS[format_of(file.path, source)], 0
         try:

@@ -18,6 +18,7 @@ from stqsh.sources.formats.json_file import as_text
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.source_files import find_files
+from stqsh.spec.stream import FileSourceSpec
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [("member", pa.string()), ("wkb", pa.binary())]
 GEOMETRY = pa.schema(_COLUMNS)
@@ -53,7 +54,7 @@ class _Shape(NamedTuple):
     geometry: Mapping[str, Any]
 
 
-def read_regions(source: Mapping[str, Any], name_column: str | None) -> RegionSet:
+def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
     """Read a set of regions from GeoJSON; features without polygons are left out, which is noted.
 
     `name_column` is the property (or `id`) that names them; without it, a usual one is taken, and noted.
@@ -95,7 +96,7 @@ def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
 # -- features ------------------------------------------------------------------------------------------------
 
 
-def _shapes(source: Mapping[str, Any]) -> tuple[list[_Shape], list[str]]:
+def _shapes(source: FileSourceSpec) -> tuple[list[_Shape], list[str]]:
     """Give the features of all files that have polygons, and notes on those that have none."""
     shapes: list[_Shape] = []
     others: Counter[str] = Counter()
@@ -108,16 +109,16 @@ def _shapes(source: Mapping[str, Any]) -> tuple[list[_Shape], list[str]]:
             else:
                 others[str(kind or "without a geometry")] += 1
     if not shapes:
-        raise SourceError(f"there is no polygon in {source['glob']}", hint="regions are polygons of GeoJSON")
+        raise SourceError(f"there is no polygon in {source.glob}", hint="regions are polygons of GeoJSON")
     notes = [f"{count} features without polygons are left out ({kind})" for kind, count in others.items()]
     return shapes, notes
 
 
-def _rows(path: Path, source: Mapping[str, Any]) -> Iterator[FeatureRow]:
+def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
-    if (source.get("format") or "geojson") != "geojson" or not suffixes or suffixes[-1] not in _SUFFIXES:
+    if (source.format or "geojson") != "geojson" or not suffixes or suffixes[-1] not in _SUFFIXES:
         raise SourceError(f"regions come from GeoJSON, and {path} is not called so", hint="name it *.geojson")
     try:
         for rows in read_features(path):

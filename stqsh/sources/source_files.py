@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +19,9 @@ from stqsh.sources.formats.record_parser import DeadLetter, FileBlock, ParsedRec
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
+from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
 
-Reader = Callable[[Path, RecordSchema, Mapping[str, Any]], Iterator[RowBlock]]
+Reader = Callable[[Path, RecordSchema, Options], Iterator[RowBlock]]
 
 READERS: dict[str, Reader] = {
     "csv": read_csv_blocks,
@@ -55,13 +55,19 @@ class SourceFile:
     size: int
 
 
-def find_files(source: Mapping[str, Any]) -> list[SourceFile]:
+def file_source(spec: StreamSpec | TableSpec | AreaSpec) -> FileSourceSpec:
+    """Return the source of what is read from files."""
+    assert isinstance(spec.source, FileSourceSpec), f"{spec.name} is not read from files"
+    return spec.source
+
+
+def find_files(source: FileSourceSpec) -> list[SourceFile]:
     """List the files that a source's glob names, in the order of their names (code points).
 
     Raises:
         SourceError: there is none.
     """
-    pattern = source["glob"]
+    pattern = source.glob
     names = [pattern] if Path(pattern).is_file() else _glob(pattern)
     paths = sorted(name for name in names if Path(name).is_file())
     if not paths:
@@ -83,7 +89,7 @@ def _near_file(path: Path) -> str | None:
     return near(path.name, (entry.name for entry in path.parent.iterdir()))
 
 
-def format_of(path: Path, source: Mapping[str, Any]) -> str:
+def format_of(path: Path, source: FileSourceSpec) -> str:
     """Give a file's format: as said, else by its extension.
 
     Raises:
@@ -92,8 +98,8 @@ def format_of(path: Path, source: Mapping[str, Any]) -> str:
     >>> format_of(Path("day.csv.gz"), {}), format_of(Path("day.log"), {"format": "jsonl"})
     ('csv', 'jsonl')
     """
-    if source.get("format"):
-        return str(source["format"])
+    if source.format:
+        return source.format
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -104,10 +110,12 @@ def format_of(path: Path, source: Mapping[str, Any]) -> str:
     return _EXTENSIONS[suffixes[-1]]
 
 
-def options_of(path: Path, source: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(path: Path, source: FileSourceSpec) -> Options:
     """Give a file's reading options; a `.tsv` is separated by tabs unless said otherwise."""
-    tabs = {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
-    return tabs | dict(source.get("options") or {})
+    tabs: Options = (
+        {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
+    )
+    return tabs | source.options
 
 
 def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:
@@ -124,7 +132,7 @@ def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterat
         yield group
 
 
-def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: RecordSchema) -> None:
+def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: RecordSchema) -> None:
     """Look at the beginning of each file for what makes the whole source fail, before the long work begins.
 
     Raises:
@@ -138,7 +146,7 @@ def check_files(files: Iterable[SourceFile], source: Mapping[str, Any], layout: 
 
 def read_group(
     files: Sequence[SourceFile],
-    source: Mapping[str, Any],
+    source: FileSourceSpec,
     layout: RecordSchema,
     known: SeenKeys | None = None,
 ) -> Iterator[ParsedRecords]:
@@ -162,7 +170,7 @@ def read_group(
 
 
 def _blocks(
-    files: Sequence[SourceFile], source: Mapping[str, Any], layout: RecordSchema, dead: list[DeadLetter]
+    files: Sequence[SourceFile], source: FileSourceSpec, layout: RecordSchema, dead: list[DeadLetter]
 ) -> Iterator[FileBlock]:
     """Read the blocks of some files; a file that cannot be read (on) adds to `dead` and is left."""
     for file in files:

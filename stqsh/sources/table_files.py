@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.sources.replay_store.store import DEAD_LETTERS
-from stqsh.sources.source_files import SourceFile, find_files, group_files, read_group
+from stqsh.sources.source_files import SourceFile, file_source, find_files, group_files, read_group
+from stqsh.spec.stream import FileSourceSpec, TableSpec
 
 #: The rows of a table, an Arrow IPC file of the declared columns.
 CONTENT = "content.arrow"
@@ -24,7 +25,7 @@ BATCH_ROWS = 1 << 16
 Report = Callable[[float | None, str], None]
 
 
-def prepare_table(spec: Mapping[str, Any], directory: Path, *, report: Report) -> dict[str, Any]:
+def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[str, Any]:
     """Read a table's source into `directory`, unless it is there; give {"rows", "dead"}.
 
     `spec` is a TableSpec. Rows stand in the order of their files' names, then of their place; a row without
@@ -58,8 +59,8 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
         raise SourceError(f"no table in {directory}: {problem}") from problem
 
 
-def _write(spec: Mapping[str, Any], directory: Path, report: Report) -> None:
-    layout, source = RecordSchema.of_table(spec), spec["source"]
+def _write(spec: TableSpec, directory: Path, report: Report) -> None:
+    layout, source = RecordSchema.of_table(spec), file_source(spec)
     files = find_files(source)
     hidden = directory / f".{CONTENT}.new"
     with (
@@ -74,7 +75,7 @@ def _write(spec: Mapping[str, Any], directory: Path, report: Report) -> None:
 
 def _batches(
     files: list[SourceFile],
-    source: Mapping[str, Any],
+    source: FileSourceSpec,
     layout: RecordSchema,
     dead: DeadLetterWriter,
     report: Report,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +13,7 @@ from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.inference import first_fields
 from stqsh.sources.source_files import find_files, format_of, options_of
+from stqsh.spec.stream import FileSourceSpec, Options
 
 #: A column is of a type if so large a part of its values is.
 MOST = 0.9
@@ -40,7 +39,7 @@ class TypeVote:
         return self.seen > 0 and self.fitting >= MOST * self.seen
 
 
-def leaning(source: Mapping[str, Any], column: str, kind: str) -> TypeVote | None:
+def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
     """How far a column of the first file of a source leans to a type; None where the file is no CSV.
 
     Raises:
@@ -56,7 +55,7 @@ def leaning(source: Mapping[str, Any], column: str, kind: str) -> TypeVote | Non
     return TypeVote(len(values), len(values) - len(wrong), example)
 
 
-def time_pattern(source: Mapping[str, Any], column: str) -> str | None:
+def time_pattern(source: FileSourceSpec, column: str) -> str | None:
     """The pattern by which most values of a column are times, in strptime's letters; None for none known."""
     values, _ = _values(source, column)
     if values is None or len(values) == 0:
@@ -68,7 +67,7 @@ def time_pattern(source: Mapping[str, Any], column: str) -> str | None:
     return None
 
 
-def has_commas(source: Mapping[str, Any], column: str) -> bool:
+def has_commas(source: FileSourceSpec, column: str) -> bool:
     """Whether most values of a column would be numbers if commas were taken for decimal points."""
     values, _ = _values(source, column)
     if values is None or len(values) == 0:
@@ -77,7 +76,7 @@ def has_commas(source: Mapping[str, Any], column: str) -> bool:
     return bad is None or bool(bad.sum() <= (1 - MOST) * len(values))
 
 
-def _values(source: Mapping[str, Any], column: str) -> tuple[Array | None, Mapping[str, Any]]:
+def _values(source: FileSourceSpec, column: str) -> tuple[Array | None, Options]:
     """The values of a column that are not empty, as binary, and the options of its source."""
     file = find_files(source)[0]
     options = options_of(file.path, source)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import orjson
 
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 
@@ -174,22 +176,22 @@ class NameBook:
 
     def key_of(self, stream_id: int) -> str:
         """The name of a stream's key column."""
-        return str(self.stream(stream_id).spec["key"])
+        return self.stream(stream_id).spec.key
 
 
 def _stream(row: tuple[Any, ...]) -> StreamRow:
     stream_id, name, spec, dropped = row
-    return StreamRow(stream_id, name, orjson.loads(spec), dropped)
+    return StreamRow(stream_id, name, msgspec.json.decode(spec, type=StreamSpec), dropped)
 
 
 def _table(row: tuple[Any, ...]) -> TableRow:
     table_id, name, spec, dropped = row
-    return TableRow(table_id, name, orjson.loads(spec), dropped)
+    return TableRow(table_id, name, msgspec.json.decode(spec, type=TableSpec), dropped)
 
 
 def _area(row: tuple[Any, ...]) -> AreaRow:
     area_id, name, spec, dropped = row
-    return AreaRow(area_id, name, orjson.loads(spec), dropped)
+    return AreaRow(area_id, name, msgspec.json.decode(spec, type=AreaSpec), dropped)
 
 
 def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stqsh.errors import StqshError
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import (
     areas_made_from,
     find_area,
@@ -40,15 +41,15 @@ class Registered:
     owner: str | None = None
 
 
-def create_stream(db: ControlDb, text: str, spec: Mapping[str, Any]) -> StreamRow:
+def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
     """Log a CREATE STREAM and enter the stream. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_stream", text, spec)
         connection.execute(
-            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return StreamRow(row.seq, spec["name"], row.spec)
+    return StreamRow(row.seq, spec.name, row.spec)
 
 
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
@@ -64,15 +65,15 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
     return row
 
 
-def create_table(db: ControlDb, text: str, spec: Mapping[str, Any]) -> TableRow:
+def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
     """Log a CREATE TABLE and enter the table. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_table", text, spec)
         connection.execute(
-            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return TableRow(row.seq, spec["name"], row.spec)
+    return TableRow(row.seq, spec.name, row.spec)
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
@@ -84,18 +85,18 @@ def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
     return row
 
 
-def create_area(db: ControlDb, text: str, spec: Mapping[str, Any], geometry: bytes) -> AreaRow:
+def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> AreaRow:
     """Log a CREATE REGION or REGIONS and enter it; `geometry` is a packed record batch [member, wkb].
 
     Raises `StqshError` where the name is in use.
     """
     with db.transaction() as connection:
-        check_free(db, spec["name"])
+        check_free(db, spec.name)
         row = append(db, "create_area", text, spec, geometry)
         connection.execute(
-            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec["name"], to_text(row.spec))
+            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
         )
-    return AreaRow(row.seq, spec["name"], row.spec)
+    return AreaRow(row.seq, spec.name, row.spec)
 
 
 def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
@@ -163,7 +164,7 @@ def check_free(db: ControlDb, name: str) -> None:
     users = {
         "a stream": find_stream(db, name),
         "a table": find_table(db, name),
-        "a set of regions" if area and area.spec["set"] else "a region": area,
+        "a set of regions" if area and area.spec.set else "a region": area,
         "a query": query if query and query.live else None,
     }
     for user, found in users.items():

@@ -10,14 +10,16 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 
 from stqsh.errors import HomeError
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.rows import LogKind, LogRow, Spec
 
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
 _LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
 """What each version adds to the one before it; a home of an older one is brought up when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
-_WITH_ID = frozenset({"create_stream", "create_table", "create_area", "register"})
+_TYPES = {"create_stream": StreamSpec, "create_table": TableSpec, "create_area": AreaSpec}
+_WITH_ID = frozenset({*_TYPES, "register"})
 
 
 def wall_clock_us() -> int:
@@ -168,12 +171,10 @@ class ControlDb:
 
 def to_text(value: object) -> str:
     """JSON as the log and the catalogue keep it; raises `TypeError` for what JSON cannot tell."""
-    return orjson.dumps(value).decode()
+    return orjson.dumps(value, default=msgspec.to_builtins).decode()
 
 
-def append(
-    control: ControlDb, kind: LogKind, text: str, spec: Mapping[str, Any], payload: bytes | None = None
-) -> LogRow:
+def append(control: ControlDb, kind: LogKind, text: str, spec: Any, payload: bytes | None = None) -> LogRow:
     """Append a row to the control log and return it; joins a transaction that is open.
 
     Rows of kind create_… and register get their sequence number as `spec["id"]`.
@@ -185,9 +186,9 @@ def append(
             (at_us, kind, text, to_text(spec), payload),
         )
         seq = int(cursor.lastrowid or 0)
-        full: Spec = dict(spec)
+        full = spec
         if kind in _WITH_ID:
-            full["id"] = seq
+            full = {**spec, "id": seq} if kind == "register" else msgspec.structs.replace(spec, id=seq)
             connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(full), seq))
     return LogRow(seq, at_us, kind, text, full, payload)
 
@@ -205,7 +206,15 @@ def read_log(
         after,
         (1 << 62) if up_to is None else up_to,
     )
-    return [LogRow(seq, at, kind, text, orjson.loads(spec), blob) for seq, at, kind, text, spec, blob in rows]
+    return [
+        LogRow(seq, at, kind, text, _content(kind, spec), blob) for seq, at, kind, text, spec, blob in rows
+    ]
+
+
+def _content(kind: LogKind, text: str) -> Any:
+    """Return what a row of the log says."""
+    wanted = _TYPES.get(kind)
+    return orjson.loads(text) if wanted is None else msgspec.json.decode(text, type=wanted)
 
 
 def last_seq(control: ControlDb) -> int:

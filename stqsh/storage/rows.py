@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+
 Spec = dict[str, Any]
 LogKind = Literal[
     "create_stream",
@@ -54,7 +56,7 @@ class LogRow:
     at_us: int
     kind: LogKind
     text: str
-    spec: Spec
+    spec: Any
     payload: bytes | None = None
 
 
@@ -64,7 +66,7 @@ class StreamRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: StreamSpec
     dropped_seq: int | None = None
 
 
@@ -74,7 +76,7 @@ class TableRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: TableSpec
     dropped_seq: int | None = None
 
 
@@ -84,13 +86,13 @@ class AreaRow:
 
     id: int
     name: str
-    spec: Spec
+    spec: AreaSpec
     dropped_seq: int | None = None
 
     @property
     def word(self) -> str:
         """What it was created as: "region", or "regions" for a set of them."""
-        return "regions" if self.spec["set"] else "region"
+        return self.spec.word
 
 
 @dataclass(frozen=True, slots=True)

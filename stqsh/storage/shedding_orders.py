@@ -14,7 +14,6 @@ from stqsh.profile import Profile
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import read_progress
-from stqsh.storage.rows import Spec, StreamRow
 from stqsh.units import parse_size
 
 SETTINGS = ("shedding", "shedding.budget", "shedding.keep", "cache.factor")
@@ -104,12 +103,6 @@ def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> 
         order = replace(allowed(memory_settings(settings), base), step=read_progress(db).step)
         if not order.same_as(standing):
             append_order(db, order)
-
-
-def is_significant(stream: StreamRow | Spec) -> bool:
-    """Whether a stream, or the stream of a StreamSpec, keeps significant objects only."""
-    spec = stream.spec if isinstance(stream, StreamRow) else stream
-    return spec.get("retain") == "significant"
 
 
 def has_significant_streams(db: ControlDb) -> bool:

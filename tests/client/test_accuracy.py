@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from support.specs import stream_spec
 
 from stqsh.client.read.accuracy import (
     Accuracy,
@@ -21,7 +22,7 @@ from stqsh.client.show.load import histogram_text
 from stqsh.core.retention.stream_stats import QueryTallies
 
 MILE = 1609.344
-CITY = {"max_speed": 30 * MILE / 3600, "report_every_us": 30_000_000}
+CITY = stream_spec(max_speed=30 * MILE / 3600, report_every_us=30_000_000)
 
 
 @pytest.mark.parametrize(("factor", "accuracy"), [(1.0, 1.0), (0.5, 0.86), (0.25, 0.80), (0.0, 0.73)])
@@ -60,7 +61,7 @@ def test_slots_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     given = iter(slots)
     monkeypatch.setattr("stqsh.core.retention.stream_stats.tallies", lambda state, spec: next(given))
-    found = summed([State(1), State(1), State(2)], [{"id": 1}])  # type: ignore[list-item]
+    found = summed([State(1), State(1), State(2)], [stream_spec(id=1)])  # type: ignore[list-item]
     assert (found[4].inside, found[4].cached, found[4].shed, found[4].share) == (4, 2, 0, 1.0)
     assert (found[7].share, found[7].locked, found[7].area) == (9 / 18, True, 10.0)
 
@@ -69,7 +70,7 @@ def test_a_region_that_is_cut_tells_its_share(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         "stqsh.core.retention.stream_stats.tallies", lambda state, spec: tallies([4], [3], [0], 1.0, [0.64])
     )
-    assert summed([State(1)], [{"id": 1}])[4].share == 0.64  # type: ignore[list-item]
+    assert summed([State(1)], [stream_spec(id=1)])[4].share == 0.64  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_columns_that_a_file_lacks_are_found_when_the_stream_is_made(session, gl
 
 def test_files_lie_beside_the_script(session, glob, tmp_path):
     run(session, TAXIS.format(glob="taxis.csv"), file=str(tmp_path / "script.stq"))
-    assert session.streams()[0].spec["source"]["glob"] == str(tmp_path / "taxis.csv")
+    assert session.streams()[0].spec.source.glob == str(tmp_path / "taxis.csv")
 
 
 def test_if_not_exists_and_if_exists(session, glob):
@@ -190,7 +190,7 @@ def test_if_not_exists_and_if_exists(session, glob):
 
 def test_columns_are_inferred_and_what_was_guessed_is_told(session, glob):
     (told,) = messages(run(session, f"CREATE MOVING STREAM taxis FROM FILE '{glob}';"))
-    assert session.streams()[0].spec["columns"][0] == ["oid", "STRING"]
+    assert session.streams()[0].spec.columns[0] == ("oid", "STRING")
     assert "KEY oid" in told and "LOCATION (lon, lat)" in told and "TIME ts" in told
 
 
@@ -199,7 +199,7 @@ def test_all_streams_share_the_tick_of_the_first(session, glob):
     with pytest.raises(StqshError, match="5 s"):
         run(session, TAXIS.format(glob=glob).replace("taxis", "buses"))
     run(session, TAXIS.format(glob=glob).replace("taxis", "buses").replace("TICK 1 s", ""))
-    assert [stream.spec["tick_us"] for stream in session.streams()] == [5_000_000] * 2
+    assert [stream.spec.tick_us for stream in session.streams()] == [5_000_000] * 2
 
 
 def test_in_the_shell_a_stream_plays_at_once(opened, glob):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from core.slots import SPEC, Slot
+from support.specs import stream_spec
 
 from stqsh.client.read.live_keys import MOST, _keys
 from stqsh.core.state.slot_state import SlotState
 
-STREAM = {"kind": "moving", **SPEC}
+STREAM = stream_spec(SPEC)
 
 
 def states(*keys: str) -> list[SlotState]:

@@ -184,7 +184,7 @@ def test_regions_move_with_their_focal_objects(session: Session) -> None:
 
 
 def test_a_focal_object_that_is_not_there_has_no_region(session: Session) -> None:
-    last = "9" if session.streams()[0].spec["columns"][0][1] == "BIGINT" else "'9'"
+    last = "9" if session.streams()[0].spec.columns[0].type == "BIGINT" else "'9'"
     run(session, f"REGISTER QUERY gone AS SELECT id FROM cars INSIDE RECT(2, 2) AROUND {last}; RUN 2 STEPS;")
     feed = feed_of(session, "MAP gone;")
     corners = np.array([(8, 0.09), (10, 0.09), (10, 2.09), (8, 2.09), (8, 0.09)])

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from support.specs import stream_spec, table_spec
 
 from stqsh.client.read.projection import TableLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
 
-STREAM = StreamRow(1, "taxis", {"columns": [], "key": "oid", "x": "lon", "y": "lat", "planar": False})
+STREAM = StreamRow(1, "taxis", stream_spec(x="lon", y="lat"))
 NOON_US = 1_201_953_600_000_000  # 2008-02-02T12:00:00Z
 TABLE = {
     "name": "favourites",
@@ -72,7 +73,7 @@ def test_distance_is_what_the_log_has():
 
 @pytest.fixture
 def table(link):
-    row = catalogue_writer.create_table(link.db, "CREATE TABLE favourites …;", TABLE)
+    row = catalogue_writer.create_table(link.db, "CREATE TABLE favourites …;", table_spec(TABLE))
     content = pa.table(
         {
             "oid": ["c", "a", "x"],

@@ -28,6 +28,7 @@ SPEC = {
     "planar": True,
     "report_every_us": None,
     "bounds": None,
+    "source": {"type": "file", "glob": "none"},
 }
 UNIT = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 1.0, "y2": 1.0}
 

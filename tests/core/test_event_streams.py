@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, UNIT, Slot, of_kind, register, stats, updates
 from stqsh.core.objects import event_objects
@@ -95,7 +96,7 @@ def test_keys_are_found_by_a_look_at_all_events():
 
     slot = posts()
     slot.batch(1, 9, [(1, "a", 0, 0, 1), (2, "b", 0, 0, 2), (9, "a", 0, 0, 9)])
-    keys = ObjectTable(slot.state, "s1/objects", slot.spec).keys
+    keys = ObjectTable(slot.state, "s1/objects", stream_spec(slot.spec)).keys
     import pyarrow as pa
 
     assert keys.find(pa.array(["b", "x", "a", "b"])).tolist() == [1, -1, 2, 1]

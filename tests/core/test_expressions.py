@@ -7,6 +7,7 @@ import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
+from support.specs import stream_spec
 
 from stqsh.core.conditions.column_functions import like_regex
 from stqsh.core.conditions.evaluation import columns_read, compute, evaluate
@@ -138,7 +139,7 @@ SQUARE = {"type": "polygon", "rings": [[[-1, 1], [2, 1], [2, 4], [-1, 4], [-1, 1
 
 def resolver():
     state = SlotState.fresh(0)
-    out = Resolver(state, STREAM)
+    out = Resolver(state, stream_spec(STREAM))
     columns = [["n", "BIGINT"], ["name", "STRING"], ["since", "TIMESTAMP"]]
     out.tables.define({"id": 4, "name": "t", "columns": columns, "key": "n"})
     rows = [{"n": 1, "name": "one", "since": 5}, {"n": 2, "name": "two", "since": None}]

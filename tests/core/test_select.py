@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.oracle.geometry import around, distance, in_rectangle
+from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
 from stqsh.core.snapshots.select import focal, nothing, part, whole
@@ -48,7 +49,7 @@ def ask(states, **changes):
     spec = BASE | changes
     places = [place for place in (focal(state, spec) for state in states) if place is not None]
     parts = [part(state, spec, places[0] if places else None) for state in states]
-    return whole([share for share in parts if share is not None] or [nothing(SPEC, spec)], spec)
+    return whole([share for share in parts if share is not None] or [nothing(stream_spec(SPEC), spec)], spec)
 
 
 def keys(states, **changes):
@@ -149,10 +150,10 @@ def test_events_come_from_their_own_kind_of_table():
 
 def test_a_slot_without_the_stream_has_no_share_and_nothing_is_an_answer_too():
     assert part(SlotState.fresh(0), BASE) is None
-    empty = whole([nothing(SPEC, BASE | {"region": {"type": "area", "area": 7}})], BASE)
+    empty = whole([nothing(stream_spec(SPEC), BASE | {"region": {"type": "area", "area": 7}})], BASE)
     assert (empty.num_rows, empty.column_names) == (0, ["oid"])
     counted = BASE | {"aggregate": "count"}
-    assert whole([nothing(SPEC, counted)], counted).to_pylist() == [{"count": 0}]
+    assert whole([nothing(stream_spec(SPEC), counted)], counted).to_pylist() == [{"count": 0}]
 
 
 def test_asking_changes_nothing():

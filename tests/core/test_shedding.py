@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.specs import stream_spec
 
 from core.slots import Slot, records, register, stats
 from stqsh.core.retention.dropped_objects import dropped_count
@@ -57,7 +58,7 @@ def selected(slot, query):
 
 def tally(slot):
     """Kept, dropped and accuracy of each query, by id."""
-    all_ = tallies(slot.state, slot.spec)
+    all_ = tallies(slot.state, stream_spec(slot.spec))
     held = (all_.inside + all_.cached).tolist()
     figures = zip(held, all_.shed.tolist(), all_.accuracy.tolist(), strict=True)
     return dict(zip(all_.id.tolist(), figures, strict=True))

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.specs import stream_spec
 
 from core.slots import TICK, Slot, records, register, stats, updates
 from stqsh.core.kernels.geometry.boxes import extended_box
@@ -72,7 +73,7 @@ def play(slot, first, last, rows=(), commands=()):
 
 def kept(slot):
     """Keys of kept objects and their reference counts."""
-    table = ObjectTable(slot.state, "s1/objects", slot.spec)
+    table = ObjectTable(slot.state, "s1/objects", stream_spec(slot.spec))
     at = np.flatnonzero(table.stored.known)
     refs = slot.state.array("s1/objects/refs")[at].tolist()
     return dict(zip(table.show_keys(at).to_pylist(), refs, strict=True))
@@ -259,7 +260,7 @@ def test_tallies_say_how_queries_stand():
     ]
     commands[2]["query"]["options"] = {"min_accuracy": 0.5}
     chunks = play(slot, 1, 1, rows, [*commands, neighbours(6, 1, x=5.0, y=5.0)])
-    found = tallies(slot.state, slot.spec)
+    found = tallies(slot.state, stream_spec(slot.spec))
     assert found.id.tolist() == [1, 2, 3, 4, 5, 6]
     assert found.inside.tolist() == [1, 2, 1, 4, 0, 1]
     assert found.cached.tolist() == [1, 0, 0, 0, 0, 3]  # a new kNN query holds everybody
@@ -286,7 +287,7 @@ def test_areas_on_the_sphere_are_square_metres():
         [(1, "a", 10, 60, 1)],
         [register(1, rect(10, 60, 11, 61)), register(2, round_about("a", 1e4))],
     )
-    found = tallies(slot.state, slot.spec)
+    found = tallies(slot.state, stream_spec(slot.spec))
     assert found.area == pytest.approx([111_195**2 * math.cos(math.radians(60.5)), math.pi * 1e8], rel=1e-4)
     assert found.cache_area == pytest.approx([0, math.pi * (2.3e4**2 - 1e8)], rel=1e-4)
 
@@ -298,7 +299,7 @@ class Brute:
     """Who is kept for whom, step by step, with plain loops."""
 
     def __init__(self, spec):
-        self.planar, self.reach = spec["planar"], cache_distance(spec, TICK)
+        self.planar, self.reach = spec["planar"], cache_distance(stream_spec(spec), TICK)
         self.kept, self.focal, self.queries, self.paused = {}, {}, {}, set()
 
     def step(self, n, rows, commands):
@@ -543,7 +544,7 @@ def test_a_neighbour_that_is_kept_for_another_query_only_does_not_count_as_held(
     rows = [(2, "near", None, None, 2), (2, "far", 9, 0, 2)]
     play(slot, 2, 2, rows, [neighbours(2, 1, x=9.0, y=0.0)])
     assert kept(slot) == {"far": 1}
-    told = tallies(slot.state, slot.spec)
+    told = tallies(slot.state, stream_spec(slot.spec))
     assert (told.inside.tolist(), told.cached.tolist()) == ([0, 1], [0, 0])
 
 
@@ -561,7 +562,7 @@ def test_answers_from_published_arrays_are_the_same():
     copy = restore(snapshot(slot.state))
     for array in copy.buffers.values():
         array.flags.writeable = False
-    one, other = tallies(slot.state, slot.spec), tallies(copy, slot.spec)
+    one, other = tallies(slot.state, stream_spec(slot.spec)), tallies(copy, stream_spec(slot.spec))
     assert one.id.tolist() == other.id.tolist() == [1]
     assert one.inside.tolist() == other.inside.tolist() == [1]
     assert pa.array(one.area).equals(pa.array(other.area))

@@ -100,7 +100,7 @@ def a_play(world: World, stream: int) -> None:
 
 
 def a_table(world: World, stream: int) -> None:
-    world.log("create_area", name="r", rows=[["a", {"type": "rect"}]])
+    world.log("create_area", name="r")
 
 
 def a_snapshot(world: World, stream: int) -> None:

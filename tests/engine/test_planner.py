@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.specs import entry
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.config import TUNING
@@ -37,7 +38,7 @@ class World:
         self.at = self.planner.initial()
 
     def log(self, kind: Any, payload: bytes | None = None, **spec: Any) -> int:
-        return append(self.db, kind, "", spec, payload).seq
+        return append(self.db, kind, "", entry(kind, spec), payload).seq
 
     def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
         spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts"}

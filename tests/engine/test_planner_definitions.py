@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
+from support.specs import stream_spec
 
 from stqsh.sources.region_files import GEOMETRY
 from stqsh.sources.replay_store.manifest import write_manifest
@@ -156,7 +157,7 @@ class Posts(World):
         super().__init__(home, slots=SLOTS, max_records=1000)
         roles = {"key": "oid", "x": "x", "y": "y", "time": "ts", "planar": True, "kind": "event"}
         spec = {"name": "posts", "columns": COLUMNS, "tick_us": SECOND, **roles}
-        self.id = append(self.db, "create_stream", "", spec).seq
+        self.id = append(self.db, "create_stream", "", stream_spec(spec)).seq
 
     def write(self) -> None:
         at = np.arange(100.0)

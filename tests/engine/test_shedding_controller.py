@@ -6,7 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from support.specs import stream_spec
 
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.planning.planner import Planner
@@ -20,10 +22,10 @@ from stqsh.storage.shedding_orders import append_order
 from tests.engine.test_deliver import batch, chunk
 from tests.engine.test_planner import COLUMNS, SECOND, World, of_kind
 
-SIGNIFICANT = {
+SIGNIFICANT = stream_spec({
     "name": "s", "kind": "moving", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts",
     "tick_us": SECOND, "report_every_us": 5 * SECOND, "max_speed": 10.0, "retain": "significant",
-}  # fmt: skip
+})  # fmt: skip
 
 
 class Engine:
@@ -135,7 +137,7 @@ def world(tmp_path: Path) -> World:
 
 
 def create(world: World, **spec: Any) -> int:
-    stream = append(world.db, "create_stream", "", {**SIGNIFICANT, **spec}).seq
+    stream = append(world.db, "create_stream", "", msgspec.structs.replace(SIGNIFICANT, **spec)).seq
     world.store(stream, [(tick, "a") for tick in range(5, 15)])
     return stream
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.specs import stream_spec
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
@@ -42,7 +43,7 @@ def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
 @pytest.fixture
 def db(tmp_path: Path) -> ControlDb:
     control = ControlDb(tmp_path)
-    create_stream(control, "", {"name": "s"})
+    create_stream(control, "", stream_spec())
     return control
 
 

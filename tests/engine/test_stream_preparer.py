@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.specs import stream_spec
 
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
-from stqsh.storage.control_log import ControlDb
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import record_progress, stream_statuses
 from stqsh.storage.rows import Progress
@@ -25,7 +27,7 @@ def control(tmp_path: Path) -> ControlDb:
     control = ControlDb(tmp_path)
     with control.transaction() as connection:
         for number, name in enumerate(["good", "bad", "odd"], start=1):
-            row = (number, name, f'{{"id": {number}, "name": "{name}"}}')
+            row = (number, name, to_text(stream_spec(id=number, name=name)))
             connection.execute("INSERT INTO streams (id, name, spec) VALUES (?, ?, ?)", row)
     return control
 
@@ -33,12 +35,12 @@ def control(tmp_path: Path) -> ControlDb:
 def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def prepare(spec: dict[str, Any], directory: Path, *, report: Any, spark: Any) -> dict[str, Any]:
-        asked.append(spec["name"])
+    def prepare(spec: StreamSpec, directory: Path, *, report: Any, spark: Any) -> dict[str, Any]:
+        asked.append(spec.name)
         report(0.5, "reading 1 file")
-        if spec["name"] == "bad":
+        if spec.name == "bad":
             raise SourceError("no file matches x.csv", hint="look again")
-        if spec["name"] == "odd":
+        if spec.name == "odd":
             raise ZeroDivisionError("oh")
         return MANIFEST
 
@@ -85,7 +87,7 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
         connection.execute("DELETE FROM streams WHERE id > 1")
     made, looks, full = [0], [0], [False]
 
-    def extend(spec: dict[str, Any], directory: Path, until_tick: int, needed: int) -> dict[str, Any]:
+    def extend(spec: StreamSpec, directory: Path, until_tick: int, needed: int) -> dict[str, Any]:
         made.append(until_tick)
         return MANIFEST | {"complete": False, "last_tick": until_tick}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
 from stqsh.settings import KEYS
+from stqsh.spec.stream import AreaSpec
 
 TAXIS = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, seen TIMESTAMP,
     status STRING, speed DOUBLE, n BIGINT, small INT, level FLOAT, active BOOLEAN)
@@ -18,8 +20,8 @@ ROBOTS = """CREATE MOVING STREAM robots (id INT, x DOUBLE, y DOUBLE, time TIMEST
 POSTS = """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   TEXT body FROM FILE 'posts/*.jsonl' KEEP 72 hours"""
 FAVOURITES = "CREATE TABLE favourites (oid STRING, name STRING, stars INT, since TIMESTAMP) FROM FILE 'f.csv'"
-CAMPUS = {"id": 20, "name": "campus", "set": False, "members": [], "source": None}
-ZONES = {"id": 21, "name": "zones", "set": True, "members": ["north", "south", "7"], "source": {}}
+CAMPUS = AreaSpec(id=20, name="campus")
+ZONES = AreaSpec(id=21, name="zones", set=True, members=("north", "south", "7"))
 QUERIES = """REGISTER QUERY free AS SELECT oid AS cab, speed FROM taxis WHERE status = 'free';
 REGISTER QUERY close AS SELECT oid, speed * 3.6 AS kmh, DISTANCE AS far, HOUR(ts)
   FROM taxis INSIDE CIRCLE(116, 40, 1 km);
@@ -31,8 +33,8 @@ def taxis() -> Catalogue:
     streams = {}
     for number, text in enumerate((TAXIS, ROBOTS, POSTS), start=3):
         spec = bind(parse(text)[0], Catalogue()).spec
-        streams[spec["name"]] = {**spec, "id": number}
-    table = {**bind(parse(FAVOURITES)[0], Catalogue()).spec, "id": 10}
+        streams[spec.name] = replace(spec, id=number)
+    table = replace(bind(parse(FAVOURITES)[0], Catalogue()).spec, id=10)
     tables, areas = {"favourites": table}, {"campus": CAMPUS, "zones": ZONES}
     known = Catalogue(streams, tables=tables, areas=areas)
     queries = {}

@@ -54,7 +54,7 @@ def test_speeds_come_to_metres_a_second(text: str, speed: float) -> None:
     [statement] = parse(
         "CREATE MOVING STREAM t (id INT, x DOUBLE, y DOUBLE, ts TIMESTAMP) FROM FILE 'f' MAX SPEED " + text
     )
-    assert bind(statement, Catalogue()).spec["max_speed"] == pytest.approx(speed, rel=1e-15)
+    assert bind(statement, Catalogue()).spec.max_speed == pytest.approx(speed, rel=1e-15)
 
 
 @pytest.mark.parametrize(("text", "length"), LENGTHS)

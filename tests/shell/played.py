@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from support.specs import stream_spec
 
 from stqsh.client.engine_process import EngineInfo, write_engine
 from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, to_table
@@ -39,7 +40,7 @@ def prepare(root: Path, name: str) -> tuple[SessionHome, ControlDb]:
     home = open_home(name, root=root)
     db = ControlDb(home.path)
     if find_stream(db, "taxis") is None:
-        stream = catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", STREAM)
+        stream = catalogue_writer.create_stream(db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
         for query in ("busy", "calm"):
             spec = {
                 "name": query,

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import pyarrow as pa
+from support.specs import stream_spec
 
 from stqsh.client.results import Updates
 from stqsh.shell.writers.formats import open_writer
@@ -13,7 +14,7 @@ from stqsh.shell.writers.writer import Target
 from stqsh.storage.rows import QueryRow, StreamRow
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]
-STREAM = StreamRow(1, "taxis", {"columns": COLUMNS, "key": "oid"})
+STREAM = StreamRow(1, "taxis", stream_spec(columns=COLUMNS, key="oid", x="lon", y="lat"))
 START_US = 1_201_964_412_000_000  # 2008-02-02T15:00:12Z
 WHY = {"": 0, "left": 1, "disconnected": 3, "dropped": 8}
 

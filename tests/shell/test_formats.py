@@ -11,7 +11,7 @@ from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
 from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset
 from stqsh.shell.writers.arrow_files import PIECE, ArrowFileWriter
-from tests.shell.samples import START_US, STREAM, Paper, query, updates
+from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")
 STATE = query(9, "state|2", [("oid", "oid"), ("key", "status")])
@@ -24,7 +24,7 @@ SHOWN = Rows("x", ("name", "n", "on"), (("a|b", 1, True), ("c", None, False)))
 
 
 def placed(found: Updates) -> Updates:
-    return replace(found, stream=replace(STREAM, spec={**STREAM.spec, "x": "lon", "y": "lat"}))
+    return found
 
 
 def test_a_feature_has_the_records_location_and_the_jsonl_record() -> None:

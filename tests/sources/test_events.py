@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.streams import prepared, stream
 
 from stqsh.errors import SourceError
@@ -18,6 +19,7 @@ from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.preparation import prepare
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
+from stqsh.spec.stream import GeneratorSourceSpec
 
 SECOND = 1_000_000
 HEAD = "oid,lon,lat,ts,n\n"
@@ -140,7 +142,7 @@ def test_an_empty_store_of_events_is_complete(load) -> None:
 
 
 def test_a_generator_of_moving_objects_gives_no_events(tmp_path: Path) -> None:
-    spec = stream("x", **EVENT) | {"source": {"type": "generator", "name": "network", "options": {}}}
+    spec = replace(stream("x", **EVENT), source=GeneratorSourceSpec("network"))
     with pytest.raises(SourceError, match="makes objects that move"):
         prepare(spec, tmp_path / "store", report=lambda *_: None)
     assert read_manifest(tmp_path / "store") is None

@@ -11,10 +11,11 @@ import pytest
 
 from stqsh.errors import SourceError
 from stqsh.sources.inference import infer
+from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec
 
 
 def inferred(path, **source) -> dict[str, str]:
-    return dict(infer({"type": "file", "glob": str(path), "format": None, "options": {}, **source}))
+    return dict(infer(FileSourceSpec(str(path), **source)))
 
 
 CSV = """id,lon,ts,day,flag,zip,note,nothing,mixed,late
@@ -84,7 +85,7 @@ def test_types_of_parquet(tmp_path) -> None:
 
 
 def test_the_generator_has_its_own_columns() -> None:
-    columns = infer({"type": "generator", "name": "network", "options": {}})
+    columns = infer(GeneratorSourceSpec("network"))
     assert columns[0] == ["oid", "STRING"] and ["ts", "TIMESTAMP"] in columns
 
 

@@ -96,7 +96,7 @@ def test_arrow_and_line_by_line_give_the_same(tmp_path_factory, rows, ascii_only
     spec = stream(path)
 
     def read() -> tuple[list, list]:
-        parts = list(read_group(find_files(spec["source"]), spec["source"], RecordSchema.of(spec)))
+        parts = list(read_group(find_files(spec.source), spec.source, RecordSchema.of(spec)))
         values = [tuple(map(str, row)) for part in parts for row in zip(*part.columns, strict=True)]
         return values, [letter for part in parts for letter in part.dead]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from stqsh.errors import SourceError
 from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
@@ -14,22 +15,18 @@ from stqsh.sources.generator.roads import CLASS_SPEEDS, TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.replay_store.store import open_store
+from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, StreamSpec
 
 SECOND = 1_000_000
 TOWN = TownPlan((10.0, 50.0, 10.1, 50.1), 200, 1, True)
 
 
-def spec(columns: Any = COLUMNS, tick_us: int = SECOND, **options: Any) -> dict[str, Any]:
-    return {
-        "columns": [list(column) for column in columns],
-        **{"key": "oid", "x": "lon", "y": "lat", "time": "ts", "planar": False, "bounds": None},
-        **{"tick_us": tick_us, "order": "time"},
-        "source": {
-            "type": "generator",
-            "name": "network",
-            "options": {"nodes": 200, "objects": 50} | options,
-        },
-    }
+def spec(columns: Any = COLUMNS, tick_us: int = SECOND, **options: Any) -> StreamSpec:
+    source = GeneratorSourceSpec("network", {"nodes": 200, "objects": 50} | options)
+    columns = tuple(ColumnSpec(*column) for column in columns)
+    return StreamSpec(
+        name="s", columns=columns, key="oid", x="lon", y="lat", time="ts", tick_us=tick_us, source=source
+    )
 
 
 def silent(fraction: float | None, text: str) -> None:
@@ -113,8 +110,7 @@ def test_new_objects_come_and_leave_at_the_end_of_their_trips() -> None:
 
 def test_kinds_and_columns_as_asked() -> None:
     columns = [("oid", "STRING"), ("LAT", "DOUBLE"), ("lon", "FLOAT"), ("ts", "TIMESTAMP")]
-    asked = spec(columns, kinds="bus:1, bike:3")
-    asked["y"] = "LAT"
+    asked = replace(spec(columns, kinds="bus:1, bike:3"), y="LAT")
     rows = table(NetworkGenerator(asked), 2)
     assert rows.column_names == ["oid", "LAT", "lon", "ts", "_tick"]
     kinds = [oid.split("-")[0] for oid in rows["oid"].to_pylist()]
@@ -122,7 +118,7 @@ def test_kinds_and_columns_as_asked() -> None:
 
 
 def test_planar_towns() -> None:
-    planar = spec() | {"planar": True, "bounds": [-100.0, 0.0, 100.0, 50.0]}
+    planar = replace(spec(), planar=True, bounds=(-100.0, 0.0, 100.0, 50.0))
     rows = table(NetworkGenerator(planar), 3)
     assert min(rows["lon"].to_pylist()) >= -100 and max(rows["lat"].to_pylist()) <= 50
 
@@ -148,8 +144,7 @@ def test_unknown_options_and_generators_name_near_ones(tmp_path) -> None:
     with pytest.raises(SourceError, match="GENERATOR 'network' has no option object") as caught:
         NetworkGenerator(spec(object=5))
     assert caught.value.hint == "did you mean objects?"
-    unknown = spec()
-    unknown["source"]["name"] = "netwrok"
+    unknown = replace(spec(), source=GeneratorSourceSpec("netwrok"))
     with pytest.raises(SourceError, match="no generator 'netwrok'") as caught:
         prepare(unknown, tmp_path, report=silent)
     assert caught.value.hint == "did you mean network?"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+from msgspec.structs import replace
 from support.streams import prepared, stream
 
 from stqsh.sources.inference import infer
@@ -39,7 +40,7 @@ def micros(times: pd.Series) -> np.ndarray:
 
 def test_buses_come_in_the_order_of_time_whatever_their_offsets(tmp_path) -> None:
     glob = DATA / "capmetrics_austin_bus" / "*.csv.gz"
-    columns = infer(stream(glob)["source"])
+    columns = infer(stream(glob).source)
     assert ["timestamp", "TIMESTAMP"] in columns and ["latitude", "DOUBLE"] in columns
     columns = [[name, "STRING" if name.endswith(("id", "headsign")) else kind] for name, kind in columns]
     result = prepared(stream(glob, columns=columns, **BUS_ROLES), tmp_path / "store")
@@ -65,7 +66,7 @@ def test_files_with_blanks_in_their_names_and_american_dates(tmp_path) -> None:
     assert (file, line) == ("Abandoned Bicycle.csv.gz", 2)
     assert reason == "OPEN_DT: '01/05/2015 12:40:41 PM' is no time (ISO 8601, or seconds since the epoch)"
     assert text.startswith("470600,101001242404,01/05/2015 12:40:41 PM")
-    assert dict(infer(stream(glob)["source"]))["OPEN_DT"] == "STRING"
+    assert dict(infer(stream(glob).source))["OPEN_DT"] == "STRING"
 
 
 def test_american_local_times_are_read_as_events(tmp_path) -> None:
@@ -82,7 +83,7 @@ def test_american_local_times_are_read_as_events(tmp_path) -> None:
     assert np.array_equal(rows["OPEN_DT"].cast("int64").to_numpy(), np.sort(utc))
     x1, y1, x2, y2 = result.store.manifest.bounds or (0, 0, 0, 0)
     assert -71.3 < x1 < -71.1 and 42.1 < y1 < 42.3 and -71.1 < x2 < -70.9 and 42.3 < y2 < 42.5
-    assert dict(infer(spec["source"]))["OPEN_DT"] == "TIMESTAMP"
+    assert dict(infer(spec.source))["OPEN_DT"] == "TIMESTAMP"
 
 
 def test_a_merge_of_158_files(tmp_path) -> None:
@@ -166,7 +167,9 @@ def test_earthquakes_in_geojson_with_milliseconds(tmp_path) -> None:
         1,
         "time: '1517966773840' is no time (ISO 8601, or seconds since the epoch)",
     )
-    told = prepared(spec | {"source": spec["source"] | {"options": {"timestamp": "ms"}}}, tmp_path / "told")
+    told = prepared(
+        replace(spec, source=replace(spec.source, options={"timestamp": "ms"})), tmp_path / "told"
+    )
     whole = json.loads(path.read_text())
     for feature in whole["features"]:
         feature["properties"]["time"] /= 1000
@@ -183,7 +186,7 @@ def test_earthquakes_in_geojson_with_milliseconds(tmp_path) -> None:
     [("austin", 70, 0), ("boston", 26, 4), ("oakland", 131, 0), ("san-francisco", 37, 3)],
 )
 def test_districts_are_read_and_made_valid(city: str, count: int, repaired: int) -> None:
-    regions = read_regions(stream(DATA / "districts" / f"{city}.geojson")["source"], None)
+    regions = read_regions(stream(DATA / "districts" / f"{city}.geojson").source, None)
     shapes = shapely.from_wkb(regions.geometry.column("wkb").to_pylist())
     assert len(regions.members) == len(set(regions.members)) == count
     assert shapely.is_valid(shapes).all() and (shapely.area(shapes) > 0).all()

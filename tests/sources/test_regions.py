@@ -17,6 +17,7 @@ from stqsh.sources.region_files import (
     region_of_rectangle,
     region_of_rings,
 )
+from stqsh.spec.stream import FileSourceSpec
 
 SQUARE = [[0, 0], [2, 0], [2, 2], [0, 2], [0, 0]]
 HOLE = [[0.5, 0.5], [1, 0.5], [1, 1], [0.5, 1], [0.5, 0.5]]
@@ -29,10 +30,10 @@ def feature(coordinates: Any, kind: str = "Polygon", **properties: Any) -> dict[
     return {"type": "Feature", "properties": properties, "geometry": geometry}
 
 
-def source(path: Path, *features: dict[str, Any]) -> dict[str, Any]:
+def source(path: Path, *features: dict[str, Any]) -> FileSourceSpec:
     if features:
         path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return {"type": "file", "glob": str(path), "format": None, "options": {}}
+    return FileSourceSpec(str(path))
 
 
 def shapes(regions: RegionSet) -> list[Any]:

@@ -57,7 +57,7 @@ def records(path: Path, block_bytes: int) -> tuple[list, list]:
         patch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
         spec = stream(path)
         layout = RecordSchema.of(spec)
-        parts = list(read_group(find_files(spec["source"]), spec["source"], layout))
+        parts = list(read_group(find_files(spec.source), spec.source, layout))
     rows = [tuple(map(str, row)) for part in parts for row in zip(*part.columns, strict=True)]
     return rows, [letter for part in parts for letter in part.dead]
 

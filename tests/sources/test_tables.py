@@ -9,21 +9,23 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.specs import table_spec
 from support.streams import dead_letters
 
 from stqsh.errors import SourceError
 from stqsh.sources import source_files as reading
 from stqsh.sources.table_files import BATCH_ROWS, prepare_table, read_table
+from stqsh.spec.stream import TableSpec
 
 COLUMNS = [["id", "BIGINT"], ["name", "STRING"], ["since", "TIMESTAMP"]]
 
 
-def table(glob: object, columns: list[list[str]] = COLUMNS, **source: Any) -> dict[str, Any]:
+def table(glob: object, columns: list[list[str]] = COLUMNS, **source: Any) -> TableSpec:
     found = {"type": "file", "glob": str(glob), "format": None, "options": {}, **source}
-    return {"name": "t", "columns": columns, "key": "id", "source": found}
+    return table_spec({"columns": columns, "key": "id", "source": found})
 
 
-def made(spec: dict[str, Any], directory: Path) -> list[dict[str, Any]]:
+def made(spec: TableSpec, directory: Path) -> list[dict[str, Any]]:
     told = prepare_table(spec, directory, report=lambda fraction, text: None)
     rows = [row for batch in read_table(directory) for row in batch.to_pylist()]
     assert told == {"rows": len(rows), "dead": len(dead_letters(directory))}

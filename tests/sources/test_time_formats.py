@@ -8,6 +8,7 @@ import pytest
 
 from stqsh.errors import SourceError
 from stqsh.sources.inference import infer
+from stqsh.spec.stream import FileSourceSpec
 
 HEAD = "oid,lon,lat,ts,n\n"
 
@@ -113,5 +114,5 @@ def test_options_that_mean_nothing_are_refused(load, options, message) -> None:
 
 def test_columns_that_fit_the_pattern_are_found_to_be_times(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("oid,when,day\n7,20/03/2021 00:22,21/03/2021\n")
-    source = {"type": "file", "glob": str(tmp_path / "a.csv"), "options": {"timestamp": "%d/%m/%Y %H:%M"}}
+    source = FileSourceSpec(str(tmp_path / "a.csv"), options={"timestamp": "%d/%m/%Y %H:%M"})
     assert infer(source) == [["oid", "BIGINT"], ["when", "TIMESTAMP"], ["day", "STRING"]]

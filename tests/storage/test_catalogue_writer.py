@@ -2,6 +2,7 @@ import subprocess
 import threading
 
 import pytest
+from support.specs import area_spec, table_spec
 
 from stqsh.client import cleanup
 from stqsh.client.statements.source_paths import find_files, with_absolute_files
@@ -111,12 +112,12 @@ def test_only_files_are_made_absolute(tmp_path, monkeypatch):
 
 
 AREA = {"name": "zones", "set": True, "members": ["a", "b"], "source": None}
-TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid", "source": {}}
+TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid"}
 
 
 def test_all_names_share_one_namespace(link, query):
-    catalogue_writer.create_table(link.db, "", TABLE)
-    catalogue_writer.create_area(link.db, "", AREA, b"geometry")
+    catalogue_writer.create_table(link.db, "", table_spec(TABLE))
+    catalogue_writer.create_area(link.db, "", area_spec(AREA), b"geometry")
     for name, user in (
         ("taxis", "a stream"),
         ("q", "a query"),
@@ -125,16 +126,16 @@ def test_all_names_share_one_namespace(link, query):
     ):
         message = f"the name {name} is in use by {user}"
         with pytest.raises(StqshError, match=message):
-            catalogue_writer.create_table(link.db, "", {**TABLE, "name": name})
+            catalogue_writer.create_table(link.db, "", table_spec(TABLE, name=name))
         with pytest.raises(StqshError, match=message):
-            catalogue_writer.create_area(link.db, "", {**AREA, "name": name}, b"")
+            catalogue_writer.create_area(link.db, "", area_spec(AREA, name=name), b"")
         with pytest.raises(StqshError, match=message):
             catalogue_writer.register(link.db, catalogue_writer.Registered("", {**query.spec, "name": name}))
 
 
 def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
-    table = catalogue_writer.create_table(link.db, "", TABLE)
-    area = catalogue_writer.create_area(link.db, "", AREA, b"geometry")
+    table = catalogue_writer.create_table(link.db, "", table_spec(TABLE))
+    area = catalogue_writer.create_area(link.db, "", area_spec(AREA), b"geometry")
     spec = query.spec | {"name": "j", "join": {"table": "owners", "table_id": table.id}, "areas": [area.id]}
     joined = catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
     with pytest.raises(StqshError, match="table owners has 1 query: j"):
@@ -146,6 +147,6 @@ def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
     catalogue_writer.drop_area(link.db, "", area)
     assert (find_table(link.db, "owners"), find_area(link.db, "zones")) == (None, None)
     assert area_geometry(link.db, area.id) == b"geometry"
-    assert catalogue_writer.create_table(link.db, "", TABLE).id > table.id
+    assert catalogue_writer.create_table(link.db, "", table_spec(TABLE)).id > table.id
     with pytest.raises(StqshError, match="a region that query j asks about is not there any more"):
         catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))

@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.specs import area_spec
 
 from stqsh.errors import HomeError
 from stqsh.storage import control_log as control_module
@@ -30,9 +31,9 @@ def db(tmp_path):
 
 def test_log_rows_keep_their_order_and_definitions_learn_their_number(db):
     append(db, "run", "RUN;", {"mode": "end"})
-    append(db, "create_stream", "CREATE …", {"name": "taxis"})
+    append(db, "create_area", "CREATE …", area_spec({"name": "taxis"}))
     rows = read_log(db)
-    assert [row.seq for row in rows] == [1, 2] and rows[1].spec == {"name": "taxis", "id": 2}
+    assert [row.seq for row in rows] == [1, 2] and rows[1].spec == area_spec({"name": "taxis", "id": 2})
     assert [row.kind for row in read_log(db, 0, 1)] == ["run"] and read_log(db, 2) == []
     assert rows[0].at_us == 7_000_000 and last_seq(db) == 2
     assert db.clock_rows_after(0, {"run", "play"}) == [(1, "run", {"mode": "end"})]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.specs import stream_spec
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
@@ -17,7 +18,7 @@ from stqsh.storage.control_log import read_log
 from stqsh.storage.shedding_orders import MemorySettings, append_order, memory_settings, standing_order
 from tests.support.session_fixtures import STREAM
 
-SIGNIFICANT = {**STREAM, "retain": "significant"}
+SIGNIFICANT = stream_spec(STREAM, retain="significant")
 
 
 @pytest.fixture

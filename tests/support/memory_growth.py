@@ -28,17 +28,18 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json
+from support.specs import stream_spec
 
 SECOND = 1_000_000
 A_BATCH = 20_000
-STREAM = {
+STREAM = stream_spec({
     "id": 1, "name": "s", "kind": "moving", "key": "oid", "x": "x", "y": "y", "time": "ts", "text": None,
     "columns": [
         ["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"], ["speed", "DOUBLE"]
     ],
     "planar": True, "tick_us": SECOND, "report_every_us": 600 * SECOND, "max_speed": 1.0,
     "bounds": [0, 0, 1000, 1000], "order": "time", "retain": "significant", "keep_us": None, "pace": None,
-}  # fmt: skip
+})  # fmt: skip
 
 
 class Slot:

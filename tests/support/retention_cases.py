@@ -15,9 +15,11 @@ from stqsh.core.retention.stream_stats import figures, tallies
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.operators.slot_task import EVALUATE
 from stqsh.routing.object_routing import slots_of
+from stqsh.spec.stream import StreamSpec
 from support.cases import Case, Spec
 from support.memory import Slots
 from support.oracle import significant
+from support.specs import stream_spec
 
 
 class Kept(NamedTuple):
@@ -34,11 +36,12 @@ class Kept(NamedTuple):
 
 def kept(engine: Slots, spec: Spec) -> list[Kept]:
     """What each slot keeps."""
-    return [_kept(restore(snapshot(state)), spec) for state in engine.states[EVALUATE.name]]
+    typed = stream_spec(spec)
+    return [_kept(restore(snapshot(state)), typed) for state in engine.states[EVALUATE.name]]
 
 
-def _kept(state: SlotState, spec: Spec) -> Kept:
-    prefix = f"s{spec['id']}"
+def _kept(state: SlotState, spec: StreamSpec) -> Kept:
+    prefix = f"s{spec.id}"
     if f"{prefix}/objects/known" not in state:
         return Kept({}, set(), {}, set(), {})
     table = ObjectTable(state, f"{prefix}/objects", spec)
@@ -46,7 +49,7 @@ def _kept(state: SlotState, spec: Spec) -> Kept:
     name = f"{prefix}/objects/refs"
     refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
     shadow: set[int] = set()
-    if dropped_count(state, spec["id"]):
+    if dropped_count(state, spec.id):
         shadow = set(DroppedObjects(state, spec)["hash"].tolist())
     told, s = tallies(state, spec), figures(state, spec)["histogram"]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
@@ -68,7 +71,9 @@ def homes(case: Case, slots: int) -> Callable[[Any], int]:
 
 def _hashes(spec: Spec, names: list[Any]) -> Any:
     """The hashes of keys, uint64 (n,)."""
-    return hash_keys(pa.array(names, ObjectTable(SlotState.fresh(0), "s1/objects", spec).key_type))
+    return hash_keys(
+        pa.array(names, ObjectTable(SlotState.fresh(0), "s1/objects", stream_spec(spec)).key_type)
+    )
 
 
 def should_keep(oracle: significant.Significant, n: int, slots: int) -> list[Kept]:

@@ -8,6 +8,7 @@ from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
+from support.specs import stream_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
 
 STREAM = {
@@ -57,7 +58,7 @@ def deliver(link):
 
 @pytest.fixture
 def stream(link):
-    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", STREAM)
+    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
 
 
 @pytest.fixture

@@ -9,11 +9,13 @@ from typing import Any
 
 from stqsh.sources.replay_store.preparation import prepare
 from stqsh.sources.replay_store.store import DEAD_LETTERS, ReplayStore, open_store
+from stqsh.spec.stream import StreamSpec
+from support.specs import stream_spec
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["n", "BIGINT"]]
 
 
-def stream(glob: object, **changes: Any) -> dict[str, Any]:
+def stream(glob: object, **changes: Any) -> StreamSpec:
     """A StreamSpec over files; `options` and `format` are the source's, all else the stream's."""
     source = {
         "type": "file",
@@ -21,9 +23,7 @@ def stream(glob: object, **changes: Any) -> dict[str, Any]:
         "format": changes.pop("format", None),
         "options": changes.pop("options", {}),
     }
-    roles = {"key": "oid", "x": "lon", "y": "lat", "time": "ts"}
-    rest = {"columns": COLUMNS, "planar": False, "tick_us": 1_000_000, "order": "time", "bounds": None}
-    return {**roles, **rest, "source": source, **changes}
+    return stream_spec({"columns": COLUMNS, "x": "lon", "y": "lat", "source": source}, changes)
 
 
 @dataclass
@@ -45,7 +45,7 @@ def dead_letters(directory: Path) -> list[tuple[str, int, str, str]]:
     return [(Path(each["file"]).name, each["line"], each["reason"], each["text"]) for each in letters]
 
 
-def prepared(spec: dict[str, Any], directory: Path, **arguments: Any) -> Prepared:
+def prepared(spec: StreamSpec, directory: Path, **arguments: Any) -> Prepared:
     manifest = prepare(spec, directory, report=lambda fraction, text: None, **arguments)
     dead = dead_letters(directory)
     assert manifest["dead"] == len(dead)

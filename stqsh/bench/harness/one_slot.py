@@ -16,6 +16,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, unpack_json
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -23,19 +24,19 @@ Spec = dict[str, Any]
 STREAM, SECOND = 1, 1_000_000
 _PARTS = ("decode", "kernel", "state")
 
-MOVING: Spec = {
-    "id": STREAM,
-    "name": "m",
-    "kind": "moving",
-    "columns": [["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"]],
-    "key": "oid",
-    "x": "x",
-    "y": "y",
-    "time": "ts",
-    "planar": True,
-    "report_every_us": None,
-    "bounds": [0.0, 0.0, 1.0, 1.0],
-}
+_TYPES = {"oid": "STRING", "x": "DOUBLE", "y": "DOUBLE", "ts": "TIMESTAMP"}
+MOVING = StreamSpec(
+    id=STREAM,
+    name="m",
+    columns=tuple(ColumnSpec(*column) for column in _TYPES.items()),
+    key="oid",
+    x="x",
+    y="y",
+    time="ts",
+    planar=True,
+    bounds=(0.0, 0.0, 1.0, 1.0),
+    source=FileSourceSpec(""),
+)
 """The spec of the stream of `stqsh.bench.harness.workload.CREATE`."""
 
 
@@ -58,7 +59,7 @@ class OneSlot:
     """
 
     motion: Motion
-    spec: Spec = field(default_factory=lambda: MOVING)
+    spec: StreamSpec = MOVING
     texts: pa.Array[Any] | None = None
     state: SlotState = field(default_factory=lambda: SlotState.fresh(0))
     step: int = 0
@@ -112,7 +113,7 @@ class OneSlot:
             body: Any = pa.array(np.random.default_rng(step).integers(0, len(self.texts), len(who)))
             columns.append(self.texts.take(body))
         columns += [np.full(len(who), step), self._hashes[who]]
-        names = [name for name, _ in self.spec["columns"]]
+        names = [name for name, _ in self.spec.columns]
         arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns]
         return pa.RecordBatch.from_arrays(arrays, names=[*names, "_step", "_hash"])
 

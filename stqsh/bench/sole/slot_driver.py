@@ -17,6 +17,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, unpack, unpack_json
+from stqsh.spec.stream import Retention
 
 Array = npt.NDArray[Any]
 
@@ -46,7 +47,7 @@ class DrivenSlot:
     """
 
     world: TownWorld
-    retain: str = "all"
+    retain: Retention = "all"
     drive: Drive | None = None
     kinds: tuple[str, ...] = ()
     state: SlotState = field(default_factory=lambda: SlotState.fresh(0))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.sources.generator.network import NetworkGenerator
 from stqsh.sources.generator.vehicles import SPEEDS
 from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Retention, StreamSpec
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Spec = dict[str, Any]
@@ -45,13 +47,13 @@ SIZES = (0.0001, 0.0005, 0.001, 0.005, 0.01)
 _HABIT = 1.2
 """By so much an object may be quicker than its class of road and kind allow."""
 
-_COLUMNS = [
-    ["oid", "STRING"],
-    ["kind", "STRING"],
-    ["lon", "DOUBLE"],
-    ["lat", "DOUBLE"],
-    ["ts", "TIMESTAMP"],
-]
+_COLUMNS = (
+    ColumnSpec("oid", "STRING"),
+    ColumnSpec("kind", "STRING"),
+    ColumnSpec("lon", "DOUBLE"),
+    ColumnSpec("lat", "DOUBLE"),
+    ColumnSpec("ts", "TIMESTAMP"),
+)
 
 
 @dataclass(frozen=True)
@@ -123,44 +125,36 @@ def _generator(
     scale: Scale, drive: Drive, options: Mapping[str, Any], tick_us: int = SECOND
 ) -> NetworkGenerator:
     fastest = float(SPEEDS.max(axis=1)[1]) * _HABIT
-    spec = {
-        **stream_spec(drive),
-        "tick_us": tick_us,
-        "order": "time",
-        "source": {
-            "options": {
-                "report_every": drive.unit_s * SECOND,
-                "leave": False,
-                "nodes": scale.nodes,
-                "speed": drive.metres_a_second / fastest,
-                "kinds": "car:95 bus:5",
-                **options,
-            }
-        },
+    given = {
+        "report_every": drive.unit_s * SECOND,
+        "leave": False,
+        "nodes": scale.nodes,
+        "speed": drive.metres_a_second / fastest,
+        "kinds": "car:95 bus:5",
+        **options,
     }
-    return NetworkGenerator(spec)
+    source = GeneratorSourceSpec("network", given)
+    return NetworkGenerator(msgspec.structs.replace(stream_spec(drive), tick_us=tick_us, source=source))
 
 
-def stream_spec(drive: Drive, *, retain: str = "all") -> Spec:
-    """Return the moving stream of the town as CREATE would bind it; `retain`: all or significant."""
-    return {
-        "id": 1,
-        "name": "town",
-        "kind": "moving",
-        "columns": _COLUMNS,
-        "key": "oid",
-        "x": "lon",
-        "y": "lat",
-        "time": "ts",
-        "text": None,
-        "planar": True,
-        "tick_us": SECOND,
-        "report_every_us": drive.unit_s * SECOND,
-        "max_speed": drive.metres_a_second,
-        "bounds": [0.0, 0.0, SIDE, SIDE],
-        "retain": retain,
-        "keep_us": None,
-    }
+def stream_spec(drive: Drive, *, retain: Retention = "all") -> StreamSpec:
+    """Return the moving stream of the town as CREATE would bind it."""
+    return StreamSpec(
+        id=1,
+        name="town",
+        columns=_COLUMNS,
+        key="oid",
+        x="lon",
+        y="lat",
+        time="ts",
+        planar=True,
+        tick_us=SECOND,
+        report_every_us=drive.unit_s * SECOND,
+        max_speed=drive.metres_a_second,
+        bounds=(0.0, 0.0, SIDE, SIDE),
+        retain=retain,
+        source=GeneratorSourceSpec("network"),
+    )
 
 
 class TownWorld:

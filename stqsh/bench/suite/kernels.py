@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.spark.worker_daemon import keep_freed_memory
+from stqsh.spec.stream import ColumnSpec
 
 COLUMNS = {
     "family": "family",
@@ -194,8 +196,8 @@ def _nearest(options: Options, k: int, focal: bool) -> dict[str, Any]:
 
 def _posting(options: Options) -> OneSlot:
     """Return a slot with a tenth as many posts as others have records, kept for five ticks."""
-    columns = [*MOVING["columns"], ["body", "STRING"]]
-    spec = MOVING | {"kind": "event", "columns": columns, "text": "body", "keep_us": 5 * SECOND}
+    columns = (*MOVING.columns, ColumnSpec("body", "STRING"))
+    spec = msgspec.structs.replace(MOVING, kind="event", columns=columns, text="body", keep_us=5 * SECOND)
     motion = _motion(replace(options, objects=options.objects // 10, per_tick=options.per_tick // 10))
     return OneSlot(replace(motion, kind="jump"), spec, made_posts().texts)
 

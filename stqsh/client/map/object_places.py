@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.storage.rows import Progress, Spec
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.rows import Progress
 
 if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
@@ -63,7 +64,7 @@ class ObjectColumns:
         return np.flatnonzero(_are_among(self.keys, keys))
 
 
-def places(snapshots: SnapshotReader, stream: Spec, wish: PlacesRequest, least: int) -> ObjectColumns:
+def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, least: int) -> ObjectColumns:
     """The objects of a stream (its StreamSpec) after one step, the step `least` or a later one.
 
     Where the published state cannot be had, the question goes by way of the control log, and nothing is
@@ -75,15 +76,15 @@ def places(snapshots: SnapshotReader, stream: Spec, wish: PlacesRequest, least: 
     return _by_log(snapshots, stream, wish) if found is None else found
 
 
-def _nothing(stream: Spec) -> ObjectColumns:
+def _nothing(stream: StreamSpec) -> ObjectColumns:
     from stqsh.spec.chunk import columns_schema
 
-    schema, none = columns_schema(stream["columns"]), np.empty(0)
-    keys = pa.array([], schema.field(stream["key"]).type)
+    schema, none = columns_schema(stream.columns), np.empty(0)
+    keys = pa.array([], schema.field(stream.key).type)
     return ObjectColumns(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
 
 
-def _of_states(states: list[SlotState], stream: Spec, wish: PlacesRequest) -> ObjectColumns:
+def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
     """The objects of all slots; the states are at one step."""
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
@@ -91,12 +92,12 @@ def _of_states(states: list[SlotState], stream: Spec, wish: PlacesRequest) -> Ob
     return _joined(shares, stream, progress)
 
 
-def _share(state: SlotState, stream: Spec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
+def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
     """One slot's objects; None where it has not heard of the stream."""
     from stqsh.core.contract.snapshot_selection import PresentObjects
     from stqsh.core.kernels.index.scan import in_box
 
-    present = PresentObjects.of(state, stream["id"])
+    present = PresentObjects.of(state, stream.id)
     if present is None:
         return None
     objects = in_box(present.stored, present.since, np.array(_EVERYWHERE))
@@ -106,7 +107,7 @@ def _share(state: SlotState, stream: Spec, wish: PlacesRequest, slots: int) -> O
         objects, keys = objects[chosen], keys.take(chosen)
     records = None
     if wish.records:
-        names = [name for name, _ in stream["columns"]]
+        names = [name for name, _ in stream.columns]
         columns = [present.table.show(name, present.no_rows, objects, objects) for name in names]
         records = pa.Table.from_arrays(columns, names=names)
     x, y = present.places(objects)
@@ -144,7 +145,7 @@ def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
     return among.copy()
 
 
-def _joined(shares: list[ObjectColumns], stream: Spec, progress: Progress) -> ObjectColumns:
+def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress) -> ObjectColumns:
     if not shares:
         shares = [_nothing(stream)]
     records = [share.records for share in shares if share.records is not None]
@@ -160,25 +161,25 @@ def _joined(shares: list[ObjectColumns], stream: Spec, progress: Progress) -> Ob
     )
 
 
-def _by_log(snapshots: SnapshotReader, stream: Spec, wish: PlacesRequest) -> ObjectColumns:
+def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
     """The same as a SELECT * answers it by way of the control log."""
     from stqsh.lang.binder.bind import bind
     from stqsh.lang.catalogue import Catalogue
     from stqsh.lang.syntax.parse import parse
 
-    [statement] = parse('SELECT * FROM "' + stream["name"].replace('"', '""') + '"')
-    spec = bind(statement, Catalogue({stream["name"]: stream})).spec
+    [statement] = parse('SELECT * FROM "' + stream.name.replace('"', '""') + '"')
+    spec = bind(statement, Catalogue({stream.name: stream})).spec
     found = snapshots.ask(spec, stream)
     table = found.table.combine_chunks()
-    placed = ~np.isnan(_column(table, stream["x"])) & ~np.isnan(_column(table, stream["y"]))
+    placed = ~np.isnan(_column(table, stream.x)) & ~np.isnan(_column(table, stream.y))
     table = table.filter(pa.array(placed))
-    keys = pa.concat_arrays(table.column(stream["key"]).chunks or [_nothing(stream).keys])
+    keys = pa.concat_arrays(table.column(stream.key).chunks or [_nothing(stream).keys])
     there = len(keys)
     chosen = _chosen(keys, wish, wish.most)
     if chosen is not None:
         table, keys = table.take(chosen), keys.take(chosen)
     slot = np.full(len(keys), UNKNOWN_SLOT, np.int32)
-    x, y = _column(table, stream["x"]), _column(table, stream["y"])
+    x, y = _column(table, stream.x), _column(table, stream.y)
     return ObjectColumns(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
 
 

@@ -63,7 +63,7 @@ class Scene:
     @property
     def planar(self) -> bool:
         """Whether places are in a plane's units, and not in degrees."""
-        return bool(self.stream.spec["planar"])
+        return self.stream.spec.planar
 
 
 @dataclass
@@ -109,10 +109,10 @@ class MapFeed:
         from stqsh.lang.syntax.parse import parse
 
         spec = self.stream.spec
-        name, column = (part.replace('"', '""') for part in (spec["name"], spec["key"]))
+        name, column = (part.replace('"', '""') for part in (spec.name, spec.key))
         said = str(key) if isinstance(key, int) else "'" + str(key).replace("'", "''") + "'"
         [statement] = parse(f'SELECT * FROM "{name}" WHERE "{column}" = {said}')
-        bound = bind(statement, Catalogue({spec["name"]: spec})).spec
+        bound = bind(statement, Catalogue({spec.name: spec})).spec
         rows = self.snapshots.ask(bound, spec).table.to_pylist()
         return rows[0] if rows else None
 
@@ -165,5 +165,5 @@ class MapFeed:
             at = found.find(pa.array([region["focal"]]))
             if len(at):
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
-        outline = self._outlines.of_region(query.name, region, bool(self.stream.spec["planar"]), place)
+        outline = self._outlines.of_region(query.name, region, self.stream.spec.planar, place)
         return DrawnQuery(query, outline, members, 0 if keys is None else len(keys), focal)

@@ -23,7 +23,7 @@ class SlotCells:
 def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
     """The cells of a stream that is routed by them; None for others, and while it is being read."""
     slots = get_meta(link.db, "slots")
-    if slots is None or stream.spec["kind"] != "event":
+    if slots is None or not stream.spec.is_event:
         return None
     from stqsh.routing.grid_routing import CellRouting
     from stqsh.sources.replay_store.manifest import read_manifest

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
 from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
-from stqsh.storage.shedding_orders import has_significant_streams, is_significant
+from stqsh.storage.shedding_orders import has_significant_streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def accuracies(
     Slots are asked only where something may be missing, or always, for `tallied`.
     """
     asked = list(queries)
-    significant = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}
+    significant = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
     concerned = [query for query in asked if query.stream_id in significant]
     found = {query.id: EXACT for query in asked}
     if not concerned:
@@ -111,20 +112,23 @@ def moves(region: Spec) -> bool:
     return "focal" in region or region["type"] == "nearest"
 
 
-def expected_accuracy(stream: Spec, area: float, factor: float) -> float:
+def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
     """SOLE eq. 4, with the square root of the region's area as its side.
 
     The distance on both sides of a region is what an object travels between two reports. 1 for the full cache
     and for regions without an end, NaN while it is not known where the region is.
 
     Args:
-        stream: its StreamSpec, with "report_every_us" and "max_speed".
+        stream: with REPORT EVERY and MAX SPEED.
         area: of the region, m² or square units.
         factor: the share of the cache area that is kept, 0 to 1.
     """
     if factor >= 1 or math.isinf(area):
         return 1.0
-    side, distance = math.sqrt(area), 2 * stream["max_speed"] * stream["report_every_us"] / 1e6
+    assert stream.max_speed is not None and stream.report_every_us is not None, (
+        "RETAIN SIGNIFICANT needs both"
+    )
+    side, distance = math.sqrt(area), 2 * stream.max_speed * stream.report_every_us / 1e6
     return float(((side + factor * distance) / (side + distance)) ** 2)
 
 

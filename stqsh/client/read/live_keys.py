@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from stqsh.client.connection import Connection
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import get_meta
 
@@ -69,7 +70,7 @@ class LiveKeys:
             return before
 
 
-def _keys(states: list[SlotState], stream: Spec, prefix: str) -> tuple[str, ...]:
+def _keys(states: list[SlotState], stream: StreamSpec, prefix: str) -> tuple[str, ...]:
     """The answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
     from stqsh.core.snapshots.select import nothing, part, whole
 
@@ -79,17 +80,17 @@ def _keys(states: list[SlotState], stream: Spec, prefix: str) -> tuple[str, ...]
     return tuple(key for key in map(str, found) if key.startswith(prefix))[:MOST]
 
 
-def _snapshot(stream: Spec, prefix: str) -> Spec:
+def _snapshot(stream: StreamSpec, prefix: str) -> Spec:
     from stqsh.lang.binder.bind import bind
     from stqsh.lang.catalogue import Catalogue
     from stqsh.lang.syntax.parse import parse
 
-    key = '"' + stream["key"].replace('"', '""') + '"'
-    name = '"' + stream["name"].replace('"', '""') + '"'
-    types = dict(map(tuple, stream["columns"]))
-    like = types[stream["key"]] == "STRING" and prefix and not set(prefix) & set("%_\\")
+    key = '"' + stream.key.replace('"', '""') + '"'
+    name = '"' + stream.name.replace('"', '""') + '"'
+    types = stream.types
+    like = types[stream.key] == "STRING" and prefix and not set(prefix) & set("%_\\")
     condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
     limit = f" LIMIT {MOST}" if like or not prefix else ""
     [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
-    spec: Spec = bind(statement, Catalogue({stream["name"]: stream})).spec
+    spec: Spec = bind(statement, Catalogue({stream.name: stream})).spec
     return spec

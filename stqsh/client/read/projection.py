@@ -10,8 +10,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import table_by_id
 from stqsh.storage.update_log.log import DISTANCE
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
     from stqsh.storage.control_log import ControlDb
     from stqsh.storage.home import SessionHome
-    from stqsh.storage.rows import Spec
 
 Expr: TypeAlias = list[Any]
 Select: TypeAlias = Sequence[Sequence[Any]]
@@ -42,7 +43,7 @@ class TableLookups:
         self._state: SlotState | None = None
         self._read: set[int] = set()
 
-    def resolver(self, stream: Spec, tables: set[int]) -> Resolver:
+    def resolver(self, stream: StreamSpec, tables: set[int]) -> Resolver:
         """What expressions over a stream look up, with these tables. Raises `KeyError` for an unknown one."""
         from stqsh.core.conditions.resolver import Resolver
         from stqsh.core.state.slot_state import SlotState
@@ -58,7 +59,7 @@ class TableLookups:
 
     def _take(self, table: int, known: JoinedTables) -> None:
         """Read a table; one whose file has gone with its DROP has no rows."""
-        known.define(table_by_id(self._db, table).spec)
+        known.define(msgspec.to_builtins(table_by_id(self._db, table).spec))
         file = self._home.table(table) / CONTENT
         if not file.exists():
             return

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.connection import Connection
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import get_meta
-from stqsh.storage.rows import Spec, StreamRow
+from stqsh.storage.rows import StreamRow
 
 if TYPE_CHECKING:
     from stqsh.core.retention.stream_stats import QueryTallies
@@ -51,14 +52,14 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
         return {}
 
 
-def summed(states: list[SlotState], streams: list[Spec]) -> dict[int, QueryTally]:
+def summed(states: list[SlotState], streams: list[StreamSpec]) -> dict[int, QueryTally]:
     """The tallies of all slots by query. A region that each slot sees for itself is the largest of them."""
     from stqsh.core.retention.stream_stats import tallies
 
     told: dict[int, list[tuple[QueryTallies, int]]] = {}
     for state in states:
         for stream in streams:
-            if str(stream["id"]) not in state.header.get("streams", {}):
+            if str(stream.id) not in state.header.get("streams", {}):
                 continue
             found = tallies(state, stream)
             for row, query in enumerate(found.id.tolist()):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.lang.binder.bind import bind
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
 from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.snapshot_answers import read_answer, take_answer
@@ -57,9 +58,9 @@ class SnapshotReader:
     def __init__(self, link: Connection, *, direct: bool = True) -> None:
         self._link, self.direct = link, direct
         self._published: PublishedSlots | None = None
-        self._bound: dict[str, tuple[int, Spec, Spec]] = {}
+        self._bound: dict[str, tuple[int, Spec, StreamSpec]] = {}
 
-    def bound(self, statement: Select, view: SessionCatalogue) -> tuple[Spec, Spec]:
+    def bound(self, statement: Select, view: SessionCatalogue) -> tuple[Spec, StreamSpec]:
         """The spec of a SELECT and that of its stream; remembered for as long as nothing new is logged."""
         seq = last_seq(self._link.db)
         known = self._bound.get(statement.text)
@@ -72,22 +73,22 @@ class SnapshotReader:
             self._bound[statement.text] = known = seq, spec, stream
         return known[1], known[2]
 
-    def is_about_to_play(self, stream: Spec) -> bool:
+    def is_about_to_play(self, stream: StreamSpec) -> bool:
         """Whether a stream plays and no step has taken it in yet: it would look empty by mistake."""
-        return self._link.progress().seq < stream["id"] and plays(self._link.db, stream["id"])
+        return self._link.progress().seq < stream.id and plays(self._link.db, stream.id)
 
-    def wait_for(self, stream: Spec, tell: Callable[[Progress], None] | None = None) -> None:
+    def wait_for(self, stream: StreamSpec, tell: Callable[[Progress], None] | None = None) -> None:
         """Wait until a stream that plays has begun, or is paused or dropped instead. Raises as `ask` does.
 
         `tell` is told the progress at each look.
         """
         for progress in self._link.watch():
-            if progress.seq >= stream["id"] or not plays(self._link.db, stream["id"]):
+            if progress.seq >= stream.id or not plays(self._link.db, stream.id):
                 return
             if tell is not None:
                 tell(progress)
 
-    def ask(self, spec: Spec, stream: Spec) -> SnapshotResult:
+    def ask(self, spec: Spec, stream: StreamSpec) -> SnapshotResult:
         """Answer a snapshot spec over a stream, whose StreamSpec is given.
 
         Raises `EngineDeadError` where the engine is needed and dies, `SourceError` for an unreadable stream.
@@ -148,7 +149,7 @@ class SnapshotReader:
             self._published = PublishedSlots(folder, int(slots))
         return self._published
 
-    def _ask_log(self, spec: Spec, stream: Spec) -> SnapshotResult:
+    def _ask_log(self, spec: Spec, stream: StreamSpec) -> SnapshotResult:
         shares, progress = self._answer_by_log(spec)
         return _merged(shares, spec, stream, progress)
 
@@ -176,7 +177,7 @@ def plays(db: ControlDb, stream: int) -> bool:
     return bool(rows) and rows[0][0] == "play"
 
 
-def _answer(states: list[SlotState], spec: Spec, stream: Spec) -> SnapshotResult:
+def _answer(states: list[SlotState], spec: Spec, stream: StreamSpec) -> SnapshotResult:
     """The answer on the slots' states; raises `NotPublishedError` where they lack what it is about."""
     from stqsh.core.snapshots.select import part
 
@@ -206,7 +207,9 @@ def _place(states: list[SlotState], spec: Spec) -> tuple[float, float] | None:
     return next((found for found in (focal(state, spec) for state in states) if found), None)
 
 
-def _merged(shares: Sequence[pa.RecordBatch], spec: Spec, stream: Spec, progress: Progress) -> SnapshotResult:
+def _merged(
+    shares: Sequence[pa.RecordBatch], spec: Spec, stream: StreamSpec, progress: Progress
+) -> SnapshotResult:
     from stqsh.core.snapshots.select import nothing, whole
 
     table = whole(shares or [nothing(stream, spec)], spec)

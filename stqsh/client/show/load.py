@@ -15,7 +15,7 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import MemorySettings, is_significant, memory_settings, standing_order
+from stqsh.storage.shedding_orders import MemorySettings, memory_settings, standing_order
 from stqsh.units import format_size
 
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
@@ -39,7 +39,7 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
     queries = _by_query(link, memory, told) if slots else {}
     items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots else {})
     items |= ({"histogram": _histogram(told) or "all are locked"} if told else {}) | queries
-    if not any(is_significant(stream) for stream in live_streams(link.db)):
+    if not any(stream.spec.is_significant for stream in live_streams(link.db)):
         items = _NOBODY | items
     yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
     if slots:
@@ -74,7 +74,7 @@ def _by_query(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str,
 
     Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
     """
-    streams = {stream.id for stream in live_streams(link.db) if is_significant(stream)}
+    streams = {stream.id for stream in live_streams(link.db) if stream.spec.is_significant}
     active = [query for query in live_queries(link.db) if query.state == "active"]
     active = [query for query in active if query.stream_id in streams]
     found = accuracies(link, active, tallied=True).values()
@@ -136,14 +136,14 @@ def histogram_text(counts: Sequence[int]) -> str:
 def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW CACHE: what is kept in and around the region of each query of a significant stream, and notes."""
     del profile
-    streams = {stream.id: stream for stream in live_streams(link.db) if is_significant(stream)}
+    streams = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
     queries = [
         query
         for query in live_queries(link.db)
         if query.stream_id in streams and query.spec["region"]["type"] != "all"
     ]
     found = accuracies(link, queries, tallied=True) if queries else {}
-    units = {stream.id: 1.0 if stream.spec["planar"] else _KM2 for stream in streams.values()}
+    units = {stream.id: 1.0 if stream.spec.planar else _KM2 for stream in streams.values()}
     rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
     yield Rows("cache", CACHE_COLUMNS, rows)
     notes = tuple((query.name, BY_SLOTS) for query in queries if found[query.id].by_slots)

@@ -15,6 +15,7 @@ from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.query_costs import update_rates, work_shares
 from stqsh.profile import Profile
+from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import (
     count_queries,
     live_areas,
@@ -75,7 +76,7 @@ def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
         status = statuses.get(stream.id, StreamStatus(stream.id))
         bound = count_queries(link.db, stream.id)
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
-        source, kind = source_text(stream), stream.spec["kind"]
+        source, kind = source_text(stream), stream.spec.kind
         rows.append((stream.name, kind, state, status.rows, status.dead, bound, source, status.message))
     columns = ("name", "kind", "state", "rows", "dead letters", "queries", "source", "message")
     yield Rows("streams", columns, tuple(rows))
@@ -117,7 +118,7 @@ def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
         rows.append(
             (
                 table.name,
-                table.spec["key"],
+                table.spec.key,
                 status.state,
                 status.rows,
                 status.dead,
@@ -137,9 +138,9 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
         (
             area.name,
             area.word,
-            max(1, len(area.spec["members"])),
+            max(1, len(area.spec.members)),
             len(queries_over_area(link.db, area.id)),
-            source_text(area) if area.spec.get("source") else None,
+            source_text(area),
         )
         for area in live_areas(link.db)
     )
@@ -194,10 +195,12 @@ SUBJECTS: dict[str, Subject] = {
 """What SHOW can show by now, in capitals."""
 
 
-def source_text(stream: StreamRow | TableRow | AreaRow) -> str:
-    """A source in one line: the glob, or the generator's name."""
-    source = stream.spec["source"]
-    return str(source["glob"]) if source["type"] == "file" else f"{source['type']} {source.get('name', '')}"
+def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
+    """A source in one line: the glob, or the generator's name; None for a single region."""
+    source = stream.spec.source
+    if source is None:
+        return None
+    return source.glob if isinstance(source, FileSourceSpec) else f"generator {source.name}"
 
 
 def _activity(link: Connection, progress: Progress) -> str:

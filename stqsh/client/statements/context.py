@@ -8,6 +8,7 @@ from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.connection import Connection
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
+from stqsh.spec.stream import GeneratorSourceSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
 from stqsh.storage.progress import stream_statuses
@@ -42,7 +43,7 @@ class StatementContext:
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream run on by itself, at the pace given, else its own, else that of event time."""
-        chosen = stream.spec.get("pace") if pace is None else pace
+        chosen = stream.spec.pace if pace is None else pace
         append(self.link.db, "play", text, {"id": stream.id, "name": stream.name, "pace": chosen})
         self.link.wake()
 
@@ -51,5 +52,5 @@ class StatementContext:
         status = stream_statuses(self.link.db).get(stream.id)
         if status is not None and status.state in ("ready", "endless"):
             return status.state == "endless"
-        source = stream.spec["source"]
-        return source["type"] == "generator" and source.get("options", {}).get("duration") is None
+        source = stream.spec.source
+        return isinstance(source, GeneratorSourceSpec) and source.options.get("duration") is None

@@ -18,13 +18,13 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.stream import DEFAULT_TICK_US, FileSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import live_streams
-from stqsh.storage.rows import Spec, StreamRow
+from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
 
-DEFAULT_TICK_US = 1_000_000
 _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
 """So far before and behind the session's clock a stream's first records may be without a word."""
 
@@ -58,13 +58,13 @@ def create_table(desk: StatementContext, statement: statements.CreateTable) -> I
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
 
 
-def _entered(desk: StatementContext, text: str, spec: Spec) -> StreamRow:
+def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
     """Enter a stream; one that keeps significant objects only is told how much with its first step."""
     db = desk.link.db
     with db.transaction():
         first = not shedding_orders.has_significant_streams(db)
         stream = catalogue_writer.create_stream(db, text, spec)
-        if shedding_orders.is_significant(stream):
+        if spec.is_significant:
             shedding_orders.follow_settings(db, session_settings(db, desk.profile), anew=first)
     return stream
 
@@ -103,19 +103,19 @@ def _bound_to_source(
     source = source_spec(statement.source)
     columns = infer(source)
     notes: tuple[str, ...] = ()
-    if isinstance(statement, statements.CreateStream):
+    if isinstance(statement, statements.CreateStream) and isinstance(source, FileSourceSpec):
         columns, notes = fitted(statement, columns, source)
     bound = bind(statement, desk.view, inferred=columns)
     return bound._replace(notes=(*bound.notes, *notes))
 
 
-def _at_another_time(desk: StatementContext, spec: Spec) -> Iterator[str]:
+def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
     """What to tell of a stream whose records are not of the time at which the session's clock is."""
     from stqsh.sources.source_check import first_time_us
 
     progress = desk.link.progress()
     now = progress.at_us(progress.step)
-    if now is None or spec["source"]["type"] != "file":
+    if now is None or not isinstance(spec.source, FileSourceSpec):
         return
     first = first_time_us(spec)
     if first is None or now - _RECENT_US <= first <= now + _SOON_US:
@@ -152,4 +152,4 @@ def _session_tick_us(desk: StatementContext) -> int | None:
     running = desk.link.progress().tick_us
     if running is not None:
         return running
-    return next((int(stream.spec["tick_us"]) for stream in live_streams(desk.link.db)), None)
+    return next((stream.spec.tick_us for stream in live_streams(desk.link.db)), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stqsh.client.results import Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import there_already
@@ -14,15 +16,13 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.stream import AreaSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.rows import Spec
 
 if TYPE_CHECKING:
     from stqsh.sources.region_files import RegionSet
-
-_ONLY_WHILE_CREATING = ("region", "name_column")
-"""What the binder says of where an area's geometry comes from; it is not kept."""
 
 
 def create_region(desk: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
@@ -32,9 +32,8 @@ def create_region(desk: StatementContext, statement: statements.CreateRegion) ->
         return
     bound = bind(statement, desk.view)
     with locating(statement.piece):
-        regions = _regions_of(desk, bound.spec["region"])
-    made_from = {"area": bound.spec["region"]["area"]} if bound.spec["region"]["type"] == "area" else {}
-    yield _entered(desk, statement, {**bound.spec, **made_from}, regions)
+        regions = _regions_of(desk, bound.spec.region)
+    yield _entered(desk, statement, bound.spec.spec, regions)
 
 
 def create_regions(desk: StatementContext, statement: statements.CreateRegions) -> Iterator[Outcome]:
@@ -47,19 +46,19 @@ def create_regions(desk: StatementContext, statement: statements.CreateRegions) 
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
         bound = bind(statement, desk.view)
-        regions = read_regions(bound.spec["source"], bound.spec["name_column"])
-    yield _entered(desk, statement, {**bound.spec, "members": regions.members}, regions)
+        regions = read_regions(bound.spec.spec.source, bound.spec.name_column)
+    spec = msgspec.structs.replace(bound.spec.spec, members=tuple(regions.members))
+    yield _entered(desk, statement, spec, regions)
 
 
 def _entered(
-    desk: StatementContext, statement: statements.Statement, spec: Spec, regions: RegionSet
+    desk: StatementContext, statement: statements.Statement, spec: AreaSpec, regions: RegionSet
 ) -> Message:
     from stqsh.spec.chunk import pack
 
-    kept = {name: value for name, value in spec.items() if name not in _ONLY_WHILE_CREATING}
-    area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", kept, pack(regions.geometry))
+    area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry))
     desk.link.wake()
-    count = f" of {len(regions.members)}" if area.spec["set"] else ""
+    count = f" of {len(regions.members)}" if area.spec.set else ""
     return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
 
 

@@ -33,29 +33,25 @@ _DEFINITIONS = (
 def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
     """A stream's columns with the part each plays, then its clauses and how far it has been read."""
     spec = stream.spec
-    parts = {spec.get(part): part for part in ("text", "time", "y", "x", "key")}
-    columns = tuple((name, kind, parts.get(name)) for name, kind in spec["columns"])
-    yield Rows(f"{spec['kind']} stream {stream.name}", ("column", "type", "part"), columns)
+    parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
+    columns = tuple((name, kind, parts.get(name)) for name, kind in spec.columns)
+    yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), columns)
     status = stream_statuses(link.db).get(stream.id, StreamStatus(stream.id))
-    speed, bounds, event = spec.get("max_speed"), spec.get("bounds"), spec["kind"] == "event"
+    speed, bounds, event = spec.max_speed, spec.bounds, spec.is_event
     items: list[tuple[str, Any]] = [
         ("source", source_text(stream)),
-        ("geometry", "planar" if spec["planar"] else "geodetic"),
-        ("tick", format_duration(spec["tick_us"])),
-        ("report every", format_duration(spec.get("report_every_us"))),
-        ("max speed", None if speed is None else f"{speed:g} {'units/s' if spec['planar'] else 'm/s'}"),
+        ("geometry", "planar" if spec.planar else "geodetic"),
+        ("tick", format_duration(spec.tick_us)),
+        ("report every", format_duration(spec.report_every_us)),
+        ("max speed", None if speed is None else f"{speed:g} {'units/s' if spec.planar else 'm/s'}"),
         ("bounds", None if bounds is None else ", ".join(f"{value:g}" for value in bounds)),
-        ("order", spec.get("order")),
-        ("pace", spec.get("pace")),
-        *([] if event else [("retain", spec.get("retain"))]),
+        ("order", spec.order),
+        ("pace", spec.pace),
+        *([] if event else [("retain", spec.retain)]),
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
-        *(
-            [("keep", format_duration(spec.get("keep_us"))), ("duplicates", status.duplicates)]
-            if event
-            else ()
-        ),
+        *([("keep", format_duration(spec.keep_us)), ("duplicates", status.duplicates)] if event else ()),
         ("queries", count_queries(link.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
@@ -63,8 +59,8 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
 
 def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
     """A table's columns, then its source and how far it has been read."""
-    key = table.spec["key"]
-    columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec["columns"])
+    key = table.spec.key
+    columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec.columns)
     yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
     status = stream_statuses(link.db).get(table.id, StreamStatus(table.id))
     items: list[tuple[str, Any]] = [
@@ -80,14 +76,14 @@ def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
 def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
     """A region, or a set of regions, and its members."""
     items: list[tuple[str, Any]] = [
-        ("kind", "a set of regions" if area.spec["set"] else "a region"),
-        ("source", source_text(area) if area.spec.get("source") else None),
-        ("members", len(area.spec["members"]) if area.spec["set"] else None),
+        ("kind", "a set of regions" if area.spec.set else "a region"),
+        ("source", source_text(area)),
+        ("members", len(area.spec.members) if area.spec.set else None),
         ("queries", ", ".join(queries_over_area(link.db, area.id)) or None),
     ]
     yield Rows(f"{area.word} {area.name}", ("item", "value"), tuple(items))
-    if area.spec["set"]:
-        members = tuple((member,) for member in area.spec["members"])
+    if area.spec.set:
+        members = tuple((member,) for member in area.spec.members)
         yield Rows(f"members of {area.name}", ("member",), members)
 
 

@@ -39,11 +39,11 @@ from stqsh.lang.ast.source import NOWHERE, Span
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
 from stqsh.storage.control_log import append
 from stqsh.storage.rows import QueryRow, Spec, StreamRow
-from stqsh.storage.shedding_orders import is_significant
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
@@ -198,12 +198,12 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
     """SELECT: a snapshot, answered once."""
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
-        text = f"waiting for the first records of {stream['name']} … (Ctrl-C leaves)"
+        text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: desk.snapshots.wait_for(stream, tell))
         desk.snapshots.wait_for(stream)
     found = desk.snapshots.ask(spec, stream)
-    if is_significant(stream):
-        yield Message(f"{stream['name']} keeps objects only that queries need: others are not in this answer")
+    if stream.is_significant:
+        yield Message(f"{stream.name} keeps objects only that queries need: others are not in this answer")
     yield Answer(
         tuple(found.table.column_names),
         found.table,
@@ -213,10 +213,10 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
     )
 
 
-def _location(spec: Spec, stream: Spec) -> tuple[str, str] | None:
+def _location(spec: Spec, stream: StreamSpec) -> tuple[str, str] | None:
     """The names under which a SELECT gives its stream's location; `None` where it does not."""
     shown = {expr[1]: name for name, expr in reversed(spec["select"]) if expr[0] == "col"}
-    x, y = shown.get(stream["x"]), shown.get(stream["y"])
+    x, y = shown.get(stream.x), shown.get(stream.y)
     return None if x is None or y is None else (x, y)
 
 

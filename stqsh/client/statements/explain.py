@@ -15,9 +15,9 @@ from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import is_significant
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
@@ -71,13 +71,13 @@ def explain(desk: StatementContext, spec: Spec) -> Iterator[Rows]:
         yield explain_select(desk, spec)
 
 
-def _stream_of(view: SessionCatalogue, spec: Spec) -> Spec:
+def _stream_of(view: SessionCatalogue, spec: Spec) -> StreamSpec:
     stream = view.stream(spec["stream"])
     assert stream is not None, "a stream with queries cannot be dropped without them"
     return stream
 
 
-def _kind_explanation(spec: Spec, stream: Spec, measure: Spec) -> KindExplanation:
+def _kind_explanation(spec: Spec, stream: StreamSpec, measure: Spec) -> KindExplanation:
     """Return what the kind of a query or snapshot says of it."""
     from stqsh.core.contract.query_kind import ExplainInput
     from stqsh.core.kinds import KINDS  # numba: not before it is needed
@@ -85,22 +85,22 @@ def _kind_explanation(spec: Spec, stream: Spec, measure: Spec) -> KindExplanatio
     return KINDS[spec["kind"]].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
-def _place(spec: Spec, stream: Spec, told: Spec) -> list[Item]:
+def _place(spec: Spec, stream: StreamSpec, told: Spec) -> list[Item]:
     """The stream, and the region with its box, its size and what lies in the box now."""
     box = told["box"]
     return [
-        ("stream", f"{stream['name']} ({stream['kind']})"),
+        ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec["region"])),
         ("box", box_text(box) if box is not None else None),
-        ("area of the box", area_text(box, stream["planar"]) if box is not None else None),
+        ("area of the box", area_text(box, stream.planar) if box is not None else None),
         ("objects present", told["objects"]),
         ("objects in the box", f"{told['boxed']} ({_share(told['boxed'], told['objects'])})"),
     ]
 
 
-def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
+def _kept(desk: StatementContext, spec: Spec, stream: StreamSpec) -> list[Item]:
     """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
-    if not is_significant(stream):
+    if not stream.is_significant:
         return []
     if "id" not in spec:
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
@@ -111,8 +111,8 @@ def _kept(desk: StatementContext, spec: Spec, stream: Spec) -> list[Item]:
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(told: Spec, stream: Spec) -> str:
-    event = stream["kind"] == "event"
+def _slots(told: Spec, stream: StreamSpec) -> str:
+    event = stream.is_event
     spread = "those whose cells the region touches" if event else "objects are on all of them"
     return f"{told['slots']} of {told['of_slots']}: {spread}"
 

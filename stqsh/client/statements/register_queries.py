@@ -22,6 +22,7 @@ from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.stream import FileSourceSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,8 +56,9 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
         statement = with_absolute_files(statement, desk.script)
         assert statement.source is not None
         source = source_spec(statement.source)
+        assert isinstance(source, FileSourceSpec)
         columns = infer(source)
-        every = source["options"].get("header") is False  # such a file's columns are known by their places
+        every = source.options.get("header") is False  # such a file's columns are known by their places
 
         def blocks(wanted: Mapping[str, str]) -> Iterator[ParameterBlock]:
             given = {name: wanted.get(name, "STRING") for name, _ in columns} if every else wanted

@@ -11,7 +11,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream
 from stqsh.lang.binder.column_roles import USUAL_NAMES, guess_roles
 from stqsh.lang.errors import BindError
-from stqsh.storage.rows import Spec
+from stqsh.spec.stream import FileSourceSpec
 
 _KINDS = {"x": "DOUBLE", "y": "DOUBLE", "time": "TIMESTAMP"}
 _CLAUSES = {"x": "LOCATION", "y": "LOCATION", "time": "TIME"}
@@ -21,7 +21,9 @@ _SHOWN = 40
 Columns = list[list[str]]
 
 
-def fitted(statement: CreateStream, columns: Columns, source: Spec) -> tuple[Columns, tuple[str, ...]]:
+def fitted(
+    statement: CreateStream, columns: Columns, source: FileSourceSpec
+) -> tuple[Columns, tuple[str, ...]]:
     """Inferred columns with the types of place and time as most records have them, and what to tell of that.
 
     Raises `BindError` where the only column for a role does not hold what it should.
@@ -65,7 +67,7 @@ def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
     return None if usual is None else Name(usual, span=at.span)
 
 
-def _misfit(role: str, name: Name, example: str, source: Spec) -> BindError:
+def _misfit(role: str, name: Name, example: str, source: FileSourceSpec) -> BindError:
     from stqsh.sources.type_votes import has_commas, time_pattern
 
     pattern = time_pattern(source, name.text) if role == "time" else None

@@ -27,6 +27,11 @@ class BatchTiming(NamedTuple):
         """Return the time of a step in µs: `(base + step - 1) * tick`; steps may be an array."""
         return (self.base + step - 1) * self.tick
 
+    @property
+    def unending(self) -> BatchTiming:
+        """The same timing without the age from which records no longer count."""
+        return self._replace(report=-1)
+
     def step_reaching(self, t_us: int) -> int:
         """Return the first step n with at(n) >= t_us."""
         return -(-t_us // self.tick) - self.base + 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, unpack, unpack_json
+from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.regions.polygon_table import PolygonTable
@@ -22,10 +23,10 @@ class Resolver:
         spec: the stream's, which says where its location is and whether it is planar.
     """
 
-    def __init__(self, state: SlotState, spec: dict[str, Any]) -> None:
+    def __init__(self, state: SlotState, spec: StreamSpec) -> None:
         self._state = state
-        self.location: tuple[str, str] = spec["x"], spec["y"]
-        self.planar = bool(spec["planar"])
+        self.location: tuple[str, str] = spec.x, spec.y
+        self.planar = spec.planar
 
     @cached_property
     def tables(self) -> JoinedTables:

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.objects.event_objects import is_event
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack, unpack_json
+from stqsh.spec.stream import StreamSpec
 
 Spec = dict[str, Any]
 
@@ -37,7 +37,7 @@ class SlotBatch:
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
-        """The batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
+        """Return the batch of some chunks, in order; raises `ValueError` unless one of them is its clock."""
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:
             raise ValueError(f"a batch has one clock chunk, not {len(clocks)}")
@@ -52,12 +52,12 @@ class SlotBatch:
         """The slot's number."""
         return int(self.state.header["slot"])
 
-    def timing(self, spec: Spec) -> BatchTiming:
-        """The batch's steps, and after how long a stream's records go out of date."""
-        clock, event = self.clock, is_event(spec)
+    def timing(self, spec: StreamSpec) -> BatchTiming:
+        """Return the batch's steps, and after how long a stream's records go out of date."""
+        clock, event = self.clock, spec.is_event
         first, last = clock["first_step"], clock["last_step"]
         base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
-        us = spec["keep_us"] if event else spec["report_every_us"]
+        us = spec.keep_us if event else spec.report_every_us
         return BatchTiming(
             first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED
         )
@@ -68,17 +68,17 @@ class SlotBatch:
             self.totals[name] += amount
 
     def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, number: int = 0) -> Chunk:
-        """A chunk of this slot and batch."""
+        """Return a chunk of this slot and batch."""
         first, last = self.clock["first_step"], self.clock["last_step"]
         order = ChunkOrder(Phase.EVALUATED, number=number)
         return Chunk(self.slot, stream, kind, order, first, last, rows, payload)
 
 
 def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
-    """The payloads of chunks of a kind, where they are record batches."""
+    """Return the payloads of chunks of a kind, where they are record batches."""
     return [unpack(chunk.payload) for chunk in chunks if chunk.kind == kind]
 
 
 def items(kind: str, chunks: Iterable[Chunk]) -> list[Any]:
-    """All items of the payloads of chunks of a kind, where they are lists in JSON."""
+    """Return all items of the payloads of chunks of a kind, where they are lists in JSON."""
     return [item for chunk in chunks if chunk.kind == kind for item in unpack_json(chunk.payload)]

@@ -22,7 +22,7 @@ from stqsh.core.queries.query_table import QueryCommands, digest
 Array = npt.NDArray[Any]
 
 _SMALL = 256
-"""So few records are one piece, however few objects there are."""
+"""Records that are one piece, however few objects there are."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class BatchPiece:
 
 
 def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPiece]:
-    """Cut a batch between steps, so that no piece has many more records than there are objects before it.
+    """Cut a batch between steps, so that no piece has far more records than there are objects before it.
 
     population: how many objects there are; asked before each piece, when the one before has been taken in.
     """
@@ -88,7 +88,7 @@ def _steps(batches: list[pa.RecordBatch]) -> Array:
 
 
 def between(whole: BatchPiece, first: int, last: int) -> BatchPiece:
-    """The steps first .. last; what comes from before the batch belongs to its first piece."""
+    """Return the steps first .. last; what comes from before the batch belongs to its first piece."""
     begins = first == whole.timing.first
     commands = whole.commands if begins else digest([])
     passed = whole.passed if begins else 0

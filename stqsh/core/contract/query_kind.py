@@ -87,6 +87,7 @@ from stqsh.core.queries.query_table import QueryCommands, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -101,7 +102,7 @@ class StreamBatch:
     """
 
     state: SlotState
-    spec: Spec
+    spec: StreamSpec
     timing: BatchTiming
     objects: BatchObjects
     focal: BatchObjects
@@ -136,7 +137,7 @@ class ExplainInput(NamedTuple):
     """
 
     spec: Spec
-    stream: Spec
+    stream: StreamSpec
     measure: Spec
     operators: tuple[str, ...]
 
@@ -208,7 +209,7 @@ class QueryLogic(ABC):
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         self.batch, self.output = batch, output
-        self.prefix = kind.prefix(batch.spec["id"])
+        self.prefix = kind.prefix(batch.spec.id)
         self.queries = QueryTable(batch.state, self.prefix)
 
     @abstractmethod

@@ -17,7 +17,7 @@ from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
-from stqsh.core.state.slot_state import SlotState
+from stqsh.core.state.slot_state import SlotState, stream_specs
 
 Array = npt.NDArray[Any]
 Expr: TypeAlias = list[Any]
@@ -43,12 +43,12 @@ class PresentObjects:
     @staticmethod
     def of(state: SlotState, stream_id: int) -> PresentObjects | None:
         """Return a stream's objects, None where the slot does not know the stream; the state is only read."""
-        spec = state.header.get("streams", {}).get(str(stream_id))
+        spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
         clock = state.header.get("clock", {})
         now = ((clock.get("base_tick") or 0) + clock.get("step", 0) - 1) * (clock.get("tick_us") or 1)
-        report, keep = spec.get("report_every_us"), spec.get("keep_us")
+        report, keep = spec.report_every_us, spec.keep_us
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
         return PresentObjects(table, Resolver(state, spec), now, _EVER if lasts is None else now - lasts)
@@ -191,7 +191,7 @@ class SnapshotSelection:
     def _condition(self) -> Any:
         """The condition, without the comparison that `with_key` has already made."""
         condition, key = self.spec["condition"], self.spec.get("lookup")
-        column = ["col", self.present.table.spec["key"]]
+        column = ["col", self.present.table.spec.key]
         if key is None or condition is None or condition[:3] != ["cmp", "=", column]:
             return condition
         return None if condition[3][:2] == ["lit", key] else condition

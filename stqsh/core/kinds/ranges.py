@@ -79,7 +79,7 @@ class RangeLogic(QueryLogic):
         self._sent, self._dwell = SentAnswers(state, prefix), DwellTable(state, prefix)
         self._index = StaticRegionIndex(batch, prefix)
         self._conditions = QueryConditions(state, prefix, self.queries, batch.objects)
-        self._area = memory_of(state, batch.spec["id"]).area
+        self._area = memory_of(state, batch.spec.id).area
         self._frozen: list[SentPairs] = [(np.empty(0, np.int64), np.empty(0, np.int32))]
         self._since: Array | None = None
         self._is_outdated = False

@@ -35,7 +35,7 @@ class Template:
         return orjson.dumps([self.shape, self.kinds])
 
     def columns(self, location: tuple[str, str]) -> list[str]:
-        """The declared columns that it reads; location: those of x and y."""
+        """Return the declared columns that it reads; location: those of x and y."""
         return sorted(name for name in columns_read(self.shape, location) if not name.startswith("\0"))
 
     @property
@@ -45,12 +45,12 @@ class Template:
 
 
 def has_now(expr: Expr) -> bool:
-    """Whether the right side of a comparison is NOW or NOW ± a duration."""
+    """Return whether the right side of a comparison is NOW or NOW ± a duration."""
     return bool(expr[0] == "now" or (expr[0] == "arith" and expr[2] == ["now"]))
 
 
 def parameter(j: int) -> str:
-    """The column that stands for constant j; no declared column can have such a name."""
+    """Return the column that stands for constant j; no declared column can have such a name."""
     return f"\0{j}"
 
 
@@ -107,7 +107,7 @@ _SPECIAL: dict[str, Callable[..., Expr]] = {
 
 
 def split(condition: Expr) -> tuple[Template, list[Any]]:
-    """The template of a condition, and its constants in order.
+    """Return the template of a condition, and its constants in order.
 
     NULLs, truth values, LIKE patterns and polygons belong to the shape, as does all that is compared with NOW
     but the distance to NOW. What CONTAINS asks for is a constant, so that queries which differ only in their

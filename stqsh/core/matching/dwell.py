@@ -1,6 +1,6 @@
-"""Dwelling: a row is told to be in an answer, or out of it, only once it has stayed so for a while.
+"""DWELL: a row is reported as in or out of an answer only once it has stayed so for a while.
 
-A stage between what changes in answers and what is told of it, for queries `WITH (dwell => …)`.
+A stage between changes of answers and updates, for queries `WITH (dwell => …)`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DwellTable(StateTable):
     def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
     ) -> AnswerMembers:
-        """The members of queries' answers after a step that have been told; what waits of them is forgotten.
+        """Return the members of answers that have been sent by a step, and drop what still waits.
 
         members: those that the queries at `positions` have.
         """
@@ -54,15 +54,15 @@ class DwellTable(StateTable):
         have = members.query.astype(np.int64) * count + members.obj
         known = ~np.isin(have, (query.astype(np.int64) * count + obj)[came])
         gone = obj[~came]
-        versions = objects.keyed(objects.versions_after(gone, np.full(len(gone), step)), gone)
+        versions = objects.numbers.or_keys(objects.versions_after(gone, np.full(len(gone), step)), gone)
         more = (query[~came], gone, versions)
         kept = (column[known] for column in members)
         return AnswerMembers(*(np.concatenate(pair) for pair in zip(kept, more, strict=True)))
 
     def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
-        """What is to be told in a batch; what has not lasted yet goes on waiting.
+        """Return the updates that are due in a batch; changes that have not lasted yet go on waiting.
 
-        changes: of the answers of queries that dwell, as they would be told without; queries are positions.
+        changes: of the answers of queries with DWELL, as they would be sent without it; queries by position.
         """
         queries, timing = context.queries, context.batch.timing
         columns = [self._toggles(context, told) for told in changes]
@@ -85,16 +85,13 @@ class DwellTable(StateTable):
         )
 
     def _toggles(self, context: QueryContext, told: QueryUpdates) -> tuple[Array, Array, Array, Array]:
-        """Query, object, step and op of changes."""
+        """Return query, object, step and op of changes."""
         objects = context.batch.objects
-        lone = told.show >= objects.versions
-        known = objects.objects_of(np.where(lone, 0, told.show))
-        obj = np.where(lone, told.show - objects.versions, known).astype(np.int32)
-        return told.query, obj, told.step, told.op.astype(np.int8)
+        return told.query, objects.numbers.shown_objects(told.show), told.step, told.op.astype(np.int8)
 
 
 def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:
-    """Changes as they are told at the steps given: rows and reasons are those of the object's state then."""
+    """Return changes as updates of the given steps, with the objects' rows and reasons at these steps."""
     objects = context.batch.objects
     versions = objects.versions_after(toggles.obj, toggles.step)
     why, show = objects.reasons(versions, toggles.obj, toggles.step)

@@ -14,13 +14,13 @@ Array = npt.NDArray[Any]
 
 
 def own_objects(batch: StreamBatch) -> Array:
-    """The object on this slot that each focal object is, -1 for none; int32 (focal objects,).
+    """Return the object on this slot that each focal object is, -1 for none; int32 (focal objects,).
 
     Array `s{id}/own/object`, beside `s{id}/own/seen` int64 (1,): of how many objects it knows. Only keys that
     are new in one of the tables are looked up: there may be as many focal objects as queries.
     """
     state, focal, objects = batch.state, batch.focal.table, batch.objects.table
-    prefix = f"s{batch.spec['id']}/own"
+    prefix = f"s{batch.spec.id}/own"
     if f"{prefix}/seen" not in state:
         add_derived(state, prefix, "objects")
         state.create(f"{prefix}/object", np.int32)

@@ -1,4 +1,4 @@
-"""Which queries of a kind are keyword queries, and what their index sees of a batch."""
+"""Keyword queries: which queries ask for terms in a fixed region, and how their index is kept."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from stqsh.core.state.columns import pick
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
+from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
@@ -28,7 +29,7 @@ _FOLDER = "/keywords"
 
 
 class KeywordPart(NamedTuple):
-    """What a condition asks of the text: all of the terms of a phrase, or any; and the rest of it."""
+    """What a condition asks of the text: all terms of a phrase, or any; and the rest of the condition."""
 
     phrase: str
     every: bool
@@ -36,9 +37,9 @@ class KeywordPart(NamedTuple):
 
 
 def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, KeywordPart]:
-    """What makes queries keyword queries, by their place in the list: regions stand still, and ask for terms.
+    """Return the CONTAINS part of keyword queries, by list position: their regions are fixed.
 
-    All top-level AND'ed CONTAINS of the stream's text column are one; else the first CONTAINS ANY counts.
+    All CONTAINS of the stream's text column that AND joins are one part; else the first CONTAINS ANY is.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
@@ -46,7 +47,7 @@ def keyword_parts(specs: Sequence[Spec], column: str | None) -> dict[int, Keywor
     return {i: part for (i, part), some in zip(parts.items(), asks.tolist(), strict=True) if some}
 
 
-def keyword_mode(spec: Spec, stream: Spec) -> str | None:
+def keyword_mode(spec: Spec, stream: StreamSpec) -> str | None:
     """Return how many of its terms a keyword query asks for, "all" or "any"; None for another query."""
     part = keyword_parts([spec], text_column(stream)).get(0)
     return None if part is None else "all" if part.every else "any"
@@ -73,21 +74,20 @@ def _anded(condition: Expr) -> Iterator[Expr]:
             yield from _anded(part)
 
 
-def text_column(spec: Spec) -> str | None:
-    """The column by which a stream's keyword queries ask."""
-    name = spec.get("text")
-    return None if name in {spec["key"], spec["x"], spec["y"], spec["time"]} else name
+def text_column(spec: StreamSpec) -> str | None:
+    """Return the column by which a stream's keyword queries ask."""
+    return None if spec.text in spec.roles else spec.text
 
 
 def keywords_of(batch: StreamBatch, prefix: str) -> KeywordIndex | None:
-    """The index of a kind's keyword queries, None while there are none; prefix: of the kind's arrays."""
+    """Return the index of the keyword queries beneath a kind's prefix, None while there are none."""
     if f"{prefix}{_FOLDER}/lattice" not in batch.state:
         return None
-    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec["id"]))
+    return KeywordIndex(batch.state, f"{prefix}{_FOLDER}", TermTable(batch.state, batch.spec.id))
 
 
 def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, KeywordPart]:
-    """Take the keyword queries among a kind's new ones into its index; of their patterns, `keyword_parts`."""
+    """Add the keyword queries among new ones to the index; return the `keyword_parts` of their patterns."""
     parts = keyword_parts(new.patterns, text_column(batch.spec))
     if parts:
         index = keywords_of(batch, prefix)
@@ -100,11 +100,11 @@ def add_keywords(batch: StreamBatch, prefix: str, new: NewQueries) -> dict[int, 
 
 
 def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
-    """The index for a kind's first keyword queries; what the stored texts say is known to it."""
-    terms = TermTable(batch.state, batch.spec["id"])
+    """Create the index for a kind's first keyword queries, with the terms of the stored texts counted."""
+    terms = TermTable(batch.state, batch.spec.id)
     if not terms.total:
         table = batch.objects.table
-        column = table.column(batch.spec["text"])
+        column = table.column(batch.spec.text or "")
         texts = np.where(column.valid, column.values, -1).astype(np.int32)
         terms.learn(texts)
         terms.count(texts)
@@ -112,8 +112,8 @@ def _first_keywords(batch: StreamBatch, prefix: str) -> KeywordIndex:
 
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
-    """Release the index of a kind that has no keyword queries any more, and the terms with the last one."""
-    state, stream = batch.state, f"s{batch.spec['id']}/"
+    """Release the index of a kind without keyword queries, and the terms with the last such index."""
+    state, stream = batch.state, f"s{batch.spec.id}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
     state.release(f"{prefix}{_FOLDER}/")
@@ -122,19 +122,19 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
 
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
-    """Take a batch's new records into the statistics of terms, once a batch."""
+    """Count the terms of a batch's new records, once a batch."""
     events = batch.objects.events
     records = events.new[events.old != events.new]
-    index.count(texts_of(batch, records), batch.spec["bounds"])
+    index.count(texts_of(batch, records), batch.spec.bounds)
 
 
 def keyword_pairs(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> CandidatePairs:
-    """What a batch's events come to for the queries of an index: see `KeywordIndex.join`."""
+    """Return the pairs of a batch's events and the queries of an index, see `KeywordIndex.join`."""
     return index.join(events, texts_of(batch, events.old), texts_of(batch, events.new))
 
 
 def texts_of(batch: StreamBatch, versions: Array) -> Array:
-    """The codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
-    name, objects = batch.spec["text"], batch.objects
+    """Return the codes of the texts of versions, -1 for NULL and for no version. int32 (n,)."""
+    name, objects = batch.spec.text or "", batch.objects
     column = pick(objects.table.column(name), objects.rows.columns[name], versions)
     return np.where(column.valid, column.values, -1).astype(np.int32)

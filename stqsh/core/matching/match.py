@@ -34,7 +34,7 @@ class RegionIndex(Protocol):
     """Where the regions that stand still are."""
 
     def join(self, events: Transitions) -> JoinResult:
-        """The pairs of events and queries where an object came into a region's box or went out of it.
+        """Return the pairs of events and queries where an object came into a region's box or went out of it.
 
         Of queries whose tag says so also those where it stayed inside.
         """
@@ -58,7 +58,7 @@ def match(
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
         pairs = filter_alive(pairs, ordered, lives)
-    pairs = context.in_shape(pairs, ordered)
+    pairs = context.filter_by_shape(pairs, ordered)
     moving, lone = moving_pairs(context, events, lives)
     if not len(pairs.event):
         events = joined(events, lone) if len(lone.step) else events

@@ -29,18 +29,18 @@ Array = npt.NDArray[Any]
 
 _LEAST_SIDE, _MAX_SIDE = 4, 256
 _OBJECTS_A_CELL = 8
-"""As quick as 2 at 5,000 and 50,000 regions of all sizes, and less than half the memory."""
+"""As fast as 2 at 5,000 and 50,000 regions of all sizes, with less than half the memory."""
 _OUTGROWN = 4
-"""Cells are laid anew once there are so many times as many objects."""
+"""Growth of the number of objects after which the cells are rebuilt."""
 _RADIX = (1 << 16) - 1
 
 
 def moving_pairs(
     context: QueryContext, events: Transitions, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """The pairs that moving queries bring, and the events behind those given to which some of them refer.
+    """Return the pairs of moving queries, and the further events to which some of them refer.
 
-    An object that a region gained or lost by moving itself becomes an event that changed nothing about it.
+    An object that a region gains or loses by moving itself gets an event that changes nothing about it.
     """
     queries, batch = context.queries, context.batch
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
@@ -63,10 +63,10 @@ def moving_pairs(
 
 
 def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Array:
-    """The order of events by step and, within it, by the cell that an object leaves or else enters.
+    """Return the order of events by step and, within it, by the cell that an object leaves or else enters.
 
-    Neighbours then find each other's cells and seats in the caches. Sorting by 16 bits takes linear time;
-    where more steps than that are told apart, cells play no part.
+    Neighbouring events then find each other's cells in the processor's caches. Sorting by 16 bits takes
+    linear time; with more steps than that, cells play no part.
     """
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
         return np.argsort(events.step, kind="stable")
@@ -83,7 +83,7 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
 
 
 def movers_of(context: QueryContext, at: Array) -> MovingQueries:
-    """The moving queries at these positions, as they are before the batch."""
+    """Return the moving queries at these positions, as they are before the batch."""
     queries, focals = context.queries, context.batch.focal
     focal, radius = queries["focal"][at], queries["radius"][at]
     reach, rounds = queries["c"][at], queries["shape"][at] == CIRCLE
@@ -118,12 +118,12 @@ class ObjectCellStore:
         self._batch, self._prefix = batch, f"{prefix}/cells"
 
     def release(self) -> None:
-        """Forget the cells: without moving queries nobody keeps them true."""
+        """Release the cells: without moving queries they are not kept up to date."""
         if f"{self._prefix}/lattice" in self._batch.state:
             self._batch.state.release(f"{self._prefix}/")
 
     def open(self, events: Transitions) -> tuple[GridFrame, ObjectGrid]:
-        """The cells with the objects that are present before the batch's first step."""
+        """Return the cells with the objects that are present before the batch's first step."""
         state, name = self._batch.state, f"{self._prefix}/lattice"
         count = len(self._batch.objects.table)
         if name not in state or count > _OUTGROWN * state.array(name)[5]:
@@ -135,18 +135,18 @@ class ObjectCellStore:
         return lattice, ObjectGrid(*fields)
 
     def _lay(self, count: int, events: Transitions) -> None:
-        """Lay the cells over where objects are or come to in this batch, and put those in that are there."""
+        """Build the cells over the places of this batch's objects, and insert those that are present."""
         state = self._batch.state
         _, x, y = self._batch.objects.at(self._batch.timing.first - 1)
         side = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
-        lattice = lattice_over(xs, ys, side, self._batch.spec["bounds"])
+        lattice = lattice_over(xs, ys, side, self._batch.spec.bounds)
         add_derived(state, self._prefix, "objects")
         lay_cells(state, self._prefix, lattice, (x, y))
 
 
 def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[Array, Array]) -> ObjectGrid:
-    """Make the arrays of a `ObjectCellStore` anew, with the objects that are there; these arrays.
+    """Rebuild the arrays of an `ObjectCellStore` with the objects that are present, and return them.
 
     places: x and y of all objects, float64 (n,) each; NaN: nowhere.
     """
@@ -159,7 +159,7 @@ def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[A
 
 
 def laid(state: SlotState, stream: int) -> dict[str, GridFrame]:
-    """The grids of all `ObjectCellStore`s of a stream, by the names of their folders."""
+    """Return the grids of all `ObjectCellStore`s of a stream, by the names of their folders."""
     folders = [name for name in derived(state, "objects", stream) if f"{name}/lattice" in state]
     return {name: _lattice(state, name) for name in folders}
 
@@ -170,7 +170,7 @@ def _lattice(state: SlotState, folder: str) -> GridFrame:
 
 
 def _fields(objects: int, cells: int) -> dict[str, tuple[str, int]]:
-    """The type and length of each array of `ObjectGrid`."""
+    """Return the type and length of each array of `ObjectGrid`."""
     blocks = blocks_for(objects, cells)
     lengths = (cells, cells, objects, blocks, blocks * BLOCK, blocks * BLOCK * 2, 2)
     return dict(zip(ObjectGrid._fields, zip("iiiiidl", lengths, strict=True), strict=True))

@@ -24,7 +24,7 @@ from stqsh.core.state.table import add_reference
 Array = npt.NDArray[Any]
 
 _AT_ONCE = 1 << 18
-"""Versions that are looked at at once: a column of their texts has to stay below Arrow's 2 GB."""
+"""Versions evaluated at once: a column of their texts must stay below Arrow's 2 GB."""
 
 
 class QueryConditions:
@@ -42,7 +42,7 @@ class QueryConditions:
         self.templates = [Template(shape, kinds) for shape, kinds in saved]
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Take in the conditions of new queries, whose positions are given."""
+        """Add the conditions of new queries, whose positions are given."""
         known = {template.key: t for t, template in enumerate(self.templates)}
         constants: dict[int, list[list[Any]]] = {}
         shape, entry = np.full((2, len(new.patterns)), -1)
@@ -81,7 +81,7 @@ class QueryConditions:
         self._queries["params"][positions] = held + np.arange(len(positions))
 
     def _compact(self, t: int) -> int:
-        """Drop the constants of queries that have gone; how many rows are left."""
+        """Drop the constants of removed queries, and return how many rows are left."""
         mine = np.flatnonzero(self._queries["template"] == t)
         rows = self._queries["params"][mine]
         for j in range(len(self.templates[t].kinds)):
@@ -91,11 +91,11 @@ class QueryConditions:
         return len(mine)
 
     def queries_of(self, t: int) -> Array:
-        """The positions of the queries that have the shape t."""
+        """Return the positions of the queries that have the shape t."""
         return np.flatnonzero(self._queries["template"] == t)
 
     def constant(self, t: int, j: int, queries: Array) -> Column:
-        """Constant j of queries with the shape t: queries are positions, (n,)."""
+        """Return constant j of queries with the shape t; queries are positions, (n,)."""
         rows = self._queries["params"][queries]
         return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
@@ -118,7 +118,7 @@ class QueryConditions:
         return CandidatePairs(pairs.event, pairs.query, flags)
 
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
-        """Whether the shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
+        """Return whether shape t holds for versions, with the constants of queries, at steps. bool (n,)."""
         some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]
         found = [self._truth_of_some(t, versions[part], queries[part], steps[part]) for part in some]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
@@ -135,8 +135,8 @@ class QueryConditions:
         return verdict
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, Any]:
-        """Declared columns of versions, by name, and one without, so that constants alone have a length."""
+        """Return columns of versions by name, and one without a name: constants alone need a length."""
         movement = self._objects
-        objects = movement.objects_of(versions)
+        objects = movement.numbers.objects_of(versions)
         found = {name: movement.table.show(name, movement.rows, versions, objects) for name in names}
         return found | {"": pa.nulls(len(versions))}

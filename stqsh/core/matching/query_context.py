@@ -1,4 +1,4 @@
-"""What regions are at a step, and whole answers then: first ones, and what a query leaves behind."""
+"""The regions of queries at a step, and their whole answers: the first ones, and those that end."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stqsh.core.matching.focal_index import own_objects
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.region_scaling import factors
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 
@@ -51,19 +52,19 @@ class QueryContext:
 
     @property
     def planar(self) -> bool:
-        """How the stream measures."""
-        return bool(self.batch.spec["planar"])
+        """Whether the stream's coordinates are those of a plane."""
+        return self.batch.spec.planar
 
     @cached_property
     def circles(self) -> QueryCircles:
-        """The circles that stand still."""
+        """The circles of fixed regions."""
         queries = self.queries
         mine = (queries["shape"] == CIRCLE) & (queries["focal"] < 0)
         x, y = (np.where(mine, queries[name], np.nan) for name in "ab")
         return QueryCircles(x, y, queries["radius"])
 
     def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
-        """Where queries have their centres after steps; NaN where they have none. (n,) each, float64."""
+        """Return the centres of queries after steps, NaN where there is none. float64 (n,) each."""
         x, y = self.circles.x[positions], self.circles.y[positions]
         focal = self.queries["focal"][positions]
         moving = np.flatnonzero(focal >= 0)
@@ -72,7 +73,7 @@ class QueryContext:
         return x, y
 
     def boxes(self, positions: Array, step: int) -> Array:
-        """The boxes of regions after a step, float64 (n, 4); NaN while a focal object is not present."""
+        """Return the boxes of regions after a step, float64 (n, 4); NaN while a focal object is absent."""
         queries = self.queries
         boxes = np.column_stack([queries[name][positions] for name in "abcd"])
         radius, focal = queries["radius"][positions], queries["focal"][positions]
@@ -87,17 +88,17 @@ class QueryContext:
         return boxes
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
-        """Leave focal objects out of their own queries' pairs, and look at shapes and conditions.
+        """Drop focal objects from the pairs of their own queries, and test shapes and conditions.
 
-        Shapes of moving regions have been looked at before; see `in_shape`.
+        Shapes of moving regions have been tested before.
         """
         if (self.focals >= 0).any():
             others = self.focals[pairs.query] != events.obj[pairs.event]
             pairs = CandidatePairs(*(column[others] for column in pairs))
-        return self.conditions.filter_pairs(self.in_shape(pairs, events), events)
+        return self.conditions.filter_pairs(self.filter_by_shape(pairs, events), events)
 
-    def in_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
-        """Take WAS and IS away where a place lies in the box of a shape that stands still, but not in it."""
+    def filter_by_shape(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
+        """Clear WAS and IS where a place lies in the box of a fixed shape, but not in the shape."""
         if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=filter_circles(pairs, events, self.circles, self.planar))
         if (self.queries["shape"] == AREA).any():
@@ -119,37 +120,37 @@ class QueryContext:
         return flags
 
     def members(self, positions: Array, step: int, among: Array | None = None) -> AnswerMembers:
-        """The members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
+        """Return the members of queries' answers after a step, first - 1 .. last (SOLE Algorithm 3).
 
         among: int32, ascending: only these objects are looked at; all unless given.
         """
         if not len(positions):
             return AnswerMembers(*(np.empty(0, np.int32) for _ in range(3)))
-        arrivals = self.batch.objects.arrivals(step, among)
+        arrivals = arrivals_at(self.batch.objects, step, among)
         pairs = self.holders(positions, arrivals, step)
         return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
 
     def holders(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """The pairs of arrivals and queries at these positions whose answers have them after a step."""
+        """Return the pairs of arrivals and queries at positions that are members after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
         pairs = self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals)
         held = pairs.flags != 0
         return CandidatePairs(*(column[held] for column in pairs))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
-        """Whether each place lies in the region of its query after a step; (n,) each, bool."""
+        """Return whether each place lies in the region of its query after a step; (n,) each, bool."""
         boxes, count = self.boxes(positions, step), len(positions)
         inside = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
         events = Transitions(np.full(count, step, np.int64), none, none, none, nowhere, nowhere, x, y)
         flags = np.where(inside, np.uint8(IS), np.uint8(0))
         pairs = CandidatePairs(np.arange(count, dtype=np.int32), positions.astype(np.int32), flags)
-        pairs = self.in_shape(self._in_circles(pairs, events, step), events)
+        pairs = self.filter_by_shape(self._in_circles(pairs, events, step), events)
         within: Array = pairs.flags != 0
         return within
 
     def _in_boxes(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """The pairs of queries and objects in their boxes, with the terms that keyword queries ask for."""
+        """Return the pairs of queries and objects in their boxes; keyword queries test their terms too."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
             with_terms = np.isin(self.queries["id"][positions], keywords.ids)
@@ -163,7 +164,7 @@ class QueryContext:
         return CandidatePairs(*(np.concatenate(columns) for columns in zip(pairs, *keyworded, strict=True)))
 
     def _in_circles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Look at the circles that move, as they are after a step."""
+        """Filter pairs by the moving circles, as they are after a step."""
         queries = self.queries
         mine = (queries["shape"] == CIRCLE) & (queries["focal"] >= 0)
         if not mine.any():
@@ -183,7 +184,7 @@ def context_of(
     *,
     staying: bool = False,
 ) -> QueryContext:
-    """The context of a batch, for as long as no query comes or goes; see `QueryContext`."""
+    """Return the context of a batch, for as long as no query comes or goes; see `QueryContext`."""
     focal = queries["focal"]
     own = np.full(len(focal), -1, np.int32)
     moving = np.flatnonzero(focal >= 0)

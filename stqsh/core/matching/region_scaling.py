@@ -2,8 +2,8 @@
 
 A query whose region has the share a of its area left is that of the region scaled by sqrt(a) in both
 directions about its centre: a rectangle's sides and a circle's radius, standing or moving, and polygons and
-areas about the centre of their box. So everything that looks at a table's regions sees the scaled ones; what
-they were when they were registered is beside them while some query of the table is scaled.
+areas about the centre of their box. Every reader of a table's regions sees the scaled ones; the
+regions as registered are kept beside them while some query of the table is scaled.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UnscaledRegions(QueryTable):
 
 
 def will_scale(queries: QueryTable, area: float, which: Array | None = None) -> Array:
-    """Which of the queries at these positions, or of all, `scale` would change; int64, ascending."""
+    """Return which of the queries at these positions, or of all, `scale` would change; int64, ascending."""
     which = np.arange(len(queries)) if which is None else which
     which = which[_scalable(queries, which)]
     before = np.ones(len(which)) if queries.shares is None else queries.shares[which]
@@ -71,7 +71,7 @@ def _shares(queries: QueryTable, area: float, at: Array) -> Array:
 
 
 def _scalable(queries: QueryTable, at: Array) -> Array:
-    """Whether queries have a region that ends somewhere; bool (n,)."""
+    """Return whether queries have a region that ends somewhere; bool (n,)."""
     whole = {name: queries.whole(name)[at] for name in ("a", "b", "radius")}
     boxed = np.isfinite(whole["a"]) & np.isfinite(whole["b"])
     ends = np.where(queries["shape"][at] == CIRCLE, np.isfinite(whole["radius"]), boxed)
@@ -99,12 +99,12 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
 
 
 def factors(queries: QueryTable, at: Array) -> Array | None:
-    """By how much the regions at these positions are smaller in each direction, (n,); None: none is."""
+    """Return the factors by which regions are smaller in each direction, (n,); None: none is."""
     return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
 def with_shed_reasons(context: QueryContext, told: QueryUpdates) -> QueryUpdates:
-    """The same updates, with the reason `shed` for what left scaled regions only.
+    """Return the same updates, with the reason `shed` for what left scaled regions only.
 
     Such an object is in the region as it was registered.
     """
@@ -123,7 +123,7 @@ def with_shed_reasons(context: QueryContext, told: QueryUpdates) -> QueryUpdates
 
 
 def _is_cut_off(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
-    """Whether versions lie in the regions of queries after a step, but not in what is left of them.
+    """Return whether versions lie in the regions of queries after a step, but not in what is left of them.
 
     bool (n,); their own places count, also those of objects that have been forgotten in the step.
     """

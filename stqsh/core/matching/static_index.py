@@ -1,4 +1,4 @@
-"""Regions that stand still: those of keyword queries hang in the index of keywords, the others in a grid."""
+"""The index of fixed regions: those of keyword queries are in the keyword index, the others in a grid."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class StaticRegionIndex:
         self._grid = StaticRectIndex(batch.state, f"{prefix}/grid")
 
     def add_keywords(self, new: NewQueries) -> NewQueries:
-        """Take in the keyword queries among new ones; all of them, with what is left of their conditions."""
+        """Index the keyword queries among new ones; return all, with the rest of their conditions."""
         parts = add_keywords(self._batch, self._prefix, new)
         return new.with_patterns({i: new.patterns[i] | {"condition": part.rest} for i, part in parts.items()})
 
     def fill(self, context: QueryContext) -> None:
-        """Put the active queries of the kind where they belong; after any of them came, changed or went."""
-        queries, bounds = context.queries, self._batch.spec["bounds"]
+        """Rebuild the index from the active queries, after any of them came, changed or went."""
+        queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
         boxes[still] = context.boxes(still, self._batch.timing.first - 1)

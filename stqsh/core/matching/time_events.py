@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
-    """The events, and for each step at which a comparison with NOW may turn for an object, one more.
+    """Return the events, and for each step at which a comparison with NOW may turn for an object, one more.
 
     Such an event has the same version before and after. Cost follows objects and turns, not steps: a look at
     each object's time, and more only where its comparison may turn.
@@ -46,7 +46,7 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
 
 
 def _candidates(expr: Expr, shifts: Array, objects: BatchObjects) -> Array:
-    """The versions whose comparison with NOW may turn in the batch; int32, ascending."""
+    """Return the versions whose comparison with NOW may turn in the batch; int32, ascending."""
     instants = objects.table.instants(expr[1]) if expr[0] == "col" else None
     if instants is None:
         return np.arange(objects.versions, dtype=np.int32)
@@ -75,13 +75,13 @@ def _comparisons(conditions: QueryConditions) -> Iterator[tuple[bytes, Array]]:
 
 
 def _touches(steps: Array, versions: Array, objects: BatchObjects) -> Transitions:
-    """One event a step and version."""
+    """Return one event a step and version."""
     order = np.lexsort((versions, steps))
     steps, versions = steps[order], versions[order]
     first = np.ones(len(steps), np.bool_)
     first[1:] = (np.diff(steps) != 0) | (np.diff(versions) != 0)
     steps, versions = steps[first], versions[first]
-    taken = objects.is_out(versions, steps)
+    taken = objects.removals.cover(versions, steps)
     steps, versions = steps[~taken], versions[~taken]
-    x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.unending)
-    return Transitions(steps, objects.objects_of(versions), versions, versions, x, y, x, y)
+    x, y = places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing.unending)
+    return Transitions(steps, objects.numbers.objects_of(versions), versions, versions, x, y, x, y)

@@ -1,4 +1,4 @@
-"""How a kind reports updates of its queries on a slot."""
+"""Emits updates of queries with regions, with distances and the reason of load shedding."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Array = npt.NDArray[Any]
 
 
 class UpdateEmitter:
-    """Reports updates of a context's queries, given by their positions; counts them, and tells DISTANCE."""
+    """Emits updates of a context's queries, given by their positions, with DISTANCE where it is selected."""
 
     def __init__(self, context: QueryContext, report: BatchOutput) -> None:
         self._context, self._queries, self._report = context, context.queries, report
 
     def emit_end(self, step: int, query: Array, why: int, versions: Array) -> None:
-        """Report that members are taken back whatever happens in a step: as they were before it."""
+        """Emit the removal of members whatever happens in a step, with their rows before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
         told = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
         self.emit(told, np.full(count, step - 1))
 
     def emit(self, told: QueryUpdates, asof: Array | None = None) -> None:
-        """Report updates whose queries are given as positions.
+        """Emit updates whose queries are given by position.
 
-        asof: the steps after which distances are meant, int64 (n,); those of the updates unless said.
+        asof: the steps after which distances are measured, int64 (n,); None: those of the updates.
         """
         if not len(told.step):
             return
@@ -43,7 +43,7 @@ class UpdateEmitter:
         self._report.add(told._replace(query=query, show=show, distance=far), self._queries)
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
-        """How far what is shown is from the centres, NaN where a query does not ask; None if none does."""
+        """Return the distances of shown rows, NaN where a query does not ask; None if none does."""
         far = self._queries["far"]
         asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):

@@ -1,4 +1,4 @@
-"""What a slot tells Aggregate of its kNN queries."""
+"""The changes of candidates that a slot offers to Aggregate for its kNN queries."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kernels.knn.ranking import RankChanges
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.objects.batch_objects import arrivals_at
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +36,7 @@ class CandidateChanges(NamedTuple):
 def with_reasons(
     context: QueryContext, offers: RankChanges, query: Array, events: Transitions
 ) -> CandidateChanges:
-    """The offers of the kernel, with the reasons of those who left.
+    """Return the offers of the kernel, with the reasons of objects that left.
 
     query: position of each. An object's own state comes first; one that is still there but beyond the circle
     is overtaken only if its condition holds.
@@ -64,12 +65,12 @@ def _if_satisfying(context: QueryContext, query: Array, event: Array, events: Tr
 
 
 def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
-    """What became, by a step, of objects that queries had sent and that are no candidates any more."""
+    """Return the removal, by a step, of sent objects that are no longer candidates."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
     why, show = objects.reasons(versions, obj, steps)
     x, _ = context.centres(query, steps)
-    present = objects.arrivals(step)
+    present = arrivals_at(objects, step)
     still = np.flatnonzero((why == LEFT) & ~np.isnan(x) & np.isin(obj, present.obj))
     event = np.searchsorted(present.obj, obj[still])
     why[still] = _if_satisfying(context, query[still], event, present)
@@ -81,7 +82,7 @@ def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: 
 def sent_before_pause(
     context: QueryContext, query: Array, obj: Array, step: int, why: int
 ) -> CandidateChanges:
-    """Take back what queries that go at a step had sent before they paused, as it was before the step."""
+    """Return the removal of what retired queries had sent before they paused, as it was before the step."""
     before = np.full(len(obj), step - 1)
     versions = context.batch.objects.versions_after(obj, before)
     distance = distances(context, query, versions, step - 1)
@@ -91,21 +92,21 @@ def sent_before_pause(
         query,
         np.full(count, -1, np.int8),
         np.full(count, why, np.int8),
-        context.batch.objects.keyed(versions, obj).astype(np.int64),
+        context.batch.objects.numbers.or_keys(versions, obj).astype(np.int64),
         distance,
         obj,
     )
 
 
 def distances(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
-    """How far versions' places are from the centres of queries after a step, NaN where one is missing."""
+    """Return how far versions are from queries' centres after a step, NaN where one is missing."""
     objects, steps = context.batch.objects, np.full(len(versions), step)
-    places = places_after(versions, steps, *objects.sources, objects.unending)
+    places = places_after(versions, steps, *objects.sources, objects.timing.unending)
     return distances_between(*context.centres(query, steps), *places, context.planar)
 
 
 def concatenated(some: list[CandidateChanges]) -> CandidateChanges:
-    """Several tables of offers as one."""
+    """Return several tables of changes as one."""
     kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.float64, np.int32)
     none = CandidateChanges(*(np.empty(0, kind) for kind in kinds))
     return CandidateChanges(*(np.concatenate(column) for column in zip(none, *some, strict=True)))

@@ -19,6 +19,7 @@ from stqsh.core.kernels.index.nearest_cells import (
 from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.text_filter import TextFilter
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.regions.grid_layout import lattice_over
 
 Array = npt.NDArray[Any]
@@ -27,7 +28,7 @@ _MAX_SIDE = 512
 _PLACES_A_CELL = 4
 _SAMPLE = 4096
 _AT_ONCE = 1 << 22
-"""So many objects, all queries together, are looked at before what is known of them is let go again."""
+"""Objects, summed over queries, that are tested in one portion: it bounds the memory."""
 
 
 class SearchCircles(NamedTuple):
@@ -48,7 +49,7 @@ class CircleSearch:
     @cached_property
     def present(self) -> Transitions:
         """All objects that are present, as events that brought them in."""
-        return self._context.batch.objects.arrivals(self._step)
+        return arrivals_at(self._context.batch.objects, self._step)
 
     def __len__(self) -> int:
         return len(self.present.obj)
@@ -65,7 +66,7 @@ class CircleSearch:
         return TextFilter(self._context, self.present)
 
     def members(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Who is in circles and satisfies the conditions: lists as of a `RosterTable`, by circle."""
+        """Return the objects in circles that satisfy the conditions, as lists by circle (`MemberTable`)."""
         count = np.zeros(len(circles.x) + 1, np.int64)
         found = []
         for some in _portions(np.full(len(circles.x), min(len(self), 4096))):
@@ -75,7 +76,7 @@ class CircleSearch:
         return np.cumsum(count), np.concatenate([*found, np.empty(0, np.int32)])
 
     def _satisfying(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Pairs of circles, ascending, and present objects within that count for their queries."""
+        """Return pairs of circles, ascending, and present objects within that count for their queries."""
         context = self._context
         circle, event = self._within(circles)
         query = circles.position[circle].astype(np.int32)
@@ -85,7 +86,7 @@ class CircleSearch:
         return circle[holds], event[holds]
 
     def _within(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Pairs of circles, ascending, and present objects within; of keyword queries those with terms."""
+        """Return pairs of circles, ascending, and objects within; keyword queries test terms too."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         x, y, radius = (column[plain] for column in circles[1:])
@@ -99,7 +100,7 @@ class CircleSearch:
         return circle[order].astype(np.int32), event[order]
 
     def _distances(self, circles: SearchCircles, want: Array) -> Array:
-        """The distance within which so many objects are, of keyword queries those that have the terms."""
+        """Return the distance within which `want` objects lie; keyword queries test terms too."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         out = np.empty(len(row), np.float64)
@@ -128,7 +129,7 @@ class CircleSearch:
         return out
 
     def _too_few(self, circles: SearchCircles, goal: Array, at: Array, want: Array) -> Array:
-        """Those of the circles at these places that have too few members; more is wanted of them."""
+        """Return those of the circles that have too few members, and raise what is wanted of them."""
         checked = self._context.queries["template"][circles.position] >= 0
         mine = np.flatnonzero(checked & np.isfinite(circles.radius))
         if not len(mine):

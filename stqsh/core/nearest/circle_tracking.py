@@ -1,4 +1,4 @@
-"""Following circles through a batch: who comes and goes, who is among the k nearest, which ran short.
+"""Tracks circles through a batch: which objects come and go, which are the k nearest, which run short.
 
 SOLE treats a kNN query as a range query whose region grows and shrinks (sections 3 and 5). Here the region is
 a circle somewhat larger than needed, fixed during a batch, so that range queries' own machinery finds what it
@@ -35,7 +35,6 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.candidate_changes import CandidateChanges, with_reasons
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
 from stqsh.core.nearest.members import MemberTable
-from stqsh.core.objects.event_objects import is_event
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.state.interner import Interner
@@ -43,10 +42,10 @@ from stqsh.core.state.interner import Interner
 Array = npt.NDArray[Any]
 
 _ROUNDS = 6
-"""After so many attempts a circle takes everything in."""
+"""Attempts after which a circle is made to hold everything."""
 
 _GROWTH, _AT_LEAST = 4, 1.5
-"""A circle that ran short again is laid around so many times as many objects, and grows by so much."""
+"""Factors by which the wanted objects, and at least the radius, of a circle grow when it runs short."""
 
 
 class StaticCircleIndex:
@@ -72,11 +71,11 @@ class StaticCircleIndex:
         still = at[(context.queries["focal"][at] < 0) & ~keyworded[at]]
         boxes = context.boxes(still, context.batch.timing.first - 1)
         tag = (2 * still + 1).astype(np.int32)
-        pairs = join(events, *rect_lists(boxes, tag, context.batch.spec["bounds"]))
+        pairs = join(events, *rect_lists(boxes, tag, context.batch.spec.bounds))
         return CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
 
     def _keyworded(self, events: Transitions) -> tuple[Array, CandidatePairs]:
-        """Which queries hang in the index of keywords, and the pairs that it brings, of all active ones."""
+        """Return which queries are in the keyword index, and its pairs, those of all active queries."""
         context, queries = self._context, self._context.queries
         keyworded = np.zeros(len(queries), np.bool_)
         index = keywords_of(context.batch, context.prefix)
@@ -85,7 +84,7 @@ class StaticCircleIndex:
         boxes = np.full((len(queries), 4), np.nan)
         still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
-        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec["bounds"])
+        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec.bounds)
         keyworded[index.positions] = True
         return keyworded, keyword_pairs(context.batch, index, events)
 
@@ -110,7 +109,7 @@ class CircleTracker:
         self._want = enough(self._queries["k"])
 
     def track(self, positions: Array) -> list[CandidateChanges]:
-        """What the slot has to tell of these queries, all that live in the batch."""
+        """Return the changes of candidates of these queries, all that live in the batch."""
         new = positions[self._begin[positions] >= 0]
         self._widen(new, *self._context.centres(new, np.full(len(new), self._timing.first)))
         cells = _Cells(self._context)
@@ -131,7 +130,7 @@ class CircleTracker:
         return out
 
     def offered_before(self, positions: Array) -> tuple[Array, Array]:
-        """What queries had offered before the batch: positions and objects."""
+        """Return what queries had offered before the batch: positions and objects."""
         first = self._timing.first
         circles = self._circling(positions)._replace(
             turn=np.zeros(len(positions), np.int64),
@@ -197,7 +196,7 @@ class CircleTracker:
         self._roster.replace(touched[which], np.concatenate([[0], np.cumsum(lengths)]), roster.obj)
 
     def _widen(self, positions: Array, x: Array, y: Array) -> None:
-        """Give queries circles that hold enough around (x, y), and find who was in them before the batch."""
+        """Widen circles to hold enough around (x, y), and find their members before the batch."""
         if not len(positions):
             return
         radius, want = self._queries["radius"], self._want[positions]
@@ -236,18 +235,18 @@ class _Cells:
 
 
 def key_order(context: QueryContext) -> KeyOrder:
-    """The order of the objects' keys."""
+    """Return the order of the objects' keys."""
     table = context.batch.objects.table
     text = pa.types.is_string(table.key_type)
-    if is_event(table.spec):
-        codes = context.batch.state.array(f"s{table.spec['id']}/objects/key")
+    if table.spec.is_event:
+        codes = context.batch.state.array(f"s{table.spec.id}/objects/key")
         return by_text(codes, table.pool.strings()) if text else by_number(codes)
-    keys = Interner(context.batch.state, f"s{table.spec['id']}/objects/keys")
+    keys = Interner(context.batch.state, f"s{table.spec.id}/objects/keys")
     return by_text(np.arange(len(keys)), keys.strings()) if text else by_number(keys.integers())
 
 
 def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
-    """What focal objects did, and where each one's begins: int64 (focal objects + 1,)."""
+    """Return what focal objects did, and where each one's begins: int64 (focal objects + 1,)."""
     order = np.lexsort((events.step, events.obj))
     return FocalMoves(events.step[order], events.nx[order], events.ny[order]), events.obj[order]
 
@@ -255,14 +254,14 @@ def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
 def _seen(
     context: QueryContext, pairs: CandidatePairs, events: Transitions, positions: Array
 ) -> MemberEvents:
-    """Pairs in the order of the kernel, by the number of each query among these positions, ascending."""
+    """Return pairs in the kernel's order, by the index of each query among ascending positions."""
     flagged = np.flatnonzero(pairs.flags != 0)
     number, event = np.searchsorted(positions, pairs.query[flagged]), pairs.event[flagged]
     stays = pairs.flags[flagged] & IS
     order = np.lexsort((stays, events.step[event], number))
     event, version = event[order].astype(np.int32), events.new[event[order]]
     objects = context.batch.objects
-    x, y = places_after(version, events.step[event], *objects.sources, objects.unending)
+    x, y = places_after(version, events.step[event], *objects.sources, objects.timing.unending)
     return MemberEvents(
         start=np.searchsorted(number[order], np.arange(len(positions) + 1)),
         step=events.step[event],

@@ -26,10 +26,10 @@ from stqsh.core.matching.query_context import QueryContext
 Array = npt.NDArray[Any]
 
 _USUAL = 8
-"""Terms that more than one in so many objects have are no help: near objects are looked at instead."""
+"""A term that more than one in 8 objects have does not help: near objects are tested instead."""
 
 _AT_ONCE = 1 << 22
-"""So many objects, all queries together, are looked at at once."""
+"""Objects, summed over queries, that are tested in one portion."""
 
 
 class TextFilter:
@@ -56,7 +56,7 @@ class TextFilter:
         return TermSearch(index.asked, self._postings, index.terms.spans, self._context.planar)
 
     def rows(self, positions: Array) -> Array:
-        """The rows of queries among those that ask, -1: does not, or for terms that are usual. int64 (n,)."""
+        """Return queries' rows among keyword queries; -1: no terms, or frequent ones. int64 (n,)."""
         rows = np.full(len(positions), -1, np.int64)
         if self._index is None or not len(self._index):
             return rows
@@ -68,7 +68,7 @@ class TextFilter:
         return rows
 
     def within(self, centres: SearchCentres, radius: Array) -> tuple[Array, Array]:
-        """The objects in circles that have the terms: circle, ascending, and present object; (n,) each."""
+        """Return pairs of circles, ascending, and objects within that have the terms. (n,) each."""
         found = [(np.empty(0, np.int32), np.empty(0, np.int32))]
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
@@ -78,7 +78,7 @@ class TextFilter:
         return circles, events
 
     def distances(self, centres: SearchCentres, want: Array) -> Array:
-        """The distance of the want-th nearest object that has the terms, infinite where there are fewer."""
+        """Return the distance of the want-th nearest object with the terms; infinite: there are fewer."""
         out = np.zeros(len(want), np.float64)
         for some, room in self._portions(centres):
             near = SearchCentres(*(column[some] for column in centres))
@@ -86,7 +86,7 @@ class TextFilter:
         return out
 
     def _portions(self, centres: SearchCentres) -> Iterator[tuple[Array, int]]:
-        """Indices of centres, some at a time, and how many objects they look at."""
+        """Yield indices of centres, some at a time, and how many objects they test."""
         if not len(centres.row):
             return
         lengths = list_lengths(self._search.asked, centres.row, self._postings.start)

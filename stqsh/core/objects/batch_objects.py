@@ -23,7 +23,6 @@ from stqsh.core.kernels.events.transitions import (
 )
 from stqsh.core.kernels.events.updates import LEFT, VersionSources, reasons
 from stqsh.core.objects.object_table import BatchRows, ObjectTable
-from stqsh.core.state.retention_mode import is_significant
 
 Array = npt.NDArray[Any]
 
@@ -36,39 +35,115 @@ class ObjectPlaces(NamedTuple):
     y: Array
 
 
+class VersionNumbers(NamedTuple):
+    """How versions are numbered: each object as stored before the batch, then each row of the batch.
+
+    objects: the number of objects; row_objects: the object of each row, int32 (rows,). What updates show is a
+    version, or the number of all versions plus an object: then only its key is known.
+    """
+
+    objects: int
+    row_objects: Array
+
+    @property
+    def versions(self) -> int:
+        """The number of versions."""
+        return self.objects + len(self.row_objects)
+
+    def objects_of(self, versions: Array) -> Array:
+        """Return the object of each version (not -1). int32 (n,)."""
+        if not len(self.row_objects):
+            return versions.astype(np.int32)
+        rows = np.maximum(versions - self.objects, 0)
+        return np.where(versions < self.objects, versions, self.row_objects[rows]).astype(np.int32)
+
+    def shown_objects(self, shown: Array) -> Array:
+        """Return the object of each thing that updates show. int32 (n,)."""
+        is_key = shown >= self.versions
+        known = self.objects_of(np.where(is_key, 0, shown))
+        return np.where(is_key, shown - self.versions, known).astype(np.int32)
+
+    def or_keys(self, versions: Array, objects: Array) -> Array:
+        """Return what to show of objects: their versions, or the key alone where it is -1. int64 (n,)."""
+        return np.where(versions < 0, np.int64(self.versions) + objects, versions)
+
+
+class Removals(NamedTuple):
+    """Objects that are removed within the batch, whatever their rows say.
+
+    since: from which step on each version is gone, int64 (versions,), NEVER for most; None: all stay.
+    why: the reason for each object, int8 (objects,), a position in `stqsh.spec.chunk.WHY`; None: it left.
+    """
+
+    since: Array | None = None
+    why: Array | None = None
+
+    def cover(self, versions: Array, steps: Any) -> Array:
+        """Return whether versions are gone by steps of their own, or by one step. bool (n,)."""
+        if self.since is None or not len(self.since):
+            return np.zeros(len(versions), np.bool_)
+        removed: Array = (versions >= 0) & (self.since[versions] <= steps)
+        return removed
+
+
+class VersionChanges(NamedTuple):
+    """The events that give objects other versions, by object and step.
+
+    codes: object and step as one number, int64 ascending; obj, step, version: of each event; (n,) each.
+    base: the step before the batch; span: the number of steps, with that one.
+    """
+
+    codes: Array
+    obj: Array
+    step: Array
+    version: Array
+    base: int
+    span: int
+
+    @staticmethod
+    def of(events: Transitions, timing: BatchTiming) -> VersionChanges:
+        """Return the changes among a batch's events."""
+        base, span = timing.first - 1, timing.last - timing.first + 2
+        at = np.flatnonzero(events.old != events.new)
+        codes = events.obj[at].astype(np.int64) * span + events.step[at] - base
+        at, codes = at[order := np.argsort(codes, kind="stable")], codes[order]
+        return VersionChanges(codes, events.obj[at], events.step[at], events.new[at], base, span)
+
+    def latest(self, objects: Array, steps: Array, before: Array) -> Array:
+        """Return the version of each object after a step of its own; before: those before the batch."""
+        if not len(self.codes):
+            return before
+        sought = objects.astype(np.int64) * self.span + (steps - self.base)
+        last = np.maximum(np.searchsorted(self.codes, sought, side="right") - 1, 0)
+        changed = (self.obj[last] == objects) & (self.step[last] <= steps)
+        return np.where(changed, self.version[last], before)
+
+
 class BatchObjects:
     """A batch's rows over a table that still holds the state before the batch; `finish` moves it on.
 
-    Objects may be taken out of the batch (`take_out`): after its last step they are not present, whatever
-    their rows say.
+    Objects may be removed from the batch (`remove`): after its last step they are not present, whatever their
+    rows say.
+
+    Attributes:
+        stored: the objects as stored before the batch.
+        sources: what versions point into: the batch's rows, and `stored`.
+        versions: the number of versions.
     """
 
     def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: BatchTiming) -> None:
         self.table, self.timing = table, timing
         self.rows: BatchRows = table.encode(batches)
         self.stored = table.stored
+        self.sources = VersionSources(self.rows.arrays, self.stored)
+        self.numbers = VersionNumbers(len(table), self.rows.arrays.obj)
+        self.versions = self.numbers.versions
         self._places: dict[int, ObjectPlaces] = {}
-        self._out: Array | None = None
-        self._why: Array | None = None
-
-    @property
-    def sources(self) -> VersionSources:
-        """What versions point into: the batch's rows, and the objects as stored before it."""
-        return VersionSources(self.rows.arrays, self.stored)
-
-    @property
-    def unending(self) -> BatchTiming:
-        """The timing under which no record grows too old."""
-        return self.timing._replace(report=-1)
-
-    @property
-    def versions(self) -> int:
-        """How many versions there are: objects, then rows."""
-        return len(self.table) + len(self.rows)
+        self.removals = Removals()
 
     @cached_property
     def accepted(self) -> AcceptedRows:
-        """What became of each row, see `accept`."""
+        """What has become of each row, see `accept`."""
         return accept(self.rows.arrays, self.stored)
 
     @cached_property
@@ -76,16 +151,17 @@ class BatchObjects:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.stored, self.timing)
 
-    def went(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
-        """Take in how the batch went where objects were forgotten between its steps.
+    def set_course(self, accepted: AcceptedRows, events: Transitions, out: Array) -> None:
+        """Set what happens in the batch, where objects were removed between its steps.
 
-        out: int64 (versions,), from which step on each version is not there any more, NEVER for most.
+        Args:
+            out: int64 (versions,): from which step on each version is gone, NEVER for most.
         """
-        self.accepted, self.events, self._out = accepted, events, out
+        self.accepted, self.events, self.removals = accepted, events, Removals(out)
         self._places.clear()
 
-    def take_out(self, why: Array) -> None:
-        """Let objects go in the last step, from where they are then.
+    def remove(self, why: Array) -> None:
+        """Remove objects in the last step, from where they are then.
 
         why: int8 (objects,), a position in `stqsh.spec.chunk.WHY` for those that go, all of them present
         after the last step, 0 for the others.
@@ -98,46 +174,36 @@ class BatchObjects:
         steps = np.full(len(out), last)
         versions = self.versions_after(out, steps)
         idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
-        x, y = places_after(versions[idle], steps[idle], *self.sources, self.unending)
+        x, y = places_after(versions[idle], steps[idle], *self.sources, self.timing.unending)
         nowhere = np.full(len(idle), np.nan)
         lone = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
         self.events = joined(self.events._replace(nx=nx, ny=ny), lone)
-        self._out, self._why = np.full(self.versions, NEVER), why
-        self._out[versions] = last
+        removed_from = np.full(self.versions, NEVER)
+        removed_from[versions] = last
+        self.removals = Removals(removed_from, why)
         self._places.clear()
 
-    def is_out(self, versions: Array, steps: Any) -> Array:
-        """Whether versions have been taken out at steps of their own, or at one step. bool (n,)."""
-        if self._out is None or not len(self._out):
-            return np.zeros(len(versions), np.bool_)
-        taken: Array = (versions >= 0) & (self._out[versions] <= steps)
-        return taken
-
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """`stqsh.core.kernels.events.updates.reasons`, with the reasons of objects that have been taken out.
+        """`stqsh.core.kernels.events.updates.reasons`, with the reasons of removed objects.
 
-        An object without a record (version -1) has been forgotten: it left, and its key is all there is.
+        An object without a record (version -1) has been forgotten: it left, and only its key can be shown.
         """
-        if not is_significant(self.table.spec):
+        if not self.table.spec.is_significant:
             return reasons(versions, objects, steps, self.sources, self.timing)
         forgotten = versions < 0
         why, show = reasons(np.where(forgotten, 0, versions), objects, steps, self.sources, self.timing)
         why[forgotten], show[forgotten] = LEFT, self.versions + objects[forgotten]
-        if self._why is not None:
-            taken = self.is_out(versions, steps) & (why == LEFT)
-            why[taken] = self._why[objects[taken]]
+        if self.removals.why is not None:
+            removed = self.removals.cover(versions, steps) & (why == LEFT)
+            why[removed] = self.removals.why[objects[removed]]
         return why, show
 
     def shown(self, objects: Array, step: int) -> Array:
-        """What to show of objects after a step, int64 as `Told.show`: versions, of forgotten ones the key."""
-        return self.keyed(self.at(step).versions[objects], objects)
-
-    def keyed(self, versions: Array, objects: Array) -> Array:
-        """Versions as `Told.show` has them, int64 (n,): for -1, no record, the key of the object."""
-        return np.where(versions < 0, np.int64(self.versions) + objects, versions)
+        """Return what to show of objects after a step, see `VersionNumbers.or_keys`. int64 (n,)."""
+        return self.numbers.or_keys(self.at(step).versions[objects], objects)
 
     def at(self, step: int) -> ObjectPlaces:
-        """All objects after a step, first - 1 .. last."""
+        """Return all objects after a step, first - 1 .. last."""
         if step not in self._places:
             if step < self.timing.first:
                 every = np.arange(len(self.stored.known), dtype=np.int32)
@@ -145,91 +211,66 @@ class BatchObjects:
             else:
                 versions = versions_at(self.events, self.stored.known, step)
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
-            taken = self.is_out(versions, step)
-            x[taken] = y[taken] = np.nan
+            removed = self.removals.cover(versions, step)
+            x[removed] = y[removed] = np.nan
             self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough: callers ask step by step
         return self._places[step]
 
     def versions_after(self, objects: Array, steps: Array) -> Array:
-        """The version of each object after a step of its own, first - 1 .. last; -1 for none. int32 (n,)."""
-        base, span, (codes, changes) = self.timing.first - 1, self._span, self._changes
-        versions = np.where(self.stored.known[objects], objects, -1)
-        if len(codes):
-            sought = objects.astype(np.int64) * span + (steps - base)
-            latest = changes[np.maximum(np.searchsorted(codes, sought, side="right") - 1, 0)]
-            changed = (self.events.obj[latest] == objects) & (self.events.step[latest] <= steps)
-            versions = np.where(changed, self.events.new[latest], versions)
-        return versions.astype(np.int32)
-
-    @property
-    def _span(self) -> int:
-        return self.timing.last - self.timing.first + 2
+        """Return the version of each object after a step of its own, -1 for none. int32 (n,)."""
+        before = np.where(self.stored.known[objects], objects, -1)
+        return self._changes.latest(objects, steps, before).astype(np.int32)
 
     @cached_property
-    def _changes(self) -> tuple[Array, Array]:
-        """The events that gave an object another version, by object and step: object and step as one number
-        each, ascending, and the positions of the events.
-        """
-        events = self.events
-        changes = np.flatnonzero(events.old != events.new)
-        codes = (
-            events.obj[changes].astype(np.int64) * self._span + events.step[changes] - self.timing.first + 1
-        )
-        order = np.argsort(codes, kind="stable")
-        return codes[order], changes[order]
+    def _changes(self) -> VersionChanges:
+        return VersionChanges.of(self.events, self.timing)
 
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """Where each object is after a step of its own; NaN where it is not present. float64 (n,) each."""
+        """Return the place of each object after a step of its own; NaN: not present. float64 (n,) each."""
         versions = self.versions_after(objects, steps)
         x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
-        taken = self.is_out(versions, steps)
-        x[taken] = y[taken] = np.nan
+        removed = self.removals.cover(versions, steps)
+        x[removed] = y[removed] = np.nan
         return x, y
 
-    def arrivals(self, step: int, among: Array | None = None) -> Transitions:
-        """All objects that are present after a step, as events of that step that brought them in.
-
-        among: int32, ascending: only those of these objects; all unless given.
-        """
-        versions, x, y = self.at(step)
-        there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
-        nowhere = np.full(len(there), np.nan)
-        return Transitions(
-            step=np.full(len(there), step, np.int64),
-            obj=there,
-            old=np.full(len(there), -1, np.int32),
-            new=versions[there],
-            ox=nowhere,
-            oy=nowhere,
-            nx=x[there],
-            ny=y[there],
-        )
-
-    def objects_of(self, versions: Array) -> Array:
-        """The object of each version (not -1). int32 (n,)."""
-        known = len(self.table)
-        if not len(self.rows):
-            return versions.astype(np.int32)
-        rows = np.maximum(versions - known, 0)
-        return np.where(versions < known, versions, self.rows.arrays.obj[rows]).astype(np.int32)
-
     def finish(self) -> None:
-        """Store each object's last row; versions and places are void from here on."""
+        """Store each object's last row; versions and places are no longer valid then."""
         final = np.flatnonzero(self.accepted.live & (self.accepted.until == NEVER))
         self.table.apply(self.rows, final)
 
 
+def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) -> Transitions:
+    """Return all objects that are present after a step, as events of that step that brought them in.
+
+    Args:
+        among: int32, ascending: only those of these objects; None: all.
+    """
+    versions, x, y = objects.at(step)
+    there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
+    nowhere = np.full(len(there), np.nan)
+    return Transitions(
+        step=np.full(len(there), step, np.int64),
+        obj=there,
+        old=np.full(len(there), -1, np.int32),
+        new=versions[there],
+        ox=nowhere,
+        oy=nowhere,
+        nx=x[there],
+        ny=y[there],
+    )
+
+
 def by_step(events: Transitions, order: Array | slice) -> Transitions:
-    """Events in another order, or some of them."""
+    """Return events in another order, or some of them."""
     return Transitions(*(column[order] for column in events))
 
 
 def joined(events: Transitions, more: Transitions) -> Transitions:
-    """Two tables of events as one."""
+    """Return two tables of events as one."""
     return Transitions(*(np.concatenate(pair) for pair in zip(events, more, strict=True)))
 
 
 def silent_from(ts: Array, timing: BatchTiming) -> Array:
-    """From which steps on records of times ts, int64 µs (n,), are older than REPORT EVERY allows; int64."""
+    """Return the steps from which records of times ts, int64 µs (n,), are out of date. int64 (n,)."""
     steps: Array = (ts + timing.report) // timing.tick - timing.base + 2
     return steps

@@ -19,16 +19,12 @@ from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference, derived, referenced, renumber
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
 _SPARE = 1024
-"""Expired events that are not worth the work of making room."""
-
-
-def is_event(spec: dict[str, Any]) -> bool:
-    """Whether a stream's records are events, never replaced."""
-    return spec.get("kind") == "event"
+"""Expired events that are tolerated before the table is compacted."""
 
 
 class EventKeyColumn:
@@ -37,9 +33,9 @@ class EventKeyColumn:
     Array `{prefix}/key`: codes of the stream's pool int32, or whole numbers int64 or int32.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], pool: Interner) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, pool: Interner) -> None:
         self._state, self._name, self._pool = state, f"{prefix}/key", pool
-        self._kind: str = dict(spec["columns"])[spec["key"]]
+        self._kind: str = spec.types[spec.key]
         if self._name not in state:
             state.create(self._name, DTYPES[self._kind])
             if self._kind == "STRING":
@@ -61,7 +57,7 @@ class EventKeyColumn:
         return np.arange(before, len(self), dtype=np.int32)
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """The latest event with each key, expired or not; -1 where none is stored. int32 (n,).
+        """Return the latest event with each key, expired or not; -1 where none is stored. int32 (n,).
 
         Looks at all events once.
         """
@@ -73,7 +69,7 @@ class EventKeyColumn:
         return latest[position]
 
     def take(self, objects: Array, kind: pa.DataType) -> pa.Array[Any]:
-        """The keys of objects, (n,), in an Arrow type."""
+        """Return the keys of objects, (n,), in an Arrow type."""
         values = self._values[objects]
         return self._pool.take(values, kind) if self._kind == "STRING" else pa.array(values).cast(kind)
 

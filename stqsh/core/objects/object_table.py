@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.objects.event_objects import EventKeyColumn, is_event
+from stqsh.core.objects.event_objects import EventKeyColumn
 from stqsh.core.state.columns import Column, concatenate, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import arrow_type, columns_schema
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -50,30 +51,29 @@ class ObjectTable:
     location), ts int64 µs, known bool, and for each further column i: c{i} values, v{i} bool.
 
     With `columns=False` only places and times are kept by key, as for focal objects of other slots.
+
+    Attributes:
+        key_type: the Arrow type of the key column. pool: the strings of the stream.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any], *, columns: bool = True) -> None:
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec, *, columns: bool = True) -> None:
         self.spec = spec
-        self.pool = pool_of(state, spec["id"])
+        self.pool = pool_of(state, spec.id)
         self.keys: Interner | EventKeyColumn
-        if columns and is_event(spec):
+        if columns and spec.is_event:
             self.keys = EventKeyColumn(state, prefix, spec, self.pool)
         else:
             self.keys = Interner(state, f"{prefix}/keys")
-        own = {spec["key"], spec["x"], spec["y"], spec["time"]}
-        self.schema = columns_schema(spec["columns"])
-        self._kinds: dict[str, str] = dict(spec["columns"])
-        self._names = {name: i for i, (name, _) in enumerate(spec["columns"]) if columns and name not in own}
-        specs = _STORED | declared_arrays(spec["columns"], self._names)
+        own = {spec.key, spec.x, spec.y, spec.time}
+        self.schema = columns_schema(spec.columns)
+        self._kinds: dict[str, str] = spec.types
+        self.key_type = arrow_type(self._kinds[spec.key])
+        self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
+        specs = _STORED | declared_arrays(spec.columns, self._names)
         self._table = StateTable(state, prefix, specs)
 
     def __len__(self) -> int:
         return len(self._table)
-
-    @property
-    def key_type(self) -> pa.DataType:
-        """The Arrow type of the key column."""
-        return arrow_type(self._kinds[self.spec["key"]])
 
     @property
     def stored(self) -> StoredArrays:
@@ -81,32 +81,32 @@ class ObjectTable:
         return StoredArrays(*(self._table[name] for name in _STORED))
 
     def column(self, name: str) -> Column:
-        """A further column as stored."""
+        """Return a further column as stored."""
         i = self._names[name]
         return Column(self._table[f"c{i}"], self._table[f"v{i}"])
 
     def instants(self, name: str) -> Array | None:
-        """A TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for a column of another type."""
+        """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""
         if self._kinds[name] != "TIMESTAMP":
             return None
-        return self.stored.ts if name == self.spec["time"] else self.column(name).values
+        return self.stored.ts if name == self.spec.time else self.column(name).values
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
-        """The object of each key; new keys, and all keys of events, become objects without a record."""
+        """Return the object of each key; new keys, and all keys of events, become new objects."""
         found = self.keys.intern(keys, hashes)
         if len(self.keys) > len(self):
             self._table.resize(len(self.keys))
         return found
 
     def encode(self, batches: Sequence[pa.RecordBatch]) -> BatchRows:
-        """Rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
+        """Return rows from the payloads of "records" or "focal" chunks, in order; new keys are interned."""
         if not batches:
             return self._no_rows()
         batch = concatenate(batches)
-        keys = batch.column(self.spec["key"])
+        keys = batch.column(self.spec.key)
         obj = self.intern(keys, batch.column("_hash").to_numpy())
-        x, y = (batch.column(self.spec[axis]).to_numpy(zero_copy_only=False) for axis in "xy")
-        ts = batch.column(self.spec["time"]).view(pa.int64()).to_numpy()
+        x, y = (batch.column(axis).to_numpy(zero_copy_only=False) for axis in (self.spec.x, self.spec.y))
+        ts = batch.column(self.spec.time).view(pa.int64()).to_numpy()
         arrays = _row_arrays(obj, batch.column("_step").to_numpy(), x, y, ts)
         columns = {name: encode(batch.column(name), self._kinds[name], self.pool) for name in self._names}
         return BatchRows(arrays, keys, columns)
@@ -130,11 +130,11 @@ class ObjectTable:
             target.valid[obj] = rows.columns[name].valid[final]
 
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
-        """A declared column of some versions, in its Arrow type; nulls where a version is -1.
+        """Return a declared column of some versions, in its Arrow type; nulls where a version is -1.
 
         versions, objects: int32 (n,), the object of each version; keys are shown for all of them.
         """
-        return self.show_keys(objects) if name == self.spec["key"] else self.show_column(name, rows, versions)
+        return self.show_keys(objects) if name == self.spec.key else self.show_column(name, rows, versions)
 
     def show_column(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any]:
         """`show` of a column that is not the key."""
@@ -142,7 +142,7 @@ class ObjectTable:
         if name in self._names:
             column = pick(self.column(name), rows.columns[name], versions)
             return decode(column, kind, self.pool.strings())
-        axis = {spec["x"]: 0, spec["y"]: 1, spec["time"]: 2}[name]
+        axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
         stored = Column(self.stored[axis], self.stored.known)
         batch = Column((rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_))
         column = pick(stored, batch, versions)
@@ -151,7 +151,7 @@ class ObjectTable:
         return decode(column, kind, self.pool.strings())
 
     def show_keys(self, objects: Array) -> pa.Array[Any]:
-        """The keys of objects in the key column's type."""
+        """Return the keys of objects in the key column's type."""
         return self.keys.take(objects, self.key_type)
 
 

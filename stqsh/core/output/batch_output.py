@@ -1,4 +1,4 @@
-"""What a query kind has to tell, gathered over a batch and turned into chunks."""
+"""The output of a batch: updates and notices, gathered from the kinds and encoded as chunks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 _FIRST = ChunkOrder(Phase.EVALUATED)
 
 PART_UPDATES = 1 << 17
-"""Updates in a chunk at the most: Spark doubles buffers, so a few MB at once spare it a lot of memory."""
+"""Most updates in a chunk: Spark doubles its buffers, so chunks of a few MB save it much memory."""
 
 
 class QueryUpdates(NamedTuple):
@@ -41,7 +41,7 @@ class QueryUpdates(NamedTuple):
     distance: Array | None = None
 
     def where(self, which: slice | Array) -> QueryUpdates:
-        """Some of them: a slice, or bool (n,)."""
+        """Return some of them: a slice, or bool (n,)."""
         step, query, op, why, show = (column[which] for column in self[:5])
         return QueryUpdates(
             step, query, op, why, show, None if self.distance is None else self.distance[which]
@@ -49,7 +49,7 @@ class QueryUpdates(NamedTuple):
 
 
 def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
-    """Versions that come into answers in a step, (n,) each."""
+    """Return the updates by which versions enter answers in a step; arguments (n,) each."""
     count = len(query)
     return QueryUpdates(
         np.full(count, step), query, np.ones(count, np.int8), np.zeros(count, np.int8), versions
@@ -58,7 +58,7 @@ def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
 
 @dataclass
 class BatchOutput:
-    """All that a stream's queries say in a batch.
+    """The output of all queries of a stream in a batch.
 
     grown: pairs of query ids and by how much their answers grew, int64 (n,) each. chunks: what kinds have to
     tell Aggregate.
@@ -84,7 +84,7 @@ class BatchOutput:
         self.grown.append((ids[grown], deltas[grown]))
 
     def all_told(self) -> QueryUpdates:
-        """One table of all updates."""
+        """Return one table of all updates."""
         if len(self.told) == 1:
             return self.told[0]
         parts = self.told or [QueryUpdates(*[np.empty(0, np.int64)] * 5)]
@@ -112,8 +112,8 @@ class UpdateOrigin(NamedTuple):
 
 
 def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Chunk]:
-    """The chunks "rows", "updates", "counts" and "notice" of a stream, as far as there is anything to say."""
-    stream, timing, told = movement.table.spec["id"], movement.timing, report.all_told()
+    """Return the chunks "rows", "updates", "counts" and "notice" of a stream that have content."""
+    stream, timing, told = movement.table.spec.id, movement.timing, report.all_told()
     codes = movement.versions + len(movement.table)
     origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
     chunks = update_chunks(origin, told)
@@ -127,7 +127,7 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
 
 
 def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first: ChunkOrder = _FIRST) -> list[Chunk]:
-    """The chunks "rows" and "updates", numbered from the order `first` on.
+    """Return the chunks "rows" and "updates", numbered from the order `first` on.
 
     The column "distance" is there where some update has one.
     """
@@ -166,39 +166,35 @@ def _batch(columns: Sequence[Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _counts(report: BatchOutput) -> pa.RecordBatch:
-    """How much each query's answer grew; a query may have grown in several steps of the evaluation."""
+    """Return how much each query's answer grew; a query may have grown in several steps of the evaluation."""
     ids, deltas = (np.concatenate(column) for column in zip(*report.grown, strict=True))
     queries, position = np.unique(ids, return_inverse=True)
     return _batch([queries, np.bincount(position, weights=deltas).astype(np.int64)], COUNTS)
 
 
 def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
-    """The declared columns of what updates show: versions, or from their number on the keys of objects."""
+    """Return the declared columns of what updates show, see `VersionNumbers`."""
     table, schema = movement.table, movement.table.schema
     lone = shown >= movement.versions
     versions = np.where(lone, -1, shown).astype(np.int32)
     columns = [
-        _keys(movement, shown)
-        if name == table.spec["key"]
-        else table.show_column(name, movement.rows, versions)
+        _keys(movement, shown) if name == table.spec.key else table.show_column(name, movement.rows, versions)
         for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
-    """The keys of what is shown: as they came, where all are of the batch, for those are close together."""
+    """Return the keys of what is shown; keys of the batch's own rows are read as they came."""
     table, known, versions = movement.table, len(movement.table), movement.versions
     if len(shown) and shown.min() >= known and shown.max() < versions:
         rows: Any = pa.array(shown - known)
         return movement.rows.keys.take(rows)
-    lone = shown >= versions
-    objects = movement.objects_of(np.where(lone, -1, shown).astype(np.int32))
-    return table.show_keys(np.where(lone, shown - versions, objects).astype(np.int32))
+    return table.show_keys(movement.numbers.shown_objects(shown))
 
 
 def known_rows(movement: BatchObjects, keys: Sequence[Any]) -> pa.RecordBatch:
-    """The stored records of those keys that have one, with an empty location too."""
+    """Return the stored records of those keys that have one, with an empty location too."""
     table = movement.table
     found = table.keys.find(pa.array(keys, table.key_type))
     found = found[found >= 0]

@@ -14,6 +14,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -24,10 +25,10 @@ class CandidateRecords:
     Arrays beneath `prefix`, for each declared column i: c{i} values and v{i} bool, one row a candidate.
     """
 
-    def __init__(self, state: SlotState, prefix: str, spec: dict[str, Any]) -> None:
-        self._spec, self._pool = spec, pool_of(state, spec["id"])
-        self._kinds: dict[str, str] = dict(spec["columns"])
-        self._table = StateTable(state, prefix, declared_arrays(spec["columns"], self._kinds))
+    def __init__(self, state: SlotState, prefix: str, spec: StreamSpec) -> None:
+        self._spec, self._pool = spec, pool_of(state, spec.id)
+        self._kinds: dict[str, str] = spec.types
+        self._table = StateTable(state, prefix, declared_arrays(spec.columns, self._kinds))
         self._stored = {name: self._load(i) for i, name in enumerate(self._kinds)}
         self._rows = {
             name: Column(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
@@ -39,7 +40,7 @@ class CandidateRecords:
         return Column(self._table[f"c{i}"].copy(), self._table[f"v{i}"].copy())
 
     def __len__(self) -> int:
-        key = self._spec["key"]
+        key = self._spec.key
         return len(self._stored[key].values) + len(self._rows[key].values)
 
     def take(self, columns: list[pa.Array[Any]]) -> None:
@@ -48,19 +49,19 @@ class CandidateRecords:
             self._rows[name] = encode(column, kind, self._pool)
 
     def order(self) -> KeyOrder:
-        """The keys of all versions, as the kernel compares them."""
-        key = self._spec["key"]
+        """Return the keys of all versions, as the kernel compares them."""
+        key = self._spec.key
         codes = np.concatenate([self._stored[key].values, self._rows[key].values])
         return by_text(codes, self._pool.strings()) if self._kinds[key] == "STRING" else by_number(codes)
 
     def show(self, versions: Array) -> pa.RecordBatch:
-        """The declared columns of some versions."""
+        """Return the declared columns of some versions."""
         texts = self._pool.strings()
         columns = [
             decode(pick(self._stored[name], self._rows[name], versions), kind, texts)
             for name, kind in self._kinds.items()
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec["columns"]))
+        return pa.RecordBatch.from_arrays(columns, schema=columns_schema(self._spec.columns))
 
     def keep(self, versions: Array) -> None:
         """Store the records of the candidates after the batch; what `show` gives stays as it was."""

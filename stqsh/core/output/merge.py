@@ -21,6 +21,7 @@ from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 
@@ -40,13 +41,13 @@ class _MergedQueries(StateTable):
 
 @dataclass(frozen=True)
 class MergeInput:
-    """What the slots say of one kind's queries over a stream in a batch, on one slot of Aggregate.
+    """What the slots offer for one kind's queries over a stream in a batch, on one slot of Aggregate.
 
     kind: the kind's name. partials, marks: payloads of the chunks "partial/<kind>" and "marks/<kind>".
     """
 
     state: SlotState
-    spec: dict[str, Any]
+    spec: StreamSpec
     kind: str
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
@@ -62,7 +63,7 @@ class MergedUpdates(NamedTuple):
 def first_k(batch: MergeInput) -> MergedUpdates:
     """Merge a batch for a kind whose answers are the first k of all candidates, by (rank, key).
 
-    The `merge` of every kind that ranks (see `stqsh.core.kinds`).
+    The default of `stqsh.core.contract.merging_kind.MergingKind.merge`.
     """
     return _Merger(batch).run()
 
@@ -77,13 +78,13 @@ class _Merger:
 
     def __init__(self, batch: MergeInput) -> None:
         self._batch, self._state = batch, batch.state
-        self._prefix = f"s{batch.spec['id']}/{batch.kind}"
+        self._prefix = f"s{batch.spec.id}/{batch.kind}"
         self._queries = _MergedQueries(batch.state, self._prefix)
         self._records = CandidateRecords(batch.state, self._prefix, batch.spec)
         self._marks = all_marks(batch.marks)
 
     def run(self) -> MergedUpdates:
-        """Take the batch in; what it changes about the answers."""
+        """Merge the batch, and return the changes of the answers."""
         self._register()
         known = np.arange(len(self._queries["rank"]), dtype=np.int32)
         lists = CandidateLists(self._queries["start"], known, self._queries["rank"], self._queries["told"])
@@ -106,7 +107,7 @@ class _Merger:
         self._state.append(f"{self._prefix}/start", np.full(len(new), end))
 
     def _news(self) -> SlotChanges:
-        """What the slots say, in the kernel's order; a leave comes before a candidate of the same key."""
+        """Return the slots' changes in the kernel's order; a leave precedes a candidate of its key."""
         queries, known = len(self._queries["id"]), len(self._queries["rank"])
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
@@ -124,7 +125,7 @@ class _Merger:
         )
 
     def _terms(self) -> MergeTerms:
-        """When queries pause or go."""
+        """Return when queries pause or retire."""
         ids, marks = self._queries["id"], self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
         bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)
@@ -135,7 +136,7 @@ class _Merger:
         return MergeTerms(self._queries["k"], frozen, bye, why)
 
     def _keep(self, lists: CandidateLists, staying: Array) -> None:
-        """Store the lists after the batch; of queries that have gone they are empty."""
+        """Store the lists after the batch; those of retired queries are empty."""
         if not len(staying):
             self._state.release(f"{self._prefix}/")
             return

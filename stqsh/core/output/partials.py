@@ -1,15 +1,14 @@
-"""What slots tell Aggregate of queries whose answers need all slots: candidates and marks, as chunks.
+"""What slots send to Aggregate for queries that are merged: candidates and marks, as chunks.
 
 "partial/<kind>": candidates, a record batch of `PARTIAL` and the stream's declared columns after it; read
 the first ones by place, for a stream may have a column "query" of its own. "marks/<kind>": what becomes of
-the queries themselves, `MARKS`; slots that hold a query say the same of it, and once counts.
+the queries themselves, `MARKS`; all slots that hold a query send the same mark, which counts once.
 
 SSTD section 6.3 lets the merger send the distance r of the k-th result back, so that workers keep candidates
 beyond r to themselves. Here slots always send their own k: whether a candidate can count is decided by what
 the other slots lose in the very same step, which no slot can know without a second exchange within the step.
-Even events, which never move, expire, and fall under new conditions on NOW. What it would save is little: a
-slot sends a candidate's changes, not its candidates, and of s slots' k only the share of the s - 1 others'
-records comes in vain.
+Even events, which never move, expire and change under conditions on NOW. The saving would be small: slots
+send changes of candidates only, and at most (s - 1) / s of them are discarded, with s slots.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ MARKS = pa.schema(_MARKS)
 """What becomes of a query at a step. k and shows (whether updates have a distance) count for REGISTER."""
 
 REGISTER, PAUSE, DROP, END = 1, 2, 3, 4
-"""Marks. A query that goes on needs none: its slots send what became of what they had sent."""
+"""Marks. A query that resumes needs none: its slots send the changes since it paused."""
 
 PART_CANDIDATES = 1 << 17
-"""Candidates in a chunk at the most."""
+"""Most candidates in a chunk."""
 
 
 class QueryMarks(NamedTuple):
@@ -83,7 +82,7 @@ class CandidateOffers(NamedTuple):
 
 
 class Partials:
-    """What one kind has to tell Aggregate in a batch, gathered and turned into chunks."""
+    """Gathers what one kind sends to Aggregate in a batch."""
 
     def __init__(self, batch: StreamBatch, kind: str) -> None:
         self._batch, self._kind = batch, kind
@@ -91,7 +90,7 @@ class Partials:
         self._offers: list[CandidateOffers] = []
 
     def mark(self, query: Array, step: int, mark: int, k: Array, shows: Array) -> None:
-        """Say what becomes of queries, given by their ids."""
+        """Add a mark for queries, given by their ids."""
         self._marks.append(QueryMarks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
 
     def offer(self, offers: CandidateOffers) -> None:
@@ -100,7 +99,7 @@ class Partials:
             self._offers.append(offers)
 
     def chunks(self) -> list[Chunk]:
-        """All that was said; to be made before the batch's records are stored."""
+        """Return marks and candidates as chunks; must be called before the batch's records are stored."""
         chunks: list[Chunk] = []
         if self._marks:
             columns = zip(*self._marks, strict=True)
@@ -115,7 +114,7 @@ class Partials:
 
     def _chunk(self, what: str, number: int, batch: pa.RecordBatch) -> Chunk:
         timing, slot = self._batch.timing, int(self._batch.state.header["slot"])
-        kind, stream = f"{what}/{self._kind}", self._batch.spec["id"]
+        kind, stream = f"{what}/{self._kind}", self._batch.spec.id
         order = ChunkOrder(Phase.EVALUATED, number=number)
         return Chunk(slot, stream, kind, order, timing.first, timing.last, batch.num_rows, pack(batch))
 
@@ -137,12 +136,12 @@ def _marks(marks: QueryMarks) -> pa.RecordBatch:
 
 
 def is_partial(kind: str) -> bool:
-    """Whether chunks of this kind belong to queries, and go to the slots of Aggregate that have them."""
+    """Return whether chunks of this kind go to the slots of Aggregate that have their queries."""
     return kind.startswith(("partial/", "marks/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
-    """The marks of several slots as one table, each said once, by query."""
+    """Return the marks of several slots as one table without repetitions, by query."""
     table = pa.Table.from_batches(list(batches), MARKS)
     columns = [column.to_numpy() for column in table.columns]
     marks = QueryMarks(*columns)

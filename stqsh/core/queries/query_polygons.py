@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def assign_polygons(state: SlotState, columns: dict[str, Any], new: NewQueries) -> None:
-    """Give new queries with polygons or areas their rows and boxes.
+    """Assign rows and boxes to new queries with polygons or areas.
 
     columns: of a `QueryTable`, changed in place: area, and the box in a to d.
 
@@ -42,7 +42,7 @@ def assign_polygons(state: SlotState, columns: dict[str, Any], new: NewQueries) 
 
 
 def release_polygons(state: SlotState, rows: Array) -> None:
-    """Forget the polygons of queries that go; rows of named areas stay, -1 is none."""
+    """Release the polygons of retired queries; rows of named areas stay, -1 is none."""
     if (rows >= 0).any():
         from stqsh.core.regions.polygon_table import PolygonTable
 

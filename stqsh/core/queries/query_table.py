@@ -1,4 +1,4 @@
-"""The queries of one kind of a stream on a slot, as arrays; and what a batch's commands make of them."""
+"""The queries of one kind over a stream on a slot, as arrays, and the commands of a batch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class QueryTable(StateTable):
         return self["whole/share"] if f"{self.prefix}/whole/share" in self.state else None
 
     def set_shares(self, shares: Array | None) -> None:
-        """Note shares; the columns of regions are for the caller to change. None: all are whole again."""
+        """Store shares; the caller changes the columns of regions. None: all regions are whole again."""
         if shares is None:
             self.state.release(f"{self.prefix}/whole/")
             return
@@ -90,15 +90,15 @@ class QueryTable(StateTable):
         self.state.replace(f"{self.prefix}/whole/share", shares)
 
     def whole(self, name: str) -> Array:
-        """A column of `REGION` as it was registered."""
+        """Return a column of `REGION` as it was registered."""
         return self[name] if self.shares is None else self[f"whole/{name}"]
 
     def positions(self, ids: Iterable[int]) -> Array:
-        """Where the queries with these ids are; ids that are not there are left out."""
+        """Return where the queries with these ids are; ids that are not there are left out."""
         return np.flatnonzero(np.isin(self["id"], np.array(sorted(ids), np.int64)))
 
     def resume(self, ids: Iterable[int], step: int) -> Array:
-        """Let paused queries go on, but those that end at the step; the positions of those that do."""
+        """Resume paused queries, except those that end at the step, and return their positions."""
         at = self.positions(ids)
         going: Array = at[(self["mode"][at] == PAUSED) & (self["until"][at] > step)]
         self["mode"][going] = ACTIVE
@@ -107,7 +107,7 @@ class QueryTable(StateTable):
 
 @dataclass(frozen=True)
 class QueryCommands:
-    """What a batch's commands come to, each query named once: the last word on it counts.
+    """The commands of a batch, each query named once: its last command counts.
 
     registered: the new queries, by id. still: the ids of those that are paused at once. dropped, paused,
     resumed: ids of queries that were there before, in the state in which they were. memory: what load
@@ -130,7 +130,7 @@ class QueryCommands:
         return bool(there) or self.memory is not None
 
     def of_kind(self, name: str) -> QueryCommands:
-        """The same, with the new queries of one kind only."""
+        """Return the same, with the new queries of one kind only."""
         return replace(self, registered=self.registered.of_kind(name))
 
 
@@ -206,7 +206,7 @@ class _Digest:
 
 
 def _has(ids: Array, id_: int) -> bool:
-    """Whether an ascending array has an id."""
+    """Return whether an ascending array has an id."""
     at = int(np.searchsorted(ids, id_))
     return at < len(ids) and bool(ids[at] == id_)
 
@@ -239,11 +239,11 @@ _COLUMN_OF = {
     **{"x1": "a", "y1": "b", "x2": "c", "y2": "d"},
     **{"x": "a", "y": "b", "xdist": "a", "ydist": "b", "radius": "radius"},
 }
-"""Where the numbers go that differ among the queries of a pattern."""
+"""The columns of the numbers that differ among the queries of a pattern."""
 
 
 def _region_columns(new: NewQueries) -> dict[str, Array]:
-    """The columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
+    """Return the columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
     corners = np.array([_corners(spec["region"]) for spec in new.patterns], np.float64).reshape(-1, 4)
     columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}
     radii = [spec["region"].get("radius", np.inf) for spec in new.patterns]
@@ -255,7 +255,7 @@ def _region_columns(new: NewQueries) -> dict[str, Array]:
 
 
 def _corners(region: Spec) -> tuple[float, float, float, float]:
-    """The numbers of a region, in the order of the columns a to d."""
+    """Return the numbers of a region, in the order of the columns a to d."""
     if region["type"] == "moving_rect":
         return region["xdist"], region["ydist"], np.nan, np.nan
     if region["type"] == "all":

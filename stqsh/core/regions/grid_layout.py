@@ -11,6 +11,7 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, RectGrid, build_rect_grid
 from stqsh.core.kernels.join.static_join import are_few, by_cell, join_in_order
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
 
@@ -37,14 +38,14 @@ _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
 
-def lattice_over(xs: Array, ys: Array, side: int, bounds: list[float] | None = None) -> GridFrame:
+def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) -> GridFrame:
     """Lay a grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), or else over the points.
 
     Without bounds the outermost half per cent of the points on each side is left to the border cells.
     """
     if bounds is None:
-        bounds = [*_spread(xs), *_spread(ys)]
-        bounds = [bounds[0], bounds[2], bounds[1], bounds[3]]
+        (left, right), (bottom, top) = _spread(xs), _spread(ys)
+        bounds = left, bottom, right, top
     x1, y1, x2, y2 = map(float, bounds)  # kernels are compiled once for each mixture of types
     return GridFrame(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
@@ -66,7 +67,7 @@ class StaticRectIndex:
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state, self._prefix = state, prefix
 
-    def fill(self, rects: Array, tag: Array, bounds: list[float] | None) -> None:
+    def fill(self, rects: Array, tag: Array, bounds: Bounds | None) -> None:
         """Replace the rectangles: float64 (n, 4) and int32 (n,), see `RectGrid`."""
         lattice, lists = rect_lists(rects, tag, bounds)
         self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
@@ -93,7 +94,7 @@ class StaticRectIndex:
         return GridFrame(x0, y0, per_x, per_y, int(side)), RectGrid(start, whole, rects.reshape(4, -1), tag)
 
 
-def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> tuple[GridFrame, RectGrid]:
+def rect_lists(rects: Array, tag: Array, bounds: Bounds | None = None) -> tuple[GridFrame, RectGrid]:
     """List rectangles in a grid that suits them: rects float64 (n, 4), tag int32 (n,).
 
     The grid covers the rectangles, within `bounds`, and a margin: places elsewhere belong to border cells,
@@ -105,7 +106,7 @@ def rect_lists(rects: Array, tag: Array, bounds: list[float] | None = None) -> t
         y1, y2 = np.clip([y1, y2], bounds[1], bounds[3])
     side = suitable_side(rects, [x1, y1, x2, y2])
     around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
-    within = [x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y]
+    within = (x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y)
     lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
     return lattice, build_rect_grid(rects, tag, lattice, _LARGE)
 

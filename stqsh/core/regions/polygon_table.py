@@ -62,9 +62,9 @@ class PolygonTable(StateTable):
             return
         shapes = shapely.from_wkb(batch.column("wkb").to_numpy(zero_copy_only=False))
         rows = np.arange(len(self), len(self) + len(shapes))
-        self._put(rows, build_polygons(*_edges_of(shapes)), _NAMED)
+        self._store_rows(rows, build_polygons(*_edges_of(shapes)), _NAMED)
         self._named[str(area)] = [int(rows[0]) if len(rows) else 0, len(rows)]
-        self._names(area).intern(batch.column("member"))
+        _names(self.state, area).intern(batch.column("member"))
 
     def drop(self, area: int) -> None:
         """Remove a named area, if it exists."""
@@ -73,9 +73,6 @@ class PolygonTable(StateTable):
             self.state.release(f"areas/{area}/")
             self._free(np.arange(first, first + count))
 
-    def _names(self, area: int) -> Interner:
-        return Interner(self.state, f"areas/{area}/names")
-
     def row_of(self, area: int, member: str | None = None) -> int:
         """Return the row of a named area, or of a member of a set; -1 for no such member.
 
@@ -83,14 +80,14 @@ class PolygonTable(StateTable):
             KeyError: no such area.
         """
         first, _ = self._named[str(area)]
-        index = int(self._names(area).find(pa.array([member], pa.string()))[0])
+        index = int(_names(self.state, area).find(pa.array([member], pa.string()))[0])
         return first + index if index >= 0 else -1
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
         """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""
         free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
-        self._put(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
+        self._store_rows(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
 
     def release_polygons(self, rows: Array) -> None:
@@ -121,7 +118,7 @@ class PolygonTable(StateTable):
         first = int(own.at[row])
         return own.edge[own.start[first] : own.start[first + int(own.bands[row])]]
 
-    def _put(self, rows: Array, laid: PolygonArrays, use: int) -> None:
+    def _store_rows(self, rows: Array, laid: PolygonArrays, use: int) -> None:
         """Store areas in free or new rows."""
         if not len(rows):
             return
@@ -145,17 +142,23 @@ class PolygonTable(StateTable):
         own = self._arrays
         first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
-            self._compact(left, first, last)
+            start, edge = _compacted(own, left, first, last)
+            self.store({"start": start, "edge": edge.reshape(-1)})
 
-    def _compact(self, left: Array, first: Array, last: Array) -> None:
-        """Keep only the entries first .. last of the rows that are left."""
-        own = self._arrays
-        lists = own.bands[left] + np.int64(1)
-        shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
-        start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
-        edge = own.edge[_ranges(first, last - first)]
-        own.at[left] = np.cumsum(lists) - lists
-        self.store({"start": start, "edge": edge.reshape(-1)})
+
+def _names(state: SlotState, area: int) -> Interner:
+    """Return the names of the members of a set of regions."""
+    return Interner(state, f"areas/{area}/names")
+
+
+def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tuple[Array, Array]:
+    """Return starts and edges with only the entries first .. last of the rows that are left; moves `at`."""
+    lists = own.bands[left] + np.int64(1)
+    shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
+    start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
+    edge = own.edge[_ranges(first, last - first)]
+    own.at[left] = np.cumsum(lists) - lists
+    return start, edge
 
 
 def _ranges(first: Array, count: Array) -> Array:

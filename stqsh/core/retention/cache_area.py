@@ -21,18 +21,17 @@ for them.
 
 from __future__ import annotations
 
-from typing import Any
-
-Spec = dict[str, Any]
+from stqsh.spec.stream import StreamSpec
 
 
-def cache_distance(spec: Spec, tick_us: int, factor: float = 1.0) -> float:
+def cache_distance(spec: StreamSpec, tick_us: int, factor: float = 1.0) -> float:
     """Return the cache distance D = factor * V * (2 REPORT + 3 TICK), in metres or the stream's unit.
 
     Args:
-        spec: Of a stream, with "report_every_us" and "max_speed" (metres or units a second).
+        spec: Of a stream with REPORT EVERY and MAX SPEED.
         tick_us: The tick in µs.
         factor: 0 .. 1; 1 is exact (SOLE's conservative cache).
     """
-    seconds = (2 * spec["report_every_us"] + 3 * tick_us) / 1e6
-    return float(factor * spec["max_speed"] * seconds)
+    assert spec.max_speed is not None and spec.report_every_us is not None, "RETAIN SIGNIFICANT needs both"
+    seconds = (2 * spec.report_every_us + 3 * tick_us) / 1e6
+    return float(factor * spec.max_speed * seconds)

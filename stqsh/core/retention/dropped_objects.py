@@ -25,9 +25,9 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 MOST = 64
 """The end of the histogram S: objects with this many references or more are counted together."""
@@ -56,8 +56,8 @@ class DroppedObjects(StateTable):
         "refs": ArraySpec(np.uint8),  # in how many queries' extended regions it is, `MOST` for more
     }
 
-    def __init__(self, state: SlotState, spec: Spec) -> None:
-        super().__init__(state, f"s{spec['id']}/shadow")
+    def __init__(self, state: SlotState, spec: StreamSpec) -> None:
+        super().__init__(state, f"s{spec.id}/shadow")
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
         """Return the rows of keys, -1 for those that are not there. int32 (n,)."""

@@ -26,7 +26,7 @@ def forget_focals(batch: StreamBatch) -> None:
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:
         return
-    follows = StateTable(state, f"s{batch.spec['id']}/interest", _FOLLOWS)
+    follows = StateTable(state, f"s{batch.spec.id}/interest", _FOLLOWS)
     rows, keys = commands.registered.moving(table.key_type)
     follows.append({"follower": commands.registered.ids[rows], "followed": table.keys.find(keys)})
     follows.keep(~np.isin(follows["follower"], list(commands.dropped)))

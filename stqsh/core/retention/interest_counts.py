@@ -16,6 +16,7 @@ from stqsh.core.matching.moving_index import ObjectCellStore
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext, context_of
 from stqsh.core.matching.static_index import StaticRegionIndex
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.retention.cache_area import cache_distance
 from stqsh.core.retention.interest_table import CIRCLING, FOCAL, LOCKED, InterestTable
@@ -49,13 +50,13 @@ class InterestTracker:
 
     def __init__(self, batch: StreamBatch, memory: RetentionOrder) -> None:
         self.batch, self._memory, self.first = batch, memory, batch.timing.first
-        self.queries = InterestTable(batch.state, batch.spec["id"])
+        self.queries = InterestTable(batch.state, batch.spec.id)
         self.prefix = self.queries.prefix
         self.reach = cache_distance(batch.spec, batch.timing.tick, memory.factor * memory.cache)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
-        self._by_object = StateTable(batch.state, f"s{batch.spec['id']}/objects", _BY_OBJECT)
+        self._by_object = StateTable(batch.state, f"s{batch.spec.id}/objects", _BY_OBJECT)
         self._by_object.resize(len(batch.objects.table))
 
     @property
@@ -121,7 +122,7 @@ class InterestTracker:
         at = self.queries.active
         at = at[locked(self.queries, at)]
         if len(at):
-            present = self.batch.objects.arrivals(self.batch.timing.last).obj
+            present = arrivals_at(self.batch.objects, self.batch.timing.last).obj
             role[self.pairs_of(present, at).obj] |= np.uint8(LOCKED)
 
     def _apply_commands(self) -> Array:

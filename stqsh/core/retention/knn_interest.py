@@ -29,6 +29,7 @@ from stqsh.core.kernels.retention.reference_counts import kth_distances
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.members import MemberTable
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.retention.interest_table import CIRCLING
@@ -60,7 +61,7 @@ class KnnInterest:
         Returns int32 (objects,) and int64 (circling,).
         """
         size = len(self._batch.objects.table)
-        present = self._batch.objects.arrivals(self._batch.timing.last)
+        present = arrivals_at(self._batch.objects, self._batch.timing.last)
         everybody = self._holders_of_all(context, circling)
         query, obj = self._pairs(context, circling[~np.isin(circling, everybody)], present)
         counts = np.bincount(obj, minlength=size)
@@ -77,7 +78,7 @@ class KnnInterest:
     def pairs(self, context: QueryContext, objects: Array) -> tuple[Array, Array]:
         """Find the pairs of kNN queries and present objects, int32, that they need: positions and objects."""
         circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
-        present = self._batch.objects.arrivals(self._batch.timing.last, objects)
+        present = arrivals_at(self._batch.objects, self._batch.timing.last, objects)
         everybody = self._holders_of_all(context, circling)
         query, obj = self._pairs(context, circling[~np.isin(circling, everybody)], present)
         all_, of_all = np.repeat(everybody, len(present.obj)), np.tile(present.obj, len(everybody))
@@ -106,14 +107,14 @@ class KnnInterest:
     @cached_property
     def _past(self) -> PreviousCircles:
         batch = self._batch
-        queries = NearestKind().queries(batch.state, batch.spec["id"])
+        queries = NearestKind().queries(batch.state, batch.spec.id)
         roster = MemberTable(batch.state, queries.prefix)
         at = np.flatnonzero(queries["mode"] == ACTIVE)
         start, obj = roster.of(at)
         owner = np.repeat(np.arange(len(at)), np.diff(start))
         x, y = self._centres(queries, at)
         stored = batch.objects.stored
-        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], bool(batch.spec["planar"]))
+        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
         radius = kth_distances(start, far, queries["k"][at])
         mine = far <= radius[owner]
         ids = queries["id"][at]
@@ -178,7 +179,7 @@ class KnnInterest:
 
     def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
         """Find the pairs of circles and arrivals within: numbers of both, int64 (n,) each."""
-        planar = bool(self._batch.spec["planar"])
+        planar = self._batch.spec.planar
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))
         within = filter_circles(pairs, arrivals, circles, planar) != 0

@@ -59,7 +59,7 @@ def forget(batch: StreamBatch, kept: Array) -> None:
     refers to them. They are taken back by their keys alone, for the reason `left`. Cells are built again at
     once, so that they count as memory.
     """
-    state, stream, table = batch.state, batch.spec["id"], batch.objects.table
+    state, stream, table = batch.state, batch.spec.id, batch.objects.table
     table.stored.known[~kept] = False
     live = int(np.count_nonzero(kept))
     if len(table) - live > live // 8 + _SPARE:

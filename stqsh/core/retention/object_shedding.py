@@ -56,7 +56,7 @@ def shed(
         The decision, with the reason SHED for those that are dropped. Their references are subtracted, and
         "held" and "shed" of queries are those after the drops.
     """
-    if memory.k <= 1 and not dropped_count(batch.state, batch.spec["id"]):
+    if memory.k <= 1 and not dropped_count(batch.state, batch.spec.id):
         return decision
     reported = _reported(batch)
     shadow = DroppedObjects(batch.state, batch.spec)
@@ -72,7 +72,7 @@ def shed(
     dropped = candidates[_choose_dropped(interest, candidates, back[weak])]
     refs = interest.refs[dropped]
     for name in ("refs", "near"):
-        batch.state.array(f"s{batch.spec['id']}/objects/{name}")[dropped] = 0
+        batch.state.array(f"s{batch.spec.id}/objects/{name}")[dropped] = 0
     _store_dropped(batch, shadow, dropped, refs)
     why = decision.why.copy()
     why[dropped] = SHED

@@ -21,6 +21,7 @@ from stqsh.core.retention.interest_table import CIRCLING, InterestTable
 from stqsh.core.retention.knn_interest import KnnInterest
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -62,11 +63,11 @@ def private_copy(state: SlotState, stream: int) -> SlotState:
     return SlotState({**state.header, "lengths": lengths}, {name: state.array(name).copy() for name in names})
 
 
-def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
+def at_rest(state: SlotState, spec: StreamSpec) -> StreamBatch:
     """Return a batch without steps: everything is as after the slot's last step."""
-    clock, prefix = state.header["clock"], f"s{spec['id']}"
+    clock, prefix = state.header["clock"], f"s{spec.id}"
     last = clock["step"]
-    report = -1 if spec["report_every_us"] is None else spec["report_every_us"]
+    report = -1 if spec.report_every_us is None else spec.report_every_us
     timing = BatchTiming(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
@@ -75,15 +76,15 @@ def at_rest(state: SlotState, spec: Spec) -> StreamBatch:
     )
 
 
-def sizes_of(state: SlotState, spec: Spec, at: Array) -> QuerySizes:
+def sizes_of(state: SlotState, spec: StreamSpec, at: Array) -> QuerySizes:
     """Return the areas of the regions at these positions of the interest table, and the objects in them."""
     batch = at_rest(state, spec)
-    table = InterestTable(state, spec["id"])
-    last, memory = batch.timing.last, memory_of(state, spec["id"])
+    table = InterestTable(state, spec.id)
+    last, memory = batch.timing.last, memory_of(state, spec.id)
     distance = cache_distance(spec, batch.timing.tick, memory.factor * memory.cache)
     near = KnnInterest(batch, distance)
     extended = _context(batch, table)
-    proper = replace(extended, queries=ProperRegions(state, spec["id"]))
+    proper = replace(extended, queries=ProperRegions(state, spec.id))
     mode = table["mode"][at]
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)

@@ -13,7 +13,7 @@ from stqsh.core.retention.interest_counts import InterestTracker, remove_from_in
 from stqsh.core.retention.object_retention import decide, forget
 from stqsh.core.retention.object_shedding import shed
 from stqsh.core.retention.step_runs import evaluate_run, is_run
-from stqsh.core.state.retention_mode import is_significant, memory_of
+from stqsh.core.state.retention_mode import memory_of
 
 Array = npt.NDArray[Any]
 
@@ -29,9 +29,9 @@ def take_out(batch: StreamBatch) -> Array | None:
         retains all or is dropped, and for a piece without steps.
     """
     timing = batch.timing
-    if not is_significant(batch.spec) or batch.commands.stream_dropped or timing.last < timing.first:
+    if not batch.spec.is_significant or batch.commands.stream_dropped or timing.last < timing.first:
         return None
-    memory = memory_of(batch.state, batch.spec["id"])
+    memory = memory_of(batch.state, batch.spec.id)
     interest = InterestTracker(batch, memory)
     if is_run(batch):
         kept = evaluate_run(batch, interest)
@@ -41,7 +41,7 @@ def take_out(batch: StreamBatch) -> Array | None:
     decision = shed(batch, interest, decide(batch, interest), memory)
     interest.set_roles(decision.focal)
     remove_from_index(interest, np.flatnonzero(decision.why).astype(np.int32))
-    batch.objects.take_out(decision.why)
+    batch.objects.remove(decision.why)
     return decision.kept
 
 

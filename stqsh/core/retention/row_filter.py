@@ -26,6 +26,7 @@ from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -34,7 +35,7 @@ _SIDE = 256
 """Columns and rows of the grid of marked cells."""
 
 
-def drop_far_rows(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece:
+def drop_far_rows(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> BatchPiece:
     """Drop the rows of unknown objects that come near no query in any step of a piece.
 
     Such an object is forgotten in the step of each of its rows, so it has no effect, whatever the order of
@@ -42,11 +43,11 @@ def drop_far_rows(state: SlotState, spec: Spec, piece: BatchPiece) -> BatchPiece
     """
     if not piece.records:
         return piece
-    queries = InterestTable(state, spec["id"])
+    queries = InterestTable(state, spec.id)
     regions = NearRegions(*_still(state, queries.prefix), *_marked(state, spec, piece, queries))
-    table = ObjectTable(state, f"s{spec['id']}/objects", spec)
+    table = ObjectTable(state, f"s{spec.id}/objects", spec)
     batch = concatenate(piece.records)
-    x, y = (frozen(batch.column(spec[axis]).to_numpy(zero_copy_only=False)) for axis in "xy")
+    x, y = (frozen(batch.column(axis).to_numpy(zero_copy_only=False)) for axis in (spec.x, spec.y))
     hashes = frozen(batch.column("_hash").to_numpy())
     stored = _objects(table, batch)
     known = (stored >= 0) & table.stored.known[stored] if len(table) else stored >= 0
@@ -59,7 +60,7 @@ def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
     """Return the object of each row, -1 for new ones; int32 (n,)."""
     keys = table.keys
     assert isinstance(keys, Interner)  # records of moving objects, not events
-    return keys.find(batch.column(table.spec["key"]), frozen(batch.column("_hash").to_numpy()))
+    return keys.find(batch.column(table.spec.key), frozen(batch.column("_hash").to_numpy()))
 
 
 def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
@@ -70,19 +71,19 @@ def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
 
 
 def _marked(
-    state: SlotState, spec: Spec, piece: BatchPiece, queries: InterestTable
+    state: SlotState, spec: StreamSpec, piece: BatchPiece, queries: InterestTable
 ) -> tuple[GridFrame, Array]:
     """Mark the cells that moving extended regions touch, before the piece and at any time in it."""
     at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE))
-    focal = ObjectTable(state, f"s{spec['id']}/focal", spec, columns=False)
+    focal = ObjectTable(state, f"s{spec.id}/focal", spec, columns=False)
     who, x, y = _sighted(focal, piece)
     at = at[np.argsort(queries["focal"][at], kind="stable")]
     begin, end = (np.searchsorted(queries["focal"][at], who, side=side) for side in ("left", "right"))
     count = end - begin
     row = np.repeat(np.arange(len(who)), count)
     mover = at[np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]]
-    boxes = _boxes(queries, mover, x[row], y[row], bool(spec["planar"]))
-    lattice = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), _SIDE, spec["bounds"])
+    boxes = _boxes(queries, mover, x[row], y[row], spec.planar)
+    lattice = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), _SIDE, spec.bounds)
     return lattice, mark_cells(boxes, lattice)
 
 
@@ -93,8 +94,8 @@ def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array
     xs, ys = [focal.stored.x], [focal.stored.y]
     for batch in piece.focal:
         who.append(_objects(focal, batch))
-        for values, axis in ((xs, "x"), (ys, "y")):
-            values.append(batch.column(spec[axis]).to_numpy(zero_copy_only=False))
+        for values, axis in ((xs, spec.x), (ys, spec.y)):
+            values.append(batch.column(axis).to_numpy(zero_copy_only=False))
     found = np.concatenate(who)
     seen = found >= 0
     return found[seen], np.concatenate(xs)[seen], np.concatenate(ys)[seen]

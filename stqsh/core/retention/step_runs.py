@@ -44,12 +44,13 @@ from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.row_filter import drop_far_rows
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
 
 
-def cut_batch(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[BatchPiece]:
+def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:
     """Cut a batch of a significant stream into pieces, each when the one before has been processed.
 
     The step of commands is a piece, and so is each in which queries end; the steps between are one piece, or
@@ -65,11 +66,11 @@ def cut_batch(state: SlotState, spec: Spec, whole: BatchPiece) -> Iterator[Batch
     if first > last:
         return
     rest = between(whole, first, last)
-    if not can_run(state, spec["id"]):
-        yield from single_steps(rest, partial(needs_quiet_steps, state, spec["id"]))
+    if not can_run(state, spec.id):
+        yield from single_steps(rest, partial(needs_quiet_steps, state, spec.id))
         return
     rest = drop_far_rows(state, spec, rest)
-    until = InterestTable(state, spec["id"])["until"]
+    until = InterestTable(state, spec.id)["until"]
     for end in np.unique(until[(until >= first) & (until <= last)]).tolist():
         if first < end:
             yield between(rest, first, end - 1)
@@ -104,9 +105,9 @@ def _needs_each_step(state: SlotState, stream: int) -> bool:
 
 def is_run(batch: StreamBatch) -> bool:
     """Tell whether `evaluate_run` can evaluate a piece of a batch."""
-    until = InterestTable(batch.state, batch.spec["id"])["until"]
+    until = InterestTable(batch.state, batch.spec.id)["until"]
     return (
-        can_run(batch.state, batch.spec["id"])
+        can_run(batch.state, batch.spec.id)
         and not batch.commands.any
         and not bool((until <= batch.timing.last).any())
     )
@@ -146,7 +147,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
     accepted = none_accepted(len(objects.rows), len(x))
     source = BatchSource(*objects.sources, batch.timing)
     events, stale = evaluate_steps(source, plan, course, accepted, _moving(interest, arrivals.events))
-    objects.went(accepted._replace(stale=int(stale)), events, course.out)
+    objects.set_course(accepted._replace(stale=int(stale)), events, course.out)
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
     change = np.bincount(query, weights=signs[version], minlength=len(queries))
@@ -232,7 +233,7 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
         turns,
         cells,
         movers_of(interest.context, at),
-        MovingJoinParams(lattice, lives, bool(batch.spec["planar"])),
+        MovingJoinParams(lattice, lives, batch.spec.planar),
     )
 
 

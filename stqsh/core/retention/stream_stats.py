@@ -13,6 +13,7 @@ from stqsh.core.retention.dropped_objects import MOST, dropped_count, dropped_re
 from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec = dict[str, Any]
@@ -41,18 +42,18 @@ class QueryTallies:
     locked: Array
 
 
-def tallies(state: SlotState, spec: Spec) -> QueryTallies:
+def tallies(state: SlotState, spec: StreamSpec) -> QueryTallies:
     """Return the tallies of a stream after the last batch; the arrays may be read-only.
 
     Arrays read: those of the stream, and beneath `areas/`.
     """
     from stqsh.core.retention.query_stats import private_copy, sizes_of
 
-    if not has_interest(state, spec["id"]):
+    if not has_interest(state, spec.id):
         ids, numbers = np.empty(0, np.int64), np.empty(0)
         return QueryTallies(ids, ids, ids, ids, numbers, numbers, numbers, numbers, np.empty(0, np.bool_))
-    state = private_copy(state, spec["id"])
-    queries = InterestTable(state, spec["id"])
+    state = private_copy(state, spec.id)
+    queries = InterestTable(state, spec.id)
     at = queries.active
     sizes = sizes_of(state, spec, at)
     beyond = np.subtract(sizes.extended, sizes.area, out=np.zeros(len(at)), where=~np.isinf(sizes.area))
@@ -89,7 +90,7 @@ def locked(queries: InterestTable, at: Array) -> Array:
     return locked_queries(QueryLoad(*(queries[name][at] for name in ("held", "shed", "least"))))
 
 
-def figures(state: SlotState, spec: Spec) -> Spec:
+def figures(state: SlotState, spec: StreamSpec) -> Spec:
     """The stream's entry in Evaluate's stats "memory"; `s{id}/interest/histogram` becomes what it says of S.
 
     objects: kept; focal: of them focal objects of active queries; shadow: objects in the shadow table; k and
@@ -98,10 +99,10 @@ def figures(state: SlotState, spec: Spec) -> Spec:
     approximate: queries with an accuracy below 1; least: the least accuracy; bytes: of the stream's arrays in
     use.
     """
-    prefix = f"s{spec['id']}"
+    prefix = f"s{spec.id}"
     names = [name for name in state.header["lengths"] if name.startswith(f"{prefix}/")]
     nothing = dict.fromkeys(("objects", "focal", "shadow", "locked", "approximate"), 0)
-    memory, none = memory_of(state, spec["id"]), [0] * MOST
+    memory, none = memory_of(state, spec.id), [0] * MOST
     out: Spec = nothing | {
         "histogram": none,
         "dropped": none,
@@ -110,9 +111,9 @@ def figures(state: SlotState, spec: Spec) -> Spec:
         "part": memory.part,
     }
     out["bytes"] = sum(state.array(name).nbytes for name in names)
-    if not has_interest(state, spec["id"]):
+    if not has_interest(state, spec.id):
         return out
-    queries = InterestTable(state, spec["id"])
+    queries = InterestTable(state, spec.id)
     at = queries.active
     accuracy = accuracies(queries, at)
     objects = {name: state.array(f"{prefix}/objects/{name}") for name in ("refs", "role", "known")}
@@ -121,9 +122,9 @@ def figures(state: SlotState, spec: Spec) -> Spec:
     return out | {
         "objects": int(np.count_nonzero(objects["known"])),
         "focal": int(np.count_nonzero(objects["known"] & (objects["role"] & FOCAL != 0))),
-        "shadow": dropped_count(state, spec["id"]),
+        "shadow": dropped_count(state, spec.id),
         "histogram": s.tolist(),
-        "dropped": histogram(refs := dropped_references(state, spec["id"]), refs > 0).tolist(),
+        "dropped": histogram(refs := dropped_references(state, spec.id), refs > 0).tolist(),
         "locked": int(np.count_nonzero(locked(queries, at))),
         "approximate": int(np.count_nonzero(accuracy < 1)),
         "least": float(accuracy.min(initial=1.0)),

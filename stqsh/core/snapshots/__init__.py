@@ -1,1 +1,1 @@
-"""Answers of one moment, read from slots that stand still."""
+"""Snapshots: answers of one moment, read from the state of slots between two batches."""

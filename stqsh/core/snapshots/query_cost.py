@@ -1,6 +1,6 @@
-"""What a slot knows of a query's cost: how many objects it concerns, which lists it is in, what it has cost.
+"""The cost of a query on a slot, for EXPLAIN: candidates, index cells, frequencies of terms, counters.
 
-Made for EXPLAIN; all figures are those of one slot, and those of several add up.
+All figures are those of one slot; those of several slots add up.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
 
 SAMPLE = 1000
-"""So many objects in the region's box are asked whether region and condition hold."""
+"""Objects of the region's box on which region and condition are tested, at most."""
 
 _COUNTERS = ("tested", "matched", "told")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
 def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | None:
-    """What a slot has to say of a query (its QuerySpec) or a snapshot.
+    """Measure a query (its QuerySpec) or a snapshot on one slot.
 
     place: where the region's focal object is, None while it is not present.
 
@@ -70,7 +70,7 @@ def measure(state: SlotState, spec: Spec, place: Place | None = None) -> Spec | 
 
 
 def _sides(state: SlotState, spec: Spec, reach: RegionNow) -> dict[str, tuple[int, int]]:
-    """Of each index that the kind keeps on this slot: its side, and how many cells the box touches."""
+    """Return, for each index of the kind on this slot, its side and how many cells the box touches."""
     found = {}
     for folder, name in _GRIDS.items():
         path = f"s{spec['stream_id']}/{spec['kind']}/{folder}/lattice"
@@ -82,7 +82,7 @@ def _sides(state: SlotState, spec: Spec, reach: RegionNow) -> dict[str, tuple[in
 
 
 def _frequencies(state: SlotState, spec: Spec) -> Spec:
-    """How often the terms that the condition asks for came, where the slot counts terms."""
+    """Return how often the condition's terms occurred, where the slot counts terms."""
     if f"s{spec['stream_id']}/terms/total" not in state:
         return {"terms": {}, "total": 0}
     import pyarrow as pa
@@ -97,7 +97,7 @@ def _frequencies(state: SlotState, spec: Spec) -> Spec:
 
 
 def _counters(state: SlotState, spec: Spec) -> Spec:
-    """The counters of the query and of all queries of the stream, of whatever kind."""
+    """Return the counters of the query and of all queries of the stream, of whatever kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
     stream = f"s{spec['stream_id']}/"
@@ -115,7 +115,7 @@ def _counters(state: SlotState, spec: Spec) -> Spec:
 
 
 def total(measures: list[Spec]) -> Spec:
-    """The measures of all slots as one; of "sides" the largest, and in "slots" how many have the query."""
+    """Return the measures of all slots as one; "slots" is how many of them have the query."""
     counts = ("objects", "boxed", "sampled", "inside", "satisfied", "total")
     holders = [one["query"] for one in measures if one["query"] is not None]
     return {

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -26,6 +27,7 @@ from stqsh.core.kinds import KINDS
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import pack_json
+from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
 Spec: TypeAlias = dict[str, Any]
@@ -34,7 +36,7 @@ _KEY, _RANK, _COUNT = "key", "rank", "count"
 
 
 def knows(state: SlotState, spec: Spec) -> bool:
-    """Whether the slot has heard of the tables and areas that a snapshot is about."""
+    """Return whether the slot knows the tables and areas that a snapshot refers to."""
     join = spec.get("join")
     tables = [] if join is None else [join["table_id"]]
     named = [("tables", table) for table in tables] + [("areas", area) for area in spec.get("areas") or ()]
@@ -42,7 +44,7 @@ def knows(state: SlotState, spec: Spec) -> bool:
 
 
 def focal(state: SlotState, spec: Spec) -> Place | None:
-    """Where the focal object of a snapshot's region is, if it is one of this slot's and present.
+    """Return where the focal object of a snapshot's region is, if it is one of this slot's and present.
 
     A region that moves with an object needs the place before any slot's `part`.
     """
@@ -58,7 +60,7 @@ def focal(state: SlotState, spec: Spec) -> Place | None:
 
 
 def answer(state: SlotState, ask: Spec) -> pa.RecordBatch | None:
-    """What a slot says to a question that came by way of the control log.
+    """Answer a question that came through the control log.
 
     ask: {"spec", "place"}. Without a place, a region that moves is answered with the place of its focal
     object: one row x, y where it is this slot's and present, else none. A spec with "measure" asks for what
@@ -80,7 +82,7 @@ def answer(state: SlotState, ask: Spec) -> pa.RecordBatch | None:
 
 
 def part(state: SlotState, spec: Spec, place: Place | None = None) -> pa.RecordBatch | None:
-    """One slot's share of a snapshot's answer, after the last step that the slot took.
+    """Return one slot's share of a snapshot's answer, after the last step that the slot took.
 
     Args:
         state: the slot's; only read.
@@ -110,7 +112,7 @@ def part(state: SlotState, spec: Spec, place: Place | None = None) -> pa.RecordB
 
 
 def whole(parts: Sequence[pa.RecordBatch], spec: Spec) -> pa.Table:
-    """The answer that the slots' shares make: the select list's columns under their names, in order.
+    """Return the answer that the slots' shares make: the select list's columns under their names, in order.
 
     parts: of all slots at one step, at least one, in any order.
     """
@@ -128,14 +130,14 @@ def whole(parts: Sequence[pa.RecordBatch], spec: Spec) -> pa.Table:
     return pa.Table.from_arrays([found[f"s{i}"] for i in range(len(names))], names=names)
 
 
-def nothing(stream: Spec, spec: Spec) -> pa.RecordBatch:
-    """The share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
+def nothing(stream: StreamSpec, spec: Spec) -> pa.RecordBatch:
+    """Return the share of a slot without objects: an empty batch with the columns of `part`, for `whole`.
 
     stream: the StreamSpec.
     """
     state = SlotState.fresh(0)
-    state.header["streams"] = {str(stream["id"]): stream}
-    present = PresentObjects.of(state, stream["id"])
+    state.header["streams"] = {str(stream.id): msgspec.to_builtins(stream)}
+    present = PresentObjects.of(state, stream.id)
     assert present is not None, "the stream is there"
     if spec.get("aggregate") == "count":
         return _counted(0)
@@ -146,7 +148,7 @@ def nothing(stream: Spec, spec: Spec) -> pa.RecordBatch:
 
 
 def _known(expr: Any) -> Any:
-    """An expression, or NULL in the place of one that needs a table."""
+    """Return an expression, or NULL in the place of one that needs a table."""
     return ["lit", None, "STRING"] if parts(expr, "join") else expr
 
 

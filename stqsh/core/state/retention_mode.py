@@ -10,11 +10,6 @@ from stqsh.core.state.slot_state import SlotState
 Spec = dict[str, Any]
 
 
-def is_significant(spec: Spec) -> bool:
-    """Tell whether a stream retains significant objects only."""
-    return spec.get("retain") == "significant"
-
-
 @dataclass(frozen=True)
 class RetentionOrder:
     """What a command "memory" asks of a stream.

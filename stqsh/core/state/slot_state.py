@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from stqsh.spec.stream import StreamSpec, stream_spec
+
 Array = npt.NDArray[Any]
 
 PIECE_BYTES = 4 << 20
@@ -219,3 +221,9 @@ class _Reader:
             target[at : at + count] = np.frombuffer(self._rest[:count], np.uint8)
             self._rest = self._rest[count:]
             at += count
+
+
+def stream_specs(state: SlotState) -> dict[int, StreamSpec]:
+    """Return the streams that a slot knows, by id."""
+    streams = state.header.get("streams", {})
+    return {int(stream): stream_spec(content) for stream, content in streams.items()}

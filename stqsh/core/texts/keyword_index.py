@@ -34,6 +34,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.term_tree import TermTree
+from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
 
@@ -83,7 +84,7 @@ class KeywordIndex:
         """
         self._asked.put(ids, self.terms.of(phrases), every)
 
-    def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: list[float] | None) -> None:
+    def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Follow the queries of the kind: remove those that are not among them, and index what changed.
 
         Args:
@@ -130,7 +131,7 @@ class KeywordIndex:
         some.refresh(ids, boxes, np.zeros(len(ids), np.bool_), None)
         return some
 
-    def count(self, texts: Array, bounds: list[float] | None) -> None:
+    def count(self, texts: Array, bounds: Bounds | None) -> None:
         """Count the terms of new records, and check from time to time whether to rebuild the index."""
         self.terms.learn(texts)
         self.terms.count(texts)
@@ -141,7 +142,7 @@ class KeywordIndex:
         looks[:] = 0, min(2 * looks[1], _LAST_LOOK)
         self.rebuild_if_worn(bounds)
 
-    def rebuild_if_worn(self, bounds: list[float] | None) -> None:
+    def rebuild_if_worn(self, bounds: Bounds | None) -> None:
         """Rebuild the index if too many queries are under terms that are not rare any more."""
         have, best = index_drift(self.asked, frozen(self.terms.seen))
         if have > _TOO_COMMON * best:

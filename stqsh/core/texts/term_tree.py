@@ -16,6 +16,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_derived, add_reference
 from stqsh.core.texts.query_terms import QueryTerms
 from stqsh.core.texts.term_table import TermTable
+from stqsh.spec.stream import Bounds
 
 Array = npt.NDArray[Any]
 
@@ -89,7 +90,7 @@ class TermTree:
             return int(self._array("forest/used")[1])
         return int(renumber_queries(self.forest, row))
 
-    def insert(self, rows: Array, left: int, bounds: list[float] | None) -> None:
+    def insert(self, rows: Array, left: int, bounds: Bounds | None) -> None:
         """Insert queries that are not indexed, or rebuild the index if it is outgrown.
 
         Args:
@@ -104,7 +105,7 @@ class TermTree:
         else:
             self._insert(rows)
 
-    def rebuild(self, bounds: list[float] | None) -> None:
+    def rebuild(self, bounds: Bounds | None) -> None:
         """Insert all queries into a new grid that is made for their number."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))

@@ -96,7 +96,8 @@ class SheddingController:
     def _steps_of(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> int:
         """After how many steps every object of these streams has reported."""
         for stream in {stream for stream, _ in streams} - self._report_steps.keys():
-            report_us = stream_by_id(self._control, stream).spec["report_every_us"]
+            report_us = stream_by_id(self._control, stream).spec.report_every_us
+            assert report_us is not None, "RETAIN SIGNIFICANT needs REPORT EVERY"
             self._report_steps[stream] = -(-report_us // (clock.tick_us or 1)) + 1
         return max(self._report_steps[stream] for stream, _ in streams)
 

@@ -19,8 +19,8 @@ from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
-from stqsh.storage.rows import Spec
 
 #: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
 FORMAT = 2
@@ -39,11 +39,11 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
     [piece] = [
         piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
     ]
-    stream: Spec = task.streams[piece.stream_id]
+    stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
-        "stream": {name: stream[name] for name in _STREAM},
+        "stream": {name: getattr(stream, name) for name in _STREAM},
         "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
     }
 
@@ -110,5 +110,6 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
     stream, start, stop, index, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
     piece = StreamSlice(stream, start, stop, index, tuple(focal))
-    task = SourceTask(str(home), slots, {stream: again["stream"]}, first, last, base_tick, None, (piece,))
+    spec = StreamSpec(name="", columns=(), time="", source=FileSourceSpec(""), **again["stream"])
+    task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
     return record_chunks(task, piece, wanted)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stqsh.routing.event_routing import EventRouting
 from stqsh.spec.chunk import pack_json, unpack
 from stqsh.spec.query_rows import QueryRows, pack_alike
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import LogRow, Spec
 
@@ -84,7 +85,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
         yield "commands", pack_json(waiting)
 
 
-def concerned_slots(routes: EventRouting, stream: Spec, commands: Sequence[Command]) -> Concerned:
+def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
     """Return which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command for command in commands if isinstance(command, dict) and command["op"] == "register"]

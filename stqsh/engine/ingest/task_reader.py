@@ -53,7 +53,7 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     rows = _rows(control, head.commands)
     for row in rows:
         if row.kind == "create_stream":
-            yield from _to_all(task, row.spec["id"], "define", Phase.DEFINE, pack_json(row.spec))
+            yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.spec))
         elif row.kind in _DROPS:
             yield from _to_all(task, row.spec["id"], _DROPS[row.kind], Phase.COMMANDS, pack_json({}))
     for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
@@ -69,10 +69,10 @@ def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
     """Hand a table or an area to every slot; one that could not be read is empty."""
     if row.kind == "create_area":
-        yield from _to_all(task, row.spec["id"], "area_define", Phase.DEFINE, row.payload or b"")
+        yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
     if row.kind != "create_table":
         return
-    table = row.spec["id"]
+    table = row.seq
     yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.spec))
     directory = Path(task.home) / "tables" / str(table)
     if (directory / CONTENT).exists():
@@ -87,9 +87,9 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
     if head.memory is None:
         return commands
     told_to_all = any(row.kind == "memory" for row in rows)
-    new = {row.spec["id"] for row in rows if row.kind == "create_stream"}
+    new = {row.seq for row in rows if row.kind == "create_stream"}
     for stream_id, stream in task.streams.items():
-        if stream.get("retain") == "significant" and (told_to_all or stream_id in new):
+        if stream.is_significant and (told_to_all or stream_id in new):
             commands[stream_id] = [head.memory.command(), *commands.get(stream_id, [])]
     return commands
 
@@ -97,7 +97,7 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
 def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Yield commands for every slot; a new query of events only for the slots that its region concerns."""
     stream = task.streams.get(stream_id)
-    if task.slots == 1 or stream is None or stream.get("kind") != "event":
+    if task.slots == 1 or stream is None or not stream.is_event:
         for number, (kind, payload) in enumerate(packed_commands(commands)):
             yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
         return
@@ -134,7 +134,7 @@ def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
         if not records.num_rows or stream is None:
             continue
         steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
-        seeds = _with_routing(records, steps, hash_keys(records[stream["key"]]))
+        seeds = _with_routing(records, steps, hash_keys(records[stream.key]))
         order = ChunkOrder(Phase.SEEDS, number=number)
         yield from _to_all(task, row.spec["stream_id"], "focal", order, pack(seeds), seeds.num_rows)
 
@@ -158,20 +158,20 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
     store, stream = open_store(directory), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
-    hashes = hash_keys(stored[stream["key"]])
+    hashes = hash_keys(stored[stream.key])
     records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
     routing = _cell_routing(store.manifest, task.slots)
     if routing is None:
         slots = slots_of(hashes, task.slots)
     else:
-        slots = routing.slots_of(stored.column(stream["x"]).to_numpy(), stored.column(stream["y"]).to_numpy())
+        slots = routing.slots_of(stored.column(stream.x).to_numpy(), stored.column(stream.y).to_numpy())
     for slot in wanted:
         mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
         for order, payload, rows in _packed(mine, piece.index):
             span = (task.first_step, task.last_step)
             yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
     if piece.focal:
-        keys = pa.array(piece.focal, stored.schema.field(stream["key"]).type)
+        keys = pa.array(piece.focal, stored.schema.field(stream.key).type)
         focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
         for order, payload, rows in _packed(focal, piece.index):
             yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
 from stqsh.spec.clock import BatchClock, SnapshotQuestion
 from stqsh.spec.offset import Offset, PlayState, RunState
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow, Spec
 
 #: More steps than any replay has: as far as the data go.
@@ -65,12 +66,12 @@ def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run:
     return max(offset.step, asked if end is None else min(asked, end))
 
 
-def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, Spec]) -> Offset:
+def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
     """Start the clock at the earliest record, if it has not been started and there is a record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
         return offset
-    return replace(offset, base_tick=base, tick_us=next(spec["tick_us"] for spec in streams.values()))
+    return replace(offset, base_tick=base, tick_us=next(spec.tick_us for spec in streams.values()))
 
 
 def finish_run(offset: Offset, run: RunState) -> Offset:

@@ -18,8 +18,9 @@ from stqsh.engine.planning.planner_state import (
 )
 from stqsh.spec.clock import SnapshotQuestion
 from stqsh.spec.offset import Offset
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, read_log
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 #: Beyond every number in the log.
 FAR = 1 << 62
@@ -78,12 +79,12 @@ class PendingLog:
         """List the RUN, PLAY, PAUSE and stop rows that the clock has not obeyed yet."""
         return [row for row in self._clock_rows if row.seq > offset.clock_seq]
 
-    def streams(self) -> dict[int, Spec]:
+    def streams(self) -> dict[int, StreamSpec]:
         """Return the streams that exist once all waiting rows are taken in, by id."""
         streams = dict(self.ledger.streams)
         for row in self.pending:
             if row.kind == "create_stream":
-                streams[row.spec["id"]] = row.spec
+                streams[row.seq] = row.spec
             elif row.kind == "drop_stream":
                 streams.pop(row.spec["id"], None)
         return streams

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.rows import LogRow
 
 Key = str | int
 
@@ -31,7 +32,7 @@ class PlannerState:
     """
 
     seq: int = 0
-    streams: dict[int, Spec] = field(default_factory=dict)
+    streams: dict[int, StreamSpec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
     memory: SheddingOrder | None = None
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class PlannerState:
         """Fold one log row in; rows come in order of `seq`."""
         self.seq = row.seq
         if row.kind == "create_stream":
-            self.streams[row.spec["id"]] = row.spec
+            self.streams[row.seq] = row.spec
         elif row.kind == "drop_stream":
             self.streams.pop(row.spec["id"], None)
             self.focal.pop(row.spec["id"], None)

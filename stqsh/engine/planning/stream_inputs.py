@@ -11,9 +11,9 @@ from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
 from stqsh.spec.offset import Offset
+from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import Spec
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class StreamInputs:
         """Return whether a stream that has not failed is still being prepared."""
         return any(stream not in failed and self._store(stream) is None for stream in streams)
 
-    def of(self, streams: Mapping[int, Spec], offset: Offset) -> list[StreamInput]:
-        """Return the feeds of all streams that are ready, in order of their ids."""
+    def of(self, streams: Mapping[int, StreamSpec], offset: Offset) -> list[StreamInput]:
+        """Return the inputs of all streams that are ready, in order of their ids."""
         stores = ((stream, self._store(stream)) for stream in sorted(streams))
         return [
             StreamInput(stream, store, offset.rows.get(stream, 0))
@@ -144,12 +144,12 @@ class SessionView:
         self.log.read(offset)
         self.log.hold(self._is_settled)
 
-    def streams(self) -> dict[int, Spec]:
+    def streams(self) -> dict[int, StreamSpec]:
         """Return the streams that exist once all waiting rows are taken in, by id."""
         return self.log.streams()
 
     def feeds(self, offset: Offset) -> list[StreamInput]:
-        """Return the feeds of all streams that are ready, in order of their ids."""
+        """Return the inputs of all streams that are ready, in order of their ids."""
         return self._feeds.of(self.streams(), offset)
 
     def is_waiting(self) -> bool:
@@ -162,7 +162,7 @@ class SessionView:
 
     def is_steady(self) -> bool:
         """Return whether results depend on where batches are cut."""
-        return any(spec.get("retain") == "significant" for spec in self.streams().values())
+        return any(spec.is_significant for spec in self.streams().values())
 
     def _is_settled(self, table: int) -> bool:
         """Return whether a table is ready, or cannot be read at all, so that nothing waits for it."""

@@ -11,7 +11,7 @@ from stqsh.engine.planning.planner_state import Key, PlannerState
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import Offset
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.storage.rows import Spec
+from stqsh.spec.stream import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SourceTask:
 
     home: str
     slots: int
-    streams: dict[int, Spec]
+    streams: dict[int, StreamSpec]
     first_step: int
     last_step: int
     base_tick: int

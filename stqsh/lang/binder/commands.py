@@ -15,6 +15,7 @@ from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import constant
 from stqsh.settings import KEYS
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
 """Settings of the language that are not built yet."""
@@ -57,9 +58,9 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[str, Spe
     if statement.if_exists and kind_of(name.text, catalogue) is None:
         return kind, None
     found = find(name, catalogue)
-    if "set" in found and found["set"] != (statement.kind == "REGIONS"):
-        right = "REGIONS" if found["set"] else "REGION"
-        what = "a set of regions" if found["set"] else "a single region"
+    if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
+        what = "a set of regions" if found.set else "a single region"
+        right = found.word.upper()
         raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
     return kind, ids(found)
 
@@ -117,19 +118,19 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _stream_ids(stream: Spec) -> Spec:
-    return {"id": stream["id"], "stream_id": stream["id"], "name": stream["name"]}
+def _stream_ids(stream: StreamSpec) -> Spec:
+    return {"id": stream.id, "stream_id": stream.id, "name": stream.name}
 
 
 def _query_ids(query: Spec) -> Spec:
     return {"id": query["id"], "stream_id": query["stream_id"], "name": query["name"]}
 
 
-def _ids(found: Spec) -> Spec:
-    return {"id": found["id"], "name": found["name"]}
+def _ids(found: TableSpec | AreaSpec) -> Spec:
+    return {"id": found.id, "name": found.name}
 
 
-_DROPPED: dict[str, tuple[str, Callable[[Name, CatalogueView], Spec], Callable[[Spec], Spec]]] = {
+_DROPPED: dict[str, tuple[str, Callable[[Name, CatalogueView], Any], Callable[[Any], Spec]]] = {
     "STREAM": ("drop_stream", stream_named, _stream_ids),
     "TABLE": ("drop_table", table_named, _ids),
     "REGION": ("drop_area", area_named, _ids),

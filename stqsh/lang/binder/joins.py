@@ -11,10 +11,11 @@ from stqsh.lang.ast.statements import Relation, Select
 from stqsh.lang.binder.conditions import conjuncts
 from stqsh.lang.binder.names import stream_named
 from stqsh.lang.binder.scope import Expr, JoinedTable, names_of
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
+from stqsh.spec.stream import StreamSpec, TableSpec
 
 
 class FromClause(NamedTuple):
@@ -23,7 +24,7 @@ class FromClause(NamedTuple):
     `conditions` are the parts that AND joins, without the equality that makes the join.
     """
 
-    stream: Spec
+    stream: StreamSpec
     qualifiers: frozenset[str]
     joined: JoinedTable | None
     conditions: tuple[Expression, ...]
@@ -57,10 +58,10 @@ def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
 
 def has_row(joined: JoinedTable) -> Expr:
     """The condition that the table has a row for the object."""
-    return ["not", ["isnull", joined.value(joined.table["key"])]]
+    return ["not", ["isnull", joined.value(joined.table.key)]]
 
 
-def _stream(relation: Relation, catalogue: CatalogueView) -> Spec:
+def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
     name = Name(relation.name, span=relation.span)
     if catalogue.table(relation.name) is not None and catalogue.stream(relation.name) is None:
         raise BindError(
@@ -95,28 +96,26 @@ def _check_names(names: tuple[frozenset[str], frozenset[str]], other: Relation) 
 
 def _equality(
     conditions: tuple[Expression, ...],
-    specs: tuple[Spec, Spec],
+    specs: tuple[StreamSpec, TableSpec],
     names: tuple[frozenset[str], frozenset[str]],
     span: Span,
 ) -> _Equality:
     stream, table = specs
     equal = [found for part in conditions if (found := _as_equality(part, specs, names)) is not None]
-    on_key = [found for found in equal if found.of_table.name == table["key"]]
+    on_key = [found for found in equal if found.of_table.name == table.key]
     if len(on_key) == 1:
         return on_key[0]
-    wanted = f"{stream['name']}.column = {table['name']}.{table['key']}"
+    wanted = f"{stream.name}.column = {table.name}.{table.key}"
     if on_key:
-        raise BindError(f"{table['name']} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
+        raise BindError(f"{table.name} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
     if equal:
-        message = f"{printed(equal[0].of_table)} is not the key of {table['name']}"
-        raise BindError(message, equal[0].of_table.span, hint=f"its key is {table['key']}")
-    raise BindError(
-        f"nothing joins {stream['name']} and {table['name']}", span, expected=(f"WHERE {wanted}",)
-    )
+        message = f"{printed(equal[0].of_table)} is not the key of {table.name}"
+        raise BindError(message, equal[0].of_table.span, hint=f"its key is {table.key}")
+    raise BindError(f"nothing joins {stream.name} and {table.name}", span, expected=(f"WHERE {wanted}",))
 
 
 def _as_equality(
-    part: Expression, specs: tuple[Spec, Spec], names: tuple[frozenset[str], frozenset[str]]
+    part: Expression, specs: tuple[StreamSpec, TableSpec], names: tuple[frozenset[str], frozenset[str]]
 ) -> _Equality | None:
     """The part as an equality of a column of the stream and one of the table, None where it is none."""
     if not isinstance(part, Comparison) or part.operator != "=":
@@ -130,16 +129,18 @@ def _as_equality(
     return None
 
 
-def _belongs(column: Column, spec: Spec, names: frozenset[str], other: Spec) -> bool:
+def _belongs(
+    column: Column, spec: StreamSpec | TableSpec, names: frozenset[str], other: StreamSpec | TableSpec
+) -> bool:
     """Whether a column is of that stream or table; without a qualifier, of that one only."""
     if column.qualifier is not None:
-        return column.qualifier in names and column.name in dict(spec["columns"])
-    return column.name in dict(spec["columns"]) and column.name not in dict(other["columns"])
+        return column.qualifier in names and column.name in spec.types
+    return column.name in spec.types and column.name not in other.types
 
 
-def _check_types(found: _Equality, stream: Spec, table: Spec) -> None:
-    left = dict(stream["columns"])[found.of_stream.name]
-    right = dict(table["columns"])[found.of_table.name]
+def _check_types(found: _Equality, stream: StreamSpec, table: TableSpec) -> None:
+    left = stream.types[found.of_stream.name]
+    right = table.types[found.of_table.name]
     if left == right or {left, right} <= WHOLE_NUMBERS:
         return
     mine, yours = printed(found.of_stream), printed(found.of_table)

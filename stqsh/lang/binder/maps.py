@@ -17,7 +17,7 @@ def map_(statement: Map, catalogue: CatalogueView) -> Spec:
     stream, names = _told_apart(statement, catalogue)
     queries = [query_named(name, catalogue) for name in names]
     if stream is not None:
-        home = stream_named(stream, catalogue)["name"]
+        home = stream_named(stream, catalogue).name
     elif queries:
         home = queries[0]["stream"]
     else:

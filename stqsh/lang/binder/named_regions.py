@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from stqsh.lang.ast.statements import CreateRegion, CreateRegions
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.regions import fixed_region
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.spec.stream import AreaSpec
 
 
-def create_region(statement: CreateRegion, catalogue: CatalogueView) -> Spec:
-    """The AreaSpec of a single region without its id, and under "region" the region it is made from.
+class NewRegion(NamedTuple):
+    """A single region to create, and the bound region that it is made from."""
 
-    That is a rectangle, a polygon, or a region that exists ("area"). Raises `BindFault`, `NotSupportedError`.
+    spec: AreaSpec
+    region: Spec
+
+
+class NewRegionSet(NamedTuple):
+    """A set of regions to create, whose members are still in its source.
+
+    `name_column` is the column or property that names them, None where it is to be guessed.
+    """
+
+    spec: AreaSpec
+    name_column: str | None
+
+
+def create_region(statement: CreateRegion, catalogue: CatalogueView) -> NewRegion:
+    """Bind a single region: a rectangle, a polygon, or an existing region under another name.
+
+    Raises `BindFault` and `NotSupportedError`.
     """
     check_free(statement.name, catalogue)
     region = fixed_region(statement.region, catalogue)
-    return {"name": statement.name.text, "set": False, "members": [], "source": None, "region": region}
+    made_from = region["area"] if region["type"] == "area" else None
+    return NewRegion(AreaSpec(name=statement.name.text, area=made_from), region)
 
 
-def create_regions(statement: CreateRegions, catalogue: CatalogueView) -> Spec:
-    """The AreaSpec of a set of regions without its id and, as they stand in the file, its members.
-
-    Under "name_column" is the column (or property) that names them, None where it is to be guessed.
-    Raises `BindFault`, `NotSupportedError`.
-    """
+def create_regions(statement: CreateRegions, catalogue: CatalogueView) -> NewRegionSet:
+    """Bind a set of regions. Raises `BindFault` and `NotSupportedError`."""
     check(SOURCE_RULES, statement)
     check_free(statement.name, catalogue)
     column = statement.name_column
-    return {
-        "name": statement.name.text,
-        "set": True,
-        "members": [],
-        "source": source_spec(statement.source),
-        "name_column": None if column is None else column.text,
-    }
+    spec = AreaSpec(name=statement.name.text, set=True, source=source_spec(statement.source))
+    return NewRegionSet(spec, None if column is None else column.text)

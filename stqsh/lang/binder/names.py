@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
+Found = TypeVar("Found")
 _PLURALS = {"stream": "streams", "query": "queries", "table": "tables", "region": "regions"}
 _MAKING = {
     "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
@@ -17,7 +20,7 @@ _MAKING = {
 }
 
 
-def stream_named(name: Name, catalogue: CatalogueView) -> Spec:
+def stream_named(name: Name, catalogue: CatalogueView) -> StreamSpec:
     """The StreamSpec of a stream. Raises `BindError` where there is none of that name."""
     return _named("stream", name, catalogue.stream, catalogue)
 
@@ -27,19 +30,19 @@ def query_named(name: Name, catalogue: CatalogueView) -> Spec:
     return _named("query", name, catalogue.query, catalogue)
 
 
-def table_named(name: Name, catalogue: CatalogueView) -> Spec:
+def table_named(name: Name, catalogue: CatalogueView) -> TableSpec:
     """The TableSpec of a table. Raises `BindError` where there is none of that name."""
     return _named("table", name, catalogue.table, catalogue)
 
 
-def area_named(name: Name, catalogue: CatalogueView) -> Spec:
+def area_named(name: Name, catalogue: CatalogueView) -> AreaSpec:
     """The AreaSpec of a region or a set of them. Raises `BindError` where there is none of that name."""
     return _named("region", name, catalogue.area, catalogue)
 
 
 def kind_of(name: str, catalogue: CatalogueView) -> str | None:
     """What a name stands for: "stream", "query", "table" or "region"; None where it is free."""
-    finders: dict[str, Callable[[str], Spec | None]] = {
+    finders: dict[str, Callable[[str], object]] = {
         "stream": catalogue.stream,
         "query": catalogue.query,
         "table": catalogue.table,
@@ -59,7 +62,7 @@ def check_free(name: Name, catalogue: CatalogueView) -> None:
         )
 
 
-def _named(kind: str, name: Name, find: Callable[[str], Spec | None], catalogue: CatalogueView) -> Spec:
+def _named(kind: str, name: Name, find: Callable[[str], Found | None], catalogue: CatalogueView) -> Found:
     found = find(name.text)
     if found is not None:
         return found

@@ -69,7 +69,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> Spec:
     """The spec of a SELECT that answers once."""
     check(QUERY_RULES, select)
     query = _query(select, catalogue)
-    spec = {**query.spec, "lookup": _lookup(query.spec["condition"], query.scope.stream["key"])}
+    spec = {**query.spec, "lookup": _lookup(query.spec["condition"], query.scope.stream.key)}
     if counts(select):
         [item] = select.items
         if select.order_by:
@@ -107,12 +107,12 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     if source.joined is not None:
         conditions.append(has_row(source.joined))
         table = source.joined.table
-        join = {"table": table["name"], "table_id": table["id"], "key": table["key"],
+        join = {"table": table.name, "table_id": table.id, "key": table.key,
                 "column": source.joined.column}  # fmt: skip
     bound = all_of(conditions)
     spec = {
-        "stream": source.stream["name"],
-        "stream_id": source.stream["id"],
+        "stream": source.stream.name,
+        "stream_id": source.stream.id,
         "text": to_sql(select),
         "kind": kind,
         "region": place,

@@ -29,9 +29,12 @@ from stqsh.lang.binder.parameters import Hole, hole
 from stqsh.lang.catalogue import CatalogueView, Spec
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.units import EXAMPLES, UNITS, metres
 
 EVERYWHERE: Spec = {"type": "all"}
+_PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
+"""A stream over which every fixed region makes sense."""
 MEASURED = frozenset({"circle", "moving_circle", "nearest"})
 """Types of regions from whose centre DISTANCE is measured."""
 POLE = 90.0
@@ -45,7 +48,7 @@ def moves(region: Region) -> bool:
     return isinstance(region, MovingRectangle | MovingCircle)
 
 
-def bound_region(region: Region, stream: Spec, catalogue: CatalogueView) -> Spec:
+def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Spec:
     """A region of a query over a stream. Raises `BindError` for one that makes no sense there."""
     return _BINDERS[type(region)](region, stream, catalogue)
 
@@ -56,10 +59,10 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> Spec:
         raise BindError("a region with a name stands still", region.span, hint="AROUND is for queries")
     if isinstance(region, Circle):
         raise NotSupportedError("circles as named regions")
-    return bound_region(region, {"planar": True}, catalogue)
+    return bound_region(region, _PLANE, catalogue)
 
 
-def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
+def bound_nearest(nearest: Nearest, stream: StreamSpec) -> Spec:
     """`NEAREST k TO place` over a stream. Raises `BindError`."""
     k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else nearest.k
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
@@ -73,7 +76,7 @@ def bound_nearest(nearest: Nearest, stream: Spec) -> Spec:
     return {"type": "nearest", "k": k, "focal": _focal(nearest.focal, stream)}
 
 
-def _rectangle(region: Rectangle, stream: Spec, _: CatalogueView) -> Spec:
+def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> Spec:
     xs, ys = [region.x1, region.x2], [region.y1, region.y2]
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
     x1, x2 = _in_order([_x(x) for x in xs])
@@ -92,17 +95,17 @@ def _x(x: Coordinate) -> Any:
     return hole(x, "number") if isinstance(x, Parameter) else x
 
 
-def _y(y: Coordinate, stream: Spec) -> Any:
-    return hole(y, "number" if stream["planar"] else "latitude") if isinstance(y, Parameter) else y
+def _y(y: Coordinate, stream: StreamSpec) -> Any:
+    return hole(y, "number" if stream.planar else "latitude") if isinstance(y, Parameter) else y
 
 
-def _circle(region: Circle, stream: Spec, _: CatalogueView) -> Spec:
+def _circle(region: Circle, stream: StreamSpec, _: CatalogueView) -> Spec:
     _check_latitudes([region.x], [region.y], stream, region.span, "CIRCLE(lon, lat, r)")
     x, y = _x(region.x), _y(region.y, stream)
     return {"type": "circle", "x": x, "y": y, "radius": _length(region.radius)}
 
 
-def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
+def _polygon(region: Polygon, stream: StreamSpec, _: CatalogueView) -> Spec:
     for ring in region.rings:
         if len(set(ring)) < _FEWEST_CORNERS:
             raise BindError("a polygon's ring has at least three different corners", region.span)
@@ -110,27 +113,27 @@ def _polygon(region: Polygon, stream: Spec, _: CatalogueView) -> Spec:
     return {"type": "polygon", "rings": [[list(corner) for corner in ring] for ring in region.rings]}
 
 
-def _named(region: NamedRegion, _: Spec, catalogue: CatalogueView) -> Spec:
+def _named(region: NamedRegion, _: StreamSpec, catalogue: CatalogueView) -> Spec:
     area = area_named(Name(region.name, span=region.span), catalogue)
-    found = {"type": "area", "area": area["id"], "name": area["name"]}
-    if region.member is None and area["set"]:
+    found = {"type": "area", "area": area.id, "name": area.name}
+    if region.member is None and area.set:
         raise BindError(
-            f"{area['name']} is a set of regions, and a query asks about one of them",
+            f"{area.name} is a set of regions, and a query asks about one of them",
             region.span,
-            expected=tuple(_member(area["name"], member) for member in area["members"][:_SOME]),
+            expected=tuple(_member(area.name, member) for member in area.members[:_SOME]),
         )
     if region.member is None:
         return {**found, "member": None}
-    if not area["set"]:
-        raise BindError(f"{area['name']} is a single region and has no members", region.member.span)
+    if not area.set:
+        raise BindError(f"{area.name} is a single region and has no members", region.member.span)
     if isinstance(region.member, Parameter):
-        return {**found, "member": hole(region.member, "member", members=tuple(area["members"]))}
+        return {**found, "member": hole(region.member, "member", members=tuple(area.members))}
     member = str(region.member.value)
-    if member not in area["members"]:
+    if member not in area.members:
         raise BindError(
-            f"{area['name']} has no region {member!r}",
+            f"{area.name} has no region {member!r}",
             region.member.span,
-            near=near(member, area["members"]),
+            near=near(member, area.members),
         )
     return {**found, "member": member}
 
@@ -140,7 +143,7 @@ def _member(area: str, member: str) -> str:
     return f"{identifier(area)}[{quoted(member)}]"
 
 
-def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -> Spec:
+def _moving_rectangle(region: MovingRectangle, stream: StreamSpec, _: CatalogueView) -> Spec:
     focal = _focal(region.focal, stream)
     return {
         "type": "moving_rect",
@@ -150,7 +153,7 @@ def _moving_rectangle(region: MovingRectangle, stream: Spec, _: CatalogueView) -
     }
 
 
-def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec:
+def _moving_circle(region: MovingCircle, stream: StreamSpec, _: CatalogueView) -> Spec:
     return {
         "type": "moving_circle",
         "focal": _focal(region.focal, stream),
@@ -158,7 +161,7 @@ def _moving_circle(region: MovingCircle, stream: Spec, _: CatalogueView) -> Spec
     }
 
 
-_BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
+_BINDERS: dict[type[Region], Callable[[Any, StreamSpec, CatalogueView], Spec]] = {
     Rectangle: _rectangle,
     Circle: _circle,
     Polygon: _polygon,
@@ -168,10 +171,10 @@ _BINDERS: dict[type[Region], Callable[[Any, Spec, CatalogueView], Spec]] = {
 }
 
 
-def _focal(focal: Literal | Parameter, stream: Spec) -> str | int:
-    if stream["kind"] == "event":
-        raise BindError(f"events do not move: {stream['name']} has no focal objects", focal.span)
-    kind = dict(stream["columns"])[stream["key"]]
+def _focal(focal: Literal | Parameter, stream: StreamSpec) -> str | int:
+    if stream.is_event:
+        raise BindError(f"events do not move: {stream.name} has no focal objects", focal.span)
+    kind: Any = stream.types[stream.key]
     if isinstance(focal, Parameter):
         return hole(focal, kind)  # type: ignore[no-any-return]
     return key_value(focal, kind)
@@ -191,9 +194,11 @@ def _length(value: Expression) -> float:
     return length
 
 
-def _check_latitudes(xs: list[Coordinate], ys: list[Coordinate], stream: Spec, span: Span, form: str) -> None:
+def _check_latitudes(
+    xs: list[Coordinate], ys: list[Coordinate], stream: StreamSpec, span: Span, form: str
+) -> None:
     lons, lats = ([abs(at) for at in some if not isinstance(at, Parameter)] for some in (xs, ys))
-    if stream["planar"] or max(lats, default=0.0) <= POLE:
+    if stream.planar or max(lats, default=0.0) <= POLE:
         return
     beyond = max((y for y in ys if not isinstance(y, Parameter)), key=abs)
     swapped = max(lons, default=POLE + 1) <= POLE

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from stqsh.lang.ast.expressions import Column
 from stqsh.lang.ast.source import Span
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
+from stqsh.spec.stream import StreamSpec, TableSpec
 
 Expr = list[Any]
 """A bound expression: nested lists, as the control log keeps them."""
@@ -29,18 +30,18 @@ class TypedExpression(NamedTuple):
 class JoinedTable:
     """A table whose row is found by its key: the one that equals the stream's `column`."""
 
-    table: Spec
+    table: TableSpec
     column: str
     qualifiers: frozenset[str]
 
     @property
     def columns(self) -> dict[str, str]:
         """The table's columns and their types."""
-        return dict(self.table["columns"])
+        return self.table.types
 
     def value(self, name: str) -> Expr:
         """The expression of a column's value in the row that fits; NULL where none does."""
-        return ["join", self.table["id"], self.column, name]
+        return ["join", self.table.id, self.column, name]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Scope:
     why DISTANCE has no value; None where it has one.
     """
 
-    stream: Spec
+    stream: StreamSpec
     qualifiers: frozenset[str]
     catalogue: CatalogueView
     joined: JoinedTable | None = None
@@ -60,7 +61,7 @@ class Scope:
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.stream["columns"]))
+        object.__setattr__(self, "columns", self.stream.types)
 
     def column(self, node: Column) -> TypedExpression:
         """What a name stands for. Raises `BindError` where that is nothing, or more than one thing.
@@ -78,9 +79,9 @@ class Scope:
         found = self._found(node) if isinstance(node, Column) else None
         if found is None:
             return None
-        keys = [["col", self.stream["key"]]]
+        keys = [["col", self.stream.key]]
         if self.joined is not None:
-            keys.append(self.joined.value(self.joined.table["key"]))
+            keys.append(self.joined.value(self.joined.table.key))
         return found.type if found.expr in keys else None
 
     def is_time(self, node: object) -> bool:
@@ -126,7 +127,7 @@ class Scope:
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
         if word == "time":
-            return TypedExpression(["col", self.stream["time"]], "TIMESTAMP", node.span)
+            return TypedExpression(["col", self.stream.time], "TIMESTAMP", node.span)
         if word != "distance" or any(name.lower() == word for name in self.columns):
             return None
         if self.no_distance is not None:
@@ -139,20 +140,20 @@ class Scope:
         return (
             joined is not None
             and of_stream.expr == ["col", joined.column]
-            and of_table.expr[-1] == joined.table["key"]
+            and of_table.expr[-1] == joined.table.key
         )
 
     def _ambiguous(self, node: Column) -> BindError:
         assert self.joined is not None
-        names = f"{self.stream['name']}.{node.name} or {self.joined.table['name']}.{node.name}"
+        names = f"{self.stream.name}.{node.name} or {self.joined.table.name}.{node.name}"
         return BindError(f"{node.name!r} is a column of both; say {names}", node.span)
 
     def _unknown(self, node: Column) -> BindError:
         in_table = self.joined is not None and node.qualifier in self.joined.qualifiers
         if self.joined is not None and in_table:
-            who, columns = f"table {self.joined.table['name']}", list(self.joined.columns)
+            who, columns = f"table {self.joined.table.name}", list(self.joined.columns)
         else:
-            who, columns = f"stream {self.stream['name']}", list(self.columns)
+            who, columns = f"stream {self.stream.name}", list(self.columns)
         further = [] if in_table else [*self.outputs, *(self.joined.columns if self.joined else ())]
         return BindError(
             f"{who} has no column {node.name!r}",
@@ -162,6 +163,6 @@ class Scope:
         )
 
 
-def names_of(spec: Spec, alias: str | None) -> frozenset[str]:
+def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
     """What a stream or table may be called before a point: its name, and its alias if it has one."""
-    return frozenset({spec["name"]} | ({alias} if alias else set()))
+    return frozenset({spec.name} | ({alias} if alias else set()))

@@ -55,7 +55,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
             for name, kind in joined.columns.items()
         }
     if star.qualifier is not None:
-        scope.column(Column(scope.stream["key"], star.qualifier, span=star.span))
+        scope.column(Column(scope.stream.key, star.qualifier, span=star.span))
     own = {name: TypedExpression(["col", name], kind, star.span) for name, kind in scope.columns.items()}
     if joined is None or star.qualifier is not None:
         return own
@@ -65,7 +65,7 @@ def _star(star: Star, scope: Scope) -> Outputs:
 def _of_table(own: Outputs, scope: Scope, star: Star) -> Outputs:
     """The table's columns for a plain `*`; its key, which the stream's column equals, is left out."""
     assert scope.joined is not None
-    joined, key = scope.joined, scope.joined.table["key"]
+    joined, key = scope.joined, scope.joined.table.key
     further = {name: kind for name, kind in joined.columns.items() if name != key}
     twice = next((name for name in further if name in own), None)
     if twice is not None:

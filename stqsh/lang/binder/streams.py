@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stqsh.errors import NotSupportedError
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
@@ -11,18 +9,27 @@ from stqsh.lang.binder.column_roles import ColumnRoles, Columns, find_roles, lis
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.unsupported import STREAM_RULES, check
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
+from stqsh.spec.stream import (
+    DEFAULT_TICK_US,
+    Bounds,
+    ColumnSpec,
+    FileSourceSpec,
+    GeneratorSourceSpec,
+    OptionValue,
+    SourceSpec,
+    StreamSpec,
+)
 from stqsh.units import EXAMPLES, UNITS, metres, metres_per_second, microseconds
 
-DEFAULT_TICK_US = 1_000_000
 _POLE = 90.0
 
 
 def create_stream(
     stream: CreateStream, catalogue: CatalogueView, inferred: Columns | None
-) -> tuple[Spec, tuple[str, ...]]:
+) -> tuple[StreamSpec, tuple[str, ...]]:
     """The StreamSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
@@ -39,27 +46,27 @@ def create_stream(
     return _spec(stream, columns, roles), _notes(stream, columns, roles)
 
 
-def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> Spec:
-    return {
-        "name": stream.name.text,
-        "kind": stream.kind,
-        "columns": [[name, kind] for name, kind in columns],
-        "key": roles.key,
-        "x": roles.x,
-        "y": roles.y,
-        "time": roles.time,
-        "text": _text_column(stream, dict(columns)),
-        "planar": stream.geometry == "PLANAR",
-        "tick_us": DEFAULT_TICK_US if stream.tick is None else duration_us(stream.tick, "TICK"),
-        "report_every_us": _optional_us(stream.report_every, "REPORT EVERY"),
-        "max_speed": _speed(stream.max_speed),
-        "bounds": _bounds(stream),
-        "order": (stream.order_by or "TIME").lower(),
-        "retain": "all" if stream.retain is None else stream.retain.text.lower(),
-        "keep_us": _keep_us(stream),
-        "pace": stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
-        "source": source_spec(stream.source),
-    }
+def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> StreamSpec:
+    return StreamSpec(
+        name=stream.name.text,
+        kind=stream.kind,
+        columns=tuple(ColumnSpec(name, kind) for name, kind in columns),
+        key=roles.key,
+        x=roles.x,
+        y=roles.y,
+        time=roles.time,
+        text=_text_column(stream, dict(columns)),
+        planar=stream.geometry == "PLANAR",
+        tick_us=DEFAULT_TICK_US if stream.tick is None else duration_us(stream.tick, "TICK"),
+        report_every_us=_optional_us(stream.report_every, "REPORT EVERY"),
+        max_speed=_speed(stream.max_speed),
+        bounds=_bounds(stream),
+        order="arrival" if stream.order_by == "ARRIVAL" else "time",
+        retain="significant" if stream.retain and stream.retain.text == "SIGNIFICANT" else "all",
+        keep_us=_keep_us(stream),
+        pace=stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
+        source=source_spec(stream.source),
+    )
 
 
 def _check_kind(stream: CreateStream) -> None:
@@ -136,7 +143,7 @@ def _text_column(stream: CreateStream, types: dict[str, str]) -> str | None:
     return None if name is None else name.text
 
 
-def _bounds(stream: CreateStream) -> list[float] | None:
+def _bounds(stream: CreateStream) -> Bounds | None:
     if stream.bounds is None:
         return None
     x1, y1, x2, y2 = stream.bounds
@@ -146,7 +153,7 @@ def _bounds(stream: CreateStream) -> list[float] | None:
         raise BindError(
             "BOUNDS reach beyond latitude 90", stream.name.span, hint="they are (lon1, lat1, lon2, lat2)"
         )
-    return [min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)]
+    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
 
 
 def _optional_us(value: Quantity | None, what: str) -> int | None:
@@ -173,22 +180,21 @@ def _speed(value: Quantity | Literal | None) -> float | None:
     return speed
 
 
-def source_spec(source: DataSource) -> Spec:
+def source_spec(source: DataSource) -> SourceSpec:
     """The source of a StreamSpec."""
     if isinstance(source, FileSource):
-        given = {"format": source.format, "options": _options(source.options)}
-        return {"type": "file", "glob": source.glob, **given}
+        return FileSourceSpec(source.glob, source.format, _options(source.options))
     if isinstance(source, GeneratorSource):
-        return {"type": "generator", "name": source.name, "options": _options(source.options)}
+        return GeneratorSourceSpec(source.name, _options(source.options))
     raise AssertionError("STREAM_RULES let through a source that is not built")
 
 
-def _options(options: Options) -> dict[str, Any]:
+def _options(options: Options) -> dict[str, OptionValue]:
     """Options as JSON values: durations in microseconds, lengths in metres, speeds in metres a second."""
     return {name: _option(value) for name, value in options}
 
 
-def _option(value: Literal | Quantity) -> Any:
+def _option(value: Literal | Quantity) -> OptionValue:
     if isinstance(value, Literal):
         return value.value
     convert = {"duration": microseconds, "length": metres, "speed": metres_per_second}

@@ -7,14 +7,15 @@ from stqsh.lang.binder.column_roles import Columns, guess_roles, listed_columns
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.types import KEY_TYPES, a_type
+from stqsh.spec.stream import ColumnSpec, TableSpec
 
 
 def create_table(
     table: CreateTable, catalogue: CatalogueView, inferred: Columns | None
-) -> tuple[Spec, tuple[str, ...]]:
+) -> tuple[TableSpec, tuple[str, ...]]:
     """The TableSpec, without its id, and what to tell the user of guesses.
 
     `inferred` are the columns that the source was found to have, where the statement lists none.
@@ -29,12 +30,12 @@ def create_table(
         notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
     if table.key is None:
         notes.append(f"guessed: KEY {key}")
-    spec = {
-        "name": table.name.text,
-        "columns": [[name, kind] for name, kind in columns],
-        "key": key,
-        "source": source_spec(table.source),
-    }
+    spec = TableSpec(
+        name=table.name.text,
+        columns=tuple(ColumnSpec(name, kind) for name, kind in columns),
+        key=key,
+        source=source_spec(table.source),
+    )
     return spec, tuple(notes)
 
 

@@ -76,15 +76,15 @@ def _mark(session: Session) -> tuple[int, int]:
 def _catalogue(session: Session) -> Catalogue:
     streams, tables = session.streams(), session.tables()
     areas, queries = session.areas(), session.queries(_MOST_KNOWN)
-    listed = [(stream.name, stream.spec["columns"]) for stream in streams]
-    listed += [(table.name, table.spec["columns"]) for table in tables]
+    listed = [(stream.name, stream.spec.columns) for stream in streams]
+    listed += [(table.name, table.spec.columns) for table in tables]
     return {
         "streams": tuple(stream.name for stream in streams),
         "columns": tuple(
             (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
         ),
-        "keys": tuple((one.name, one.spec["key"]) for one in streams),
-        "members": tuple((area.name, tuple(area.spec["members"])) for area in areas),
+        "keys": tuple((one.name, one.spec.key) for one in streams),
+        "members": tuple((area.name, tuple(area.spec.members)) for area in areas),
         "scheme": session.settings().text("shell.scheme"),
         "tables": tuple(table.name for table in tables),
         "regions": tuple(area.name for area in areas),

@@ -28,7 +28,7 @@ class GeoJsonWriter:
         """One Feature an update, a point at the location of its record."""
         table, stream = updates.table, updates.stream.spec
         if table.num_rows:
-            points = _points(table.column(f"c.{stream['x']}"), table.column(f"c.{stream['y']}"))
+            points = _points(table.column(f"c.{stream.x}"), table.column(f"c.{stream.y}"))
             self._write(points, update_lines(updates))
 
     def mark(self, mark: SnapshotMark) -> None:

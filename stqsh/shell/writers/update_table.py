@@ -182,7 +182,7 @@ class UpdateLines:
 
 def _selects_key(updates: Updates, query: QueryRow) -> bool:
     """Whether a query's select list has the key under its own name."""
-    key = updates.stream.spec["key"]
+    key = updates.stream.spec.key
     return [key, ["col", key]] in [list(one) for one in query.spec["select"]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.spec.stream import Options
 
 OPTIONS = ("header", "separator", "quote", "decimal")
 POINTED = ("DOUBLE", "FLOAT")
@@ -36,7 +37,7 @@ class CsvDialect:
     decimal: str = "."
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> CsvDialect:
+    def of(options: Options) -> CsvDialect:
         """Read the options of FORMAT CSV.
 
         Raises:
@@ -79,7 +80,7 @@ def _character(option: str, value: Any) -> str:
     return value
 
 
-def read_csv_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
+def read_csv_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
     """Read a CSV file; its columns come as text, empty fields as nulls.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import PLAIN, open_bytes, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.spec.stream import Options
 
 Feature = dict[str, Any]
 
@@ -29,7 +30,7 @@ class FeatureRow(NamedTuple):
     reason: str
 
 
-def read_geojson_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
+def read_geojson_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
     """Read a GeoJSON file; columns but the location are found among the properties, or are called `id`.
 
     A FeatureCollection is read as a whole; its features count as lines, from 1.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.spec.stream import Options
 
 _PROBED_LINES = 100
 _TYPES: dict[str, pa.DataType] = {
@@ -30,7 +31,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def read_json_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
+def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
     """Read a file of JSON lines; a member that is not there is null.
 
     Raises:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -15,12 +14,13 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.pyarrow_typing import parquet
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
+from stqsh.spec.stream import Options
 
 #: Rows that are parsed together.
 BLOCK_ROWS = 200_000
 
 
-def read_parquet_blocks(path: Path, layout: RecordSchema, options: Mapping[str, Any]) -> Iterator[RowBlock]:
+def read_parquet_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
     """Read a Parquet file, only the declared columns.
 
     Raises:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.stream import ColumnSpec, Options, StreamSpec, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class RecordSchema:
     (None: for ever). times: how TIMESTAMP columns are written.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[ColumnSpec, ...]
     key: str
     x: str = ""
     y: str = ""
@@ -36,26 +36,23 @@ class RecordSchema:
     times: TimeFormat = field(default_factory=TimeFormat)
 
     @staticmethod
-    def of(spec: Mapping[str, Any]) -> RecordSchema:
+    def of(spec: StreamSpec) -> RecordSchema:
         """Take the layout from a StreamSpec. Raises `SourceError` for times that are described wrongly."""
         return RecordSchema(
-            _columns(spec),
-            spec["key"],
-            spec["x"],
-            spec["y"],
-            spec["time"],
-            not spec["planar"],
-            spec["tick_us"],
-            spec["order"],
-            spec.get("kind") == "event",
-            spec.get("keep_us"),
-            _times(spec),
+            spec.columns,
+            *spec.roles,
+            not spec.planar,
+            spec.tick_us,
+            spec.order,
+            spec.is_event,
+            spec.keep_us,
+            TimeFormat.of(spec.source.options),
         )
 
     @staticmethod
-    def of_table(spec: Mapping[str, Any]) -> RecordSchema:
+    def of_table(spec: TableSpec) -> RecordSchema:
         """Take the layout from a TableSpec. Raises `SourceError` for times that are described wrongly."""
-        return RecordSchema(_columns(spec), spec["key"], times=_times(spec))
+        return RecordSchema(spec.columns, spec.key, times=TimeFormat.of(spec.source.options))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,14 +72,6 @@ class RecordSchema:
     def position(self, name: str) -> int:
         """Give the place of a declared column."""
         return self.names.index(name)
-
-
-def _columns(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, kind) for name, kind in spec["columns"])
-
-
-def _times(spec: Mapping[str, Any]) -> TimeFormat:
-    return TimeFormat.of(spec["source"].get("options") or {})
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
@@ -109,7 +98,7 @@ def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[
     return found
 
 
-def check_options(options: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def check_options(options: Options, known: Iterable[str], what: str) -> None:
     """Refuse options that are not known.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from stqsh.errors import OptionError
 from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.spec.stream import Options
 
 #: The options that every text format takes.
 TIME_OPTIONS = ("timestamp", "zone")
@@ -41,7 +41,7 @@ class TimeFormat:
     per_second: int = 1
 
     @staticmethod
-    def of(options: Mapping[str, Any]) -> TimeFormat:
+    def of(options: Options) -> TimeFormat:
         """Read the options `timestamp` (a pattern, or 's', 'ms', 'us' for numbers) and `zone`.
 
         Raises:
@@ -51,9 +51,8 @@ class TimeFormat:
         if not isinstance(pattern, str) or (pattern and pattern not in _UNITS and "%" not in pattern):
             hint = "for instance timestamp => '%m/%d/%Y %H:%M:%S', or 'ms' for numbers"
             raise OptionError(f"timestamp is a pattern, not {pattern!r}", "timestamp", hint=hint)
-        _check_zone(zone)
         per_second = _UNITS.get(pattern, 1)
-        return TimeFormat("" if pattern in _UNITS else pattern, zone, per_second)
+        return TimeFormat("" if pattern in _UNITS else pattern, _checked_zone(zone), per_second)
 
     @property
     def wording(self) -> str:
@@ -105,9 +104,10 @@ def _is_date(text: str, pattern: str) -> bool:
     return True
 
 
-def _check_zone(zone: Any) -> None:
+def _checked_zone(zone: Any) -> str:
     try:
         pc.assume_timezone(pa.array([_SOME_TIME], pa.int64()).cast(_NAIVE), zone)
     except (pa.ArrowInvalid, TypeError):
         hint = "for instance zone => 'America/New_York'"
         raise OptionError(f"there is no time zone {zone!r}", "zone", hint=hint) from None
+    return str(zone)

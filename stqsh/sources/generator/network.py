@@ -10,7 +10,7 @@ The records are a function of the options alone, however far ahead and in howeve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import gcd
@@ -25,6 +25,7 @@ from stqsh.sources.formats.record_schema import RecordSchema, check_options, mat
 from stqsh.sources.generator.roads import TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, revive, together, without
 from stqsh.sources.replay_store.store import TICK
+from stqsh.spec.stream import StreamSpec
 
 COLUMNS = (
     ("oid", "STRING"),
@@ -73,13 +74,13 @@ class GeneratorOptions:
     weights: tuple[float, ...]
 
     @staticmethod
-    def of(spec: Mapping[str, Any]) -> GeneratorOptions:
+    def of(spec: StreamSpec) -> GeneratorOptions:
         """Read the options of a stream whose source is the generator.
 
         Raises:
             OptionError: an unknown option, with near names, or a value that makes no sense.
         """
-        given = spec["source"].get("options") or {}
+        given = spec.source.options
         check_options(given, DEFAULTS, "GENERATOR 'network'")
         values = DEFAULTS | given
         coming = _whole(values, "new_per_tick", 0)
@@ -88,7 +89,7 @@ class GeneratorOptions:
             _whole(values, "objects", 0),
             coming,
             _duration(values, "report_every"),
-            int(spec["tick_us"]),
+            spec.tick_us,
             _whole(values, "seed", 0),
             _positive(values, "speed"),
             _instant(values["start"]),
@@ -148,9 +149,9 @@ def _instant(value: Any) -> int:
     return int(np.datetime64(zoned.astimezone(UTC).replace(tzinfo=None), "us").astype(np.int64))
 
 
-def _town(spec: Mapping[str, Any], values: Mapping[str, Any]) -> TownPlan:
-    geodetic = not spec["planar"]
-    bounds = spec.get("bounds") or (_DEGREES if geodetic else _UNITS)
+def _town(spec: StreamSpec, values: Mapping[str, Any]) -> TownPlan:
+    geodetic = not spec.planar
+    bounds: Sequence[float] = spec.bounds or (_DEGREES if geodetic else _UNITS)
     if values["bounds"] is not None:
         try:
             bounds = [float(each) for each in str(values["bounds"]).strip("() ").split(",")]
@@ -186,7 +187,7 @@ def _share(share: str, text: Any) -> float:
 class NetworkGenerator:
     """Make the records of a stream step by step; `state` and `restored` stop and go on anywhere."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: StreamSpec) -> None:
         self._layout, self.options = RecordSchema.of(spec), GeneratorOptions.of(spec)
         self._places = match_names(self._layout.names, [name for name, _ in COLUMNS], "GENERATOR 'network'")
         options = self.options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.generator.network import GeneratorOptions, NetworkGenerator
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
+from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec
 
-GENERATORS: dict[str, Callable[[Mapping[str, Any]], NetworkGenerator]] = {"network": NetworkGenerator}
+GENERATORS: dict[str, Callable[[StreamSpec], NetworkGenerator]] = {"network": NetworkGenerator}
 
 #: A segment ends after so many rows.
 _SEGMENT_ROWS = 1 << 18
@@ -26,38 +27,39 @@ _LEAST_ROWS, _LEAST_STEPS = 20_000, 300
 Report = Callable[[float | None, str], None]
 
 
-def generator_of(spec: Mapping[str, Any]) -> NetworkGenerator:
+def generator_of(spec: StreamSpec) -> NetworkGenerator:
     """Make the generator that a stream names, at its beginning.
 
     Raises:
         OptionError: an unknown generator or option, with near names.
     """
-    _check_name(spec)
-    return GENERATORS[spec["source"]["name"]](spec)
+    return GENERATORS[_checked_name(spec)](spec)
 
 
-def check_generator(spec: Mapping[str, Any]) -> None:
+def check_generator(spec: StreamSpec) -> None:
     """Check the generator that a stream names, and its options, without making anything.
 
     Raises:
         OptionError: an unknown generator or option, with near names, or a value that makes no sense.
     """
-    _check_name(spec)
+    _checked_name(spec)
     GeneratorOptions.of(spec)
 
 
-def _check_name(spec: Mapping[str, Any]) -> None:
-    name = spec["source"]["name"]
-    if spec.get("kind") == "event":
+def _checked_name(spec: StreamSpec) -> str:
+    assert isinstance(spec.source, GeneratorSourceSpec)
+    name = spec.source.name
+    if spec.is_event:
         raise OptionError(
             f"GENERATOR '{name}' makes objects that move", "", hint="use it for a MOVING stream"
         )
     if name not in GENERATORS:
         hint = near(name, GENERATORS) or f"there is '{', '.join(GENERATORS)}'"
         raise OptionError(f"no generator '{name}'", "", hint=hint)
+    return name
 
 
-def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
+def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
     """Make the store of a generated stream: all of one that has an end, the first ticks of one without."""
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
@@ -74,7 +76,7 @@ def begin(spec: Mapping[str, Any], directory: Path, report: Report) -> Manifest:
     return manifest
 
 
-def extend(spec: Mapping[str, Any], directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
+def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
     """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
 
     needed_row: segments wholly before this row are deleted, which nobody will read again.

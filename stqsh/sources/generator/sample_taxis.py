@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
 from stqsh.sources.generator.sample_posts import favourite_lines, post_lines
 from stqsh.sources.generator.sample_zones import zones_text
+from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, StreamSpec
 
 HEADER = "oid,lon,lat,ts,status,speed"
 #: About 4 by 3.5 km; the station is in its middle.
@@ -97,18 +98,15 @@ def taxi_tracks() -> dict[str, list[SampleRecord]]:
 
 def ambulance_track() -> dict[str, list[SampleRecord]]:
     """Give the reports of the ambulance."""
-    options = {"objects": 1, "kinds": "ambulance", "report_every": 5 * _SECOND}
+    options: Options = {"objects": 1, "kinds": "ambulance", "report_every": 5 * _SECOND}
     return {"ambulance": [report._replace(oid="ambulance") for report in _reports(options)]}
 
 
-def _reports(options: dict[str, Any]) -> Iterator[SampleRecord]:
-    fixed = {"start": _START, "duration": 900 * _SECOND, "bounds": TOWN, "nodes": 300, "seed": 7}
-    spec = {
-        "columns": COLUMNS,
-        **{"key": "oid", "x": "lon", "y": "lat", "time": "ts", "planar": False},
-        **{"tick_us": _SECOND, "order": "time"},
-        "source": {"type": "generator", "name": "network", "options": fixed | options},
-    }
+def _reports(options: Options) -> Iterator[SampleRecord]:
+    fixed: Options = {"start": _START, "duration": 900 * _SECOND, "bounds": TOWN, "nodes": 300, "seed": 7}
+    source = GeneratorSourceSpec("network", fixed | options)
+    columns = tuple(ColumnSpec(*column) for column in COLUMNS)
+    spec = StreamSpec(name="taxis", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
     generator = NetworkGenerator(spec)
     while not generator.ended:
         for row in generator.advance().to_pylist():

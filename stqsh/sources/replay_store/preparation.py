@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +25,12 @@ from stqsh.sources.source_files import (
     GROUP_BYTES,
     SourceFile,
     check_files,
+    file_source,
     find_files,
     group_files,
     read_group,
 )
+from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, StreamSpec
 
 __all__ = ["extend", "prepare"]
 
@@ -42,7 +44,7 @@ _INFLATION = 6
 _TINY_BYTES = 64 << 10
 
 
-def prepare(spec: Mapping[str, Any], directory: Path, *, report: Report, spark: Any = None) -> dict[str, Any]:
+def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> dict[str, Any]:
     """Make the replay store of a stream in `directory`, unless it is there; give its manifest as JSON.
 
     `spec` is a StreamSpec. `report` is told how far it is (0 to 1, None where unknown) and what it does.
@@ -55,7 +57,7 @@ def prepare(spec: Mapping[str, Any], directory: Path, *, report: Report, spark: 
     found = read_manifest(directory)
     if found is None:
         _clear(directory)
-        if spec["source"]["type"] == "generator":
+        if isinstance(spec.source, GeneratorSourceSpec):
             found = begin(spec, directory, report)
         else:
             found = _prepare_files(spec, directory, report, spark)
@@ -68,8 +70,8 @@ def _clear(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spark: Any) -> Manifest:
-    layout, source = RecordSchema.of(spec), spec["source"]
+def _prepare_files(spec: StreamSpec, directory: Path, report: Report, spark: Any) -> Manifest:
+    layout, source = RecordSchema.of(spec), file_source(spec)
     files = find_files(source)
     size = sum(text_bytes(file) for file in files)
     if spark is not None and size > IN_MEMORY_BYTES:
@@ -90,11 +92,11 @@ def _prepare_files(spec: Mapping[str, Any], directory: Path, report: Report, spa
     return _published(writer.finish(dead=dead.count, duplicates=duplicates), directory, spec)
 
 
-def _published(manifest: Manifest, directory: Path, spec: Mapping[str, Any]) -> Manifest:
+def _published(manifest: Manifest, directory: Path, spec: StreamSpec) -> Manifest:
     """Write the manifest of a store whose segments are there."""
     layout = RecordSchema.of(spec)
     if layout.event:
-        manifest = with_extent(directory, manifest, layout, spec["bounds"])
+        manifest = with_extent(directory, manifest, layout, spec.bounds)
     write_manifest(directory, manifest)
     return manifest
 
@@ -110,7 +112,7 @@ def _count(files: Sequence[SourceFile]) -> str:
 
 
 def _read_all(
-    files: Sequence[SourceFile], source: Mapping[str, Any], layout: RecordSchema, report: Report
+    files: Sequence[SourceFile], source: FileSourceSpec, layout: RecordSchema, report: Report
 ) -> Iterator[ParsedRecords]:
     """Read all files, in order, with as many threads as there are cores; tiny files are quicker with one."""
     groups = list(group_files(files))

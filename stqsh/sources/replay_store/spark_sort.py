@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from stqsh.sources.replay_store.manifest import Manifest, Segment, read_manifest
 from stqsh.sources.replay_store.replay_order import OrderKeys, ticks_of
 from stqsh.sources.replay_store.store import TICK, StoreWriter, segment_name, ticks_path
 from stqsh.sources.source_files import SourceFile, read_group
+from stqsh.spec.stream import FileSourceSpec
 
 #: Bytes on disk that make one sorted partition.
 PARTITION_BYTES = 64 << 20
@@ -50,7 +51,7 @@ class SortJob:
 
     directory: str
     layout: RecordSchema
-    source: Mapping[str, Any]
+    source: FileSourceSpec
     groups: Sequence[Sequence[SourceFile]]
 
 

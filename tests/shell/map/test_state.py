@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from support.specs import stream_spec
 
 from stqsh.client.map.object_places import ObjectColumns
 from stqsh.client.map.region_outlines import RegionOutline
@@ -30,7 +31,7 @@ def scene() -> Scene:
     outline = RegionOutline("q", (), (12.0, 52.0), "two")
     drawn = DrawnQuery(one, outline, np.array([0, 1]), 2, 2)
     area = RegionOutline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))
-    stream = StreamRow(1, "taxis", {"key": "oid", "planar": False})
+    stream = StreamRow(1, "taxis", stream_spec(key="oid"))
     return Scene(stream, Progress(1, 7), places, (drawn,), (area,))
 
 

@@ -95,7 +95,7 @@ def scene_json(scene: Scene, told: dict[str, Any]) -> bytes:
 
 
 def _objects(scene: Scene) -> bytes:
-    places, key = scene.places, scene.stream.spec["key"]
+    places, key = scene.places, scene.stream.spec.key
     table = places.records if places.records is not None else pa.table({key: places.keys})
     columns = b",".join(
         orjson.dumps(name) + b":" + _list(json_fragments(table.column(name))) for name in table.column_names

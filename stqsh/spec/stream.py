@@ -1,0 +1,137 @@
+"""What CREATE STREAM, CREATE TABLE and CREATE REGION define, as the control log keeps it.
+
+The fields stand in the order in which they are written as JSON. `id` is the number of the log's row that
+created the definition, 0 before it is logged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+DEFAULT_TICK_US = 1_000_000
+StreamKind = Literal["moving", "event"]
+ReplayOrder = Literal["time", "arrival"]
+Retention = Literal["all", "significant"]
+Bounds: TypeAlias = tuple[float, float, float, float]
+OptionValue: TypeAlias = str | bool | int | float | None
+Options: TypeAlias = dict[str, OptionValue]
+
+
+class ColumnSpec(NamedTuple):
+    """A column: its name and its type, such as DOUBLE."""
+
+    name: str
+    type: str
+
+
+class FileSourceSpec(msgspec.Struct, frozen=True, tag="file"):
+    """The files that a glob names; `format` is None where the files' names tell it."""
+
+    glob: str
+    format: str | None = None
+    options: Options = {}
+
+
+class GeneratorSourceSpec(msgspec.Struct, frozen=True, tag="generator"):
+    """A generator and its options: durations in µs, lengths in metres, speeds in metres a second."""
+
+    name: str
+    options: Options = {}
+
+
+SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec
+
+
+class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of moving objects or of events.
+
+    Attributes:
+        key, x, y, time: the columns of these roles. text: the column that keywords are looked for in.
+        planar: whether `x` and `y` are plane coordinates instead of longitude and latitude in degrees.
+        report_every_us: after how long without a report an object is disconnected, µs.
+        max_speed: metres a second, or units a second on the plane.
+        bounds: x1, y1, x2, y2 of the area in which records are expected.
+        keep_us: how long an event stays, µs; None: for ever.
+        pace: "max", a factor of real time, or None for the session's choice.
+    """
+
+    name: str
+    kind: StreamKind = "moving"
+    columns: tuple[ColumnSpec, ...]
+    key: str
+    x: str
+    y: str
+    time: str
+    text: str | None = None
+    planar: bool = False
+    tick_us: int = DEFAULT_TICK_US
+    report_every_us: int | None = None
+    max_speed: float | None = None
+    bounds: Bounds | None = None
+    order: ReplayOrder = "time"
+    retain: Retention = "all"
+    keep_us: int | None = None
+    pace: str | int | float | None = None
+    source: SourceSpec
+    id: int = 0
+
+    @property
+    def is_event(self) -> bool:
+        """Return whether the records are events instead of reports of moving objects."""
+        return self.kind == "event"
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the stream keeps only the objects that matter to a query."""
+        return self.retain == "significant"
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Return the type of each column."""
+        return dict(self.columns)
+
+    @property
+    def roles(self) -> tuple[str, str, str, str]:
+        """Return the columns that are key, x, y and time."""
+        return self.key, self.x, self.y, self.time
+
+
+class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A table, whose rows queries find by its key."""
+
+    name: str
+    columns: tuple[ColumnSpec, ...]
+    key: str
+    source: SourceSpec
+    id: int = 0
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Return the type of each column."""
+        return dict(self.columns)
+
+
+class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A named region, or a set of regions with the names of its members.
+
+    `source` is what a set was read from; `area` is the id of the region from which a single one was made.
+    """
+
+    name: str
+    set: bool = False
+    members: tuple[str, ...] = ()
+    source: SourceSpec | None = None
+    area: int | None = None
+    id: int = 0
+
+    @property
+    def word(self) -> str:
+        """Return what it was created as: "region", or "regions" for a set."""
+        return "regions" if self.set else "region"
+
+
+def stream_spec(value: Any) -> StreamSpec:
+    """Return the stream that a JSON object defines. Raises `msgspec.ValidationError` where it does not."""
+    return msgspec.convert(value, StreamSpec)

@@ -1,0 +1,39 @@
+"""Streams, tables and regions as the binder makes them, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec, TableSpec
+
+_FILES = {"type": "file", "glob": "none", "format": None, "options": {}}
+_ROLES = {"key": "oid", "x": "x", "y": "y", "time": "ts"}
+
+
+def stream_spec(*given: Mapping[str, Any], **changes: Any) -> StreamSpec:
+    """A stream with some fields given; the others are those of a moving stream without columns."""
+    fields: dict[str, Any] = {"name": "s", "columns": [], **_ROLES, "source": _FILES}
+    for some in (*given, changes):
+        fields |= some
+    return msgspec.convert(fields, StreamSpec)
+
+
+def table_spec(given: Mapping[str, Any], **changes: Any) -> TableSpec:
+    return msgspec.convert({"name": "t", "source": _FILES, **given, **changes}, TableSpec)
+
+
+def area_spec(given: Mapping[str, Any], **changes: Any) -> AreaSpec:
+    return msgspec.convert({**given, **changes}, AreaSpec)
+
+
+def files(glob: object, format_: str | None = None, **options: Any) -> FileSourceSpec:
+    return FileSourceSpec(str(glob), format_, options)
+
+
+def entry(kind: str, content: Mapping[str, Any]) -> Any:
+    """What a row of the log says, in the form that `append` takes."""
+    made = {"create_stream": stream_spec, "create_table": table_spec, "create_area": area_spec}
+    return made[kind](content) if kind in made else content
