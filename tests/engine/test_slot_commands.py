@@ -82,7 +82,7 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
     assert isinstance(alike, QueryRows)
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
     routes = EventRouting(2, routing=lambda stream_id: cells, area=lambda area: pa.record_batch({}))
-    stream = {"id": 1, "planar": True}
+    stream = stream_spec(id=1, planar=True)
     concerned = concerned_slots(routes, stream, [alike, drop])
     specs = [{"region": spec["region"]} for spec in unpack_alike(next(packed_commands([alike]))[1])]
     assert (concerned[0] == routes.slots_of_queries(stream, specs)).all()

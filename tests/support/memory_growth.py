@@ -86,7 +86,7 @@ class Slot:
             steps,
             pa.array(hash_keys(keys)),
         ]
-        names = [*(name for name, _ in STREAM["columns"]), "_step", "_hash"]
+        names = [*(name for name, _ in STREAM.columns), "_step", "_hash"]
         self.batch(pa.RecordBatch.from_arrays(columns, names=names))
 
     def tell(self, stage: str) -> None:
