@@ -15,8 +15,8 @@ from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Message, Rows
 from stqsh.client.run import RunHandle
 from stqsh.spec.chunk import WHY
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import read_log
-from stqsh.storage.shedding_orders import SheddingOrder
 
 STEPS = 120
 CREATE = (

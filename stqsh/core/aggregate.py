@@ -18,12 +18,9 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.state.string_dictionary import vacuum
-from stqsh.spec.chunk import COUNTS, Chunk, in_order, pack, pack_json, unpack, unpack_json
+from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, Phase, in_order, pack, pack_json, unpack, unpack_json
 
 Array = npt.NDArray[Any]
-
-FIRST_PART = 1 << 20
-"""Parts of Aggregate's own "rows" and "updates" begin here, so that they differ from those of Evaluate."""
 
 
 def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -48,7 +45,18 @@ def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
     if updates:
         stats = {"slot": state.header["slot"], "records": 0, "stale": 0, "updates": updates}
         first, last = chunks[0].first_step, chunks[0].last_step
-        out.append(Chunk(int(state.header["slot"]), 0, "stats", 1, first, last, 1, pack_json(stats)))
+        out.append(
+            Chunk(
+                int(state.header["slot"]),
+                0,
+                "stats",
+                ChunkOrder(Phase.MERGED),
+                first,
+                last,
+                1,
+                pack_json(stats),
+            )
+        )
     return out
 
 
@@ -60,7 +68,7 @@ class _StreamMerge:
     stream: int
     chunks: list[Chunk]
     updates: int = 0
-    _part: int = FIRST_PART
+    _number: int = 0
     _grown: list[tuple[Array, Array]] = field(default_factory=list)
 
     def run(self) -> list[Chunk]:
@@ -77,17 +85,19 @@ class _StreamMerge:
             out += self._encode(merger.merge(batch))
         if self._grown:
             grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
-            out.append(self._chunk("counts", 0, pa.RecordBatch.from_arrays(grown, schema=COUNTS)))
+            out.append(self._chunk("counts", pa.RecordBatch.from_arrays(grown, schema=COUNTS)))
         vacuum(self.state, self.stream)
         return out
 
     def _payloads(self, kind: str) -> list[pa.RecordBatch]:
         return [unpack(chunk.payload) for chunk in self.chunks if chunk.kind == kind]
 
-    def _chunk(self, kind: str, part: int, batch: pa.RecordBatch) -> Chunk:
+    def _chunk(self, kind: str, batch: pa.RecordBatch) -> Chunk:
         first, last = self.chunks[0].first_step, self.chunks[0].last_step
         slot = int(self.state.header["slot"])
-        return Chunk(slot, self.stream, kind, part, first, last, batch.num_rows, pack(batch))
+        return Chunk(
+            slot, self.stream, kind, ChunkOrder(Phase.MERGED), first, last, batch.num_rows, pack(batch)
+        )
 
     def _encode(self, merged: MergedUpdates) -> list[Chunk]:
         """Return the updates of one kind, in parts, with the rows that they show."""
@@ -97,6 +107,6 @@ class _StreamMerge:
         timing = BatchTiming(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
         slot, records = int(self.state.header["slot"]), merged.records
         origin = UpdateOrigin(slot, self.stream, timing, len(records), records.show)
-        chunks = update_chunks(origin, merged.told, self._part)
-        self._part += len(chunks) // 2
+        chunks = update_chunks(origin, merged.told, ChunkOrder(Phase.MERGED, number=self._number))
+        self._number += len(chunks) // 2
         return chunks

@@ -16,7 +16,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
-from stqsh.spec.chunk import Chunk, columns_schema, pack, pack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
 _TICK = 1_000_000
@@ -103,7 +103,7 @@ def _seldom() -> None:
 
 def _clock(step: int) -> Chunk:
     clock = {"first_step": step, "last_step": step, "base_tick": 1, "tick_us": _TICK}
-    return Chunk(0, 0, "clock", 0, step, step, 1, pack_json(clock))
+    return Chunk(0, 0, "clock", ChunkOrder(), step, step, 1, pack_json(clock))
 
 
 def _table() -> list[Chunk]:
@@ -112,8 +112,8 @@ def _table() -> list[Chunk]:
     define = pack_json({"id": _TABLE, "name": "t", "columns": columns, "key": "n"})
     rows = pa.RecordBatch.from_pylist([{"n": 1, "s": "free"}], columns_schema(columns))
     return [
-        Chunk(0, _TABLE, "table_define", 0, 1, 1, 1, define),
-        Chunk(0, _TABLE, "table", 1, 1, 1, 1, pack(rows)),
+        Chunk(0, _TABLE, "table_define", ChunkOrder(), 1, 1, 1, define),
+        Chunk(0, _TABLE, "table", ChunkOrder(number=1), 1, 1, 1, pack(rows)),
     ]
 
 
@@ -122,18 +122,18 @@ def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
     names = [f"key {i}" for i in range(_KEYS)]
     keys = names if spec.columns[0][1] == "STRING" else list(range(_KEYS))
     if step == 1:
-        yield Chunk(0, stream, "define", 0, step, step, 1, pack_json(spec))
+        yield Chunk(0, stream, "define", ChunkOrder(), step, step, 1, pack_json(spec))
     commands = {2: _registers(None if event else keys[0])}
     commands |= {n: [{"op": op, "id": _CHANGING}] for n, op in ((3, "pause"), (4, "resume"), (5, "drop"))}
     for n, asked in _SHEDDING.items() if spec.is_significant else ():
         commands[n].append({"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0} | asked)
-    yield Chunk(0, stream, "ask", 4, step, step, 1, pack_json(_asks(stream)))
-    yield Chunk(0, stream, "commands", 1, step, step, 1, pack_json(commands.get(step, [])))
+    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(stream)))
+    yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, pack_json(commands.get(step, [])))
     if step < 4:
         records = pack(_records(spec, keys, step))
-        yield Chunk(0, stream, "records", 2, step, step, _KEYS, records)
+        yield Chunk(0, stream, "records", ChunkOrder(number=2), step, step, _KEYS, records)
         if not event:
-            yield Chunk(0, stream, "focal", 3, step, step, _KEYS, records)
+            yield Chunk(0, stream, "focal", ChunkOrder(number=3), step, step, _KEYS, records)
 
 
 def _registers(focal: Any) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
 
     found = [(ask.ask, answer(batch.state, ask)) for ask in asked]
     return [
-        batch.chunk("answer", pack(rows), spec.id, rows.num_rows, part=number)
+        batch.chunk("answer", pack(rows), spec.id, rows.num_rows, number=number)
         for number, rows in found
         if rows is not None
     ]

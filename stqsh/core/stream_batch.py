@@ -35,9 +35,6 @@ from stqsh.spec.stream import StreamSpec
 
 Spec = dict[str, Any]
 
-_PARTS = 1 << 12
-"""Chunks of one kind in a piece of a batch at the most; pieces are numbered beyond."""
-
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
     """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
@@ -108,7 +105,7 @@ def _known(state: SlotState, spec: StreamSpec) -> int:
 def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
     """Return a chunk of a piece as one of the batch."""
     first, last = batch.clock["first_step"], batch.clock["last_step"]
-    return replace(chunk, part=chunk.part + piece * _PARTS, first_step=first, last_step=last)
+    return replace(chunk, order=chunk.order._replace(piece=piece), first_step=first, last_step=last)
 
 
 def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[Chunk], int]:

@@ -42,18 +42,18 @@ class CellRouting:
         """Deal the cells of `bounds` to slots by the weight of a sample of places, (x, y) each."""
         x1, y1, x2, y2 = bounds
         places = np.array(sample, np.float64).reshape(-1, 2)
-        columns, rows = _cells(places[:, 0], x1, x2), _cells(places[:, 1], y1, y2)
+        columns, rows = _cell_indices(places[:, 0], x1, x2), _cell_indices(places[:, 1], y1, y2)
         counts = np.zeros((SIDE, SIDE))
         np.add.at(counts, (rows, columns), 1.0)
         owners = np.empty(SIDE * SIDE, np.int32)
         order = z_order()
-        owners[order] = _dealt(counts.ravel()[order], slots)
+        owners[order] = _assign_cells(counts.ravel()[order], slots)
         return CellRouting((x1, y1, x2, y2), owners.reshape(SIDE, SIDE), slots)
 
     def slots_of(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int32]:
         """The slot of each place; x, y float64 (n,), not NaN. int32 (n,)."""
         x1, y1, x2, y2 = self.bounds
-        return self.owners[_cells(y, y1, y2), _cells(x, x1, x2)]
+        return self.owners[_cell_indices(y, y1, y2), _cell_indices(x, x1, x2)]
 
     def slots_touching(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """The slots whose cells boxes touch.
@@ -67,8 +67,8 @@ class CellRouting:
         everywhere = np.array([-np.inf, -np.inf, np.inf, np.inf])
         boxes = np.where(np.isnan(boxes).any(axis=1, keepdims=True), everywhere, boxes)
         x1, y1, x2, y2 = self.bounds
-        left, right = _cells(boxes[:, 0], x1, x2), _cells(boxes[:, 2], x1, x2) + 1
-        low, high = _cells(boxes[:, 1], y1, y2), _cells(boxes[:, 3], y1, y2) + 1
+        left, right = _cell_indices(boxes[:, 0], x1, x2), _cell_indices(boxes[:, 2], x1, x2) + 1
+        low, high = _cell_indices(boxes[:, 1], y1, y2), _cell_indices(boxes[:, 3], y1, y2) + 1
         sums = self._sums()
         held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left]
         touched: NDArray[np.bool_] = held > 0
@@ -92,13 +92,13 @@ def z_order() -> NDArray[np.int64]:
     return rows * SIDE + columns
 
 
-def _cells(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
+def _cell_indices(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
     """The column (or row) of each coordinate, 0 .. SIDE - 1; never falls where coordinates rise."""
     scaled = np.clip((values - low) * (SIDE / (high - low)), 0, SIDE - 1)
     return np.floor(scaled).astype(np.int64)
 
 
-def _dealt(counts: NDArray[np.float64], slots: int) -> NDArray[np.int32]:
+def _assign_cells(counts: NDArray[np.float64], slots: int) -> NDArray[np.int32]:
     """Cut cells in a row, of weights `counts` (n,), into runs of about equal weight: their slots, rising."""
     weights = counts + max(counts.sum(), 1.0) * _EMPTY_SHARE / len(counts)
     middles = np.cumsum(weights) - weights / 2

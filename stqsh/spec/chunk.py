@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum, StrEnum
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 import orjson
 import pyarrow as pa
+from msgspec import json, to_builtins
+
+T = TypeVar("T")
+
+
+class ChunkKind(StrEnum):
+    """The kinds of chunks.
+
+    A query kind that merges answers has two more, see `stqsh.core.output.partials`.
+    """
+
+    # From the source to the slots.
+    CLOCK = "clock"
+    """The steps of the batch and how far the engine is: JSON. One in each batch and slot."""
+    LOOKUP = "lookup"
+    """Keys whose last records are asked for: a JSON list."""
+    ASK = "ask"
+    """Snapshot questions: a JSON list."""
+    TABLE_DEFINE = "table_define"
+    """A new table: its JSON spec. The table's id stands in the place of the stream's."""
+    TABLE = "table"
+    """Rows of a table: a record batch."""
+    TABLE_DROP = "table_drop"
+    """The end of a table: an empty JSON object."""
+    AREA_DEFINE = "area_define"
+    """A new area: a record batch [member, wkb]. The area's id stands in the place of the stream's."""
+    AREA_DROP = "area_drop"
+    """The end of an area: an empty JSON object."""
+    DEFINE = "define"
+    """A new stream: its JSON spec."""
+    COMMANDS = "commands"
+    """Commands about queries and shedding: a JSON list."""
+    REGISTER_ALIKE = "register_alike"
+    """New queries of one pattern, see `stqsh.core.queries.registrations`."""
+    RECORDS = "records"
+    """A slot's own records: a record batch with `_step` and `_hash`."""
+    FOCAL = "focal"
+    """Records of focal objects, which every slot gets: as `RECORDS`."""
+
+    # From the slots to Deliver.
+    ROWS = "rows"
+    """The rows that updates point into: a record batch of the stream's declared columns."""
+    UPDATES = "updates"
+    """Updates: a record batch of the schema `UPDATES`."""
+    COUNTS = "counts"
+    """By how much answers grew: a record batch of the schema `COUNTS`."""
+    NOTICE = "notice"
+    """Events in the life of queries: a JSON list."""
+    FOUND = "found"
+    """The last records of looked-up keys: a record batch."""
+    ANSWER = "answer"
+    """A slot's share of a snapshot's answer: a record batch. `order.number` is the number of the question."""
+    STATS = "stats"
+    """A slot's figures of the batch: JSON."""
+    TIMING = "timing"
+    """Where a task's time went: JSON."""
+
+
+class Phase(IntEnum):
+    """When a chunk takes effect among those of one stream and batch."""
+
+    DEFINE = 0
+    LOOKUP = 1
+    SNAPSHOT = 2
+    COMMANDS = 3
+    SEEDS = 4
+    RECORDS = 5
+    EVALUATED = 6
+    """Made by Evaluate."""
+    MERGED = 7
+    """Made by Aggregate."""
+
+
+class ChunkOrder(NamedTuple):
+    """Where a chunk stands among those of one stream and batch; compares in the order of reading.
+
+    phase: see `Phase`. piece: the slice of the store that records are from, or the piece of the batch that
+    Evaluate made the chunk in. number: a running number. sender: the slot that sent it to another one.
+    """
+
+    phase: int = Phase.DEFINE
+    piece: int = 0
+    number: int = 0
+    sender: int = 0
+
 
 _CHUNK_TYPES: list[tuple[str, pa.DataType]] = [
     ("slot", pa.int32()),
     ("stream", pa.int32()),
     ("kind", pa.string()),
-    ("part", pa.int32()),
+    ("phase", pa.int32()),
+    ("piece", pa.int32()),
+    ("number", pa.int64()),
+    ("sender", pa.int32()),
     ("first_step", pa.int64()),
     ("last_step", pa.int64()),
     ("rows", pa.int64()),
@@ -45,7 +134,7 @@ UPDATES = pa.schema(
         ("row", pa.int32()),
     ]
 )
-"""Payload of kind "updates"; `row` points into the "rows" of the same slot, stream and part."""
+"""Payload of kind "updates"; `row` points into the "rows" of the same slot, stream and order."""
 
 COUNTS = pa.schema([("query", pa.int64()), ("delta", pa.int64())])
 """Payload of kind "counts": by how much each query's answer grew on one slot; Deliver adds up."""
@@ -63,16 +152,16 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One packed payload and where it belongs; the fields are the columns of `CHUNK`.
+    """One packed payload and where it belongs; the columns of `CHUNK`, of which four make up `order`.
 
-    slot: index 0 .. n-1. stream: id, 0 for what concerns the whole slot. part: running number that, with
-    `stream`, restores the order of a batch. first_step, last_step: the steps of the rows within.
+    slot: index 0 .. n-1. stream: id, 0 for what concerns the whole slot. kind: a `ChunkKind`, or one of a
+    query kind's own. order: its place in the batch. first_step, last_step: the steps of its rows.
     """
 
     slot: int
     stream: int
     kind: str
-    part: int
+    order: ChunkOrder
     first_step: int
     last_step: int
     rows: int
@@ -98,19 +187,35 @@ def columns_schema(columns: Iterable[Iterable[str]]) -> pa.Schema:
 
 def to_table(chunks: list[Chunk]) -> pa.Table:
     """Chunks as rows of the schema `CHUNK`, in the given order."""
-    columns = [pa.array([getattr(chunk, field.name) for chunk in chunks], field.type) for field in CHUNK]
-    return pa.Table.from_arrays(columns, schema=CHUNK)
+    columns = chunk_columns(chunks)
+    arrays = [pa.array(columns[field.name], field.type) for field in CHUNK]
+    return pa.Table.from_arrays(arrays, schema=CHUNK)
+
+
+def chunk_columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
+    """Return chunks as the columns of `CHUNK`, by name."""
+    orders = list(zip(*(chunk.order for chunk in chunks), strict=True)) or [()] * len(ChunkOrder._fields)
+    columns = {name: list(values) for name, values in zip(ChunkOrder._fields, orders, strict=True)}
+    for name in CHUNK.names:
+        if name not in columns:
+            columns[name] = [getattr(chunk, name) for chunk in chunks]
+    return {name: columns[name] for name in CHUNK.names}
+
+
+def chunks_of_columns(columns: Iterable[Sequence[Any]]) -> Iterator[Chunk]:
+    """Yield the chunks whose columns, in the order of `CHUNK`, are given."""
+    for slot, stream, kind, phase, piece, number, sender, *rest in zip(*columns, strict=True):
+        yield Chunk(slot, stream, kind, ChunkOrder(phase, piece, number, sender), *rest)
 
 
 def from_table(table: pa.Table | pa.RecordBatch) -> list[Chunk]:
     """The chunks in a table's rows; columns beyond those of `CHUNK` are passed over."""
-    columns = [table.column(name).to_pylist() for name in CHUNK.names]
-    return [Chunk(*values) for values in zip(*columns, strict=True)]
+    return list(chunks_of_columns(table.column(name).to_pylist() for name in CHUNK.names))
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks of one batch and slot as they are to be read: by stream, then part."""
-    return sorted(chunks, key=lambda chunk: (chunk.stream, chunk.part))
+    """The chunks of one batch and slot as they are to be read: by stream, then `order`."""
+    return sorted(chunks, key=lambda chunk: (chunk.stream, chunk.order))
 
 
 def pack(batch: pa.RecordBatch) -> bytes:
@@ -135,10 +240,15 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 
 
 def pack_json(value: object) -> bytes:
-    """A JSON payload."""
-    return orjson.dumps(value, default=msgspec.to_builtins)
+    """Return a JSON payload of JSON values, or of typed structs."""
+    return orjson.dumps(value, default=partial(to_builtins, str_keys=True))
 
 
 def unpack_json(payload: bytes) -> Any:
-    """The value within a payload made by `pack_json`."""
+    """Return the value in a payload made by `pack_json`."""
     return orjson.loads(payload)
+
+
+def unpack_struct(payload: bytes, struct: type[T]) -> T:
+    """Return the typed struct in a payload made by `pack_json`."""
+    return json.decode(payload, type=struct)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from stqsh.profile import Profile
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import read_progress
 from stqsh.units import parse_size
@@ -42,33 +43,6 @@ class MemorySettings:
     def target(self) -> float | None:
         """The load to which shedding brings the streams down, None without a budget."""
         return None if self.budget is None else self.keep * self.budget
-
-
-@dataclass(frozen=True, slots=True)
-class SheddingOrder:
-    """What slots are told about their memory; see `stqsh.core.retention`.
-
-    `factor`: of all cache areas. `k`: objects that fewer queries want are dropped as they report. `cache`,
-    `area`: the shares of cache distance and of regions' areas that are left. `part`: the share that goes of
-    the objects that k - 1 queries want. `step`: after which step it was decided; an order is the same order
-    at whatever step it was given.
-    """
-
-    factor: float = 1.0
-    k: int = 1
-    cache: float = 1.0
-    area: float = 1.0
-    step: int = 0
-    part: float = 1.0
-
-    def same_as(self, other: SheddingOrder) -> bool:
-        """Whether both say the same."""
-        return replace(self, step=0) == replace(other, step=0)
-
-    @property
-    def sheds(self) -> bool:
-        """Whether less is kept than the queries need."""
-        return self.k > 1 or self.cache < 1 or self.area < 1
 
 
 def memory_settings(settings: Profile) -> MemorySettings:

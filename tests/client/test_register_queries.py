@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from msgspec.structs import replace
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
@@ -131,12 +132,12 @@ def test_queries_of_rows_are_those_of_single_statements(select: str, clauses: st
     together = registered(session)
     shift = together[0].id - alone[0].id
     moved = [
-        dataclasses.replace(query, id=query.id + shift, spec={**query.spec, "id": query.id + shift})
+        dataclasses.replace(query, id=query.id + shift, spec=replace(query.spec, id=query.id + shift))
         for query in alone
     ]
     assert together == moved and list(map(repr, together)) == list(map(repr, moved))
     assert dump(session.link).text == statements
-    assert [query.spec["id"] for query in together] == [query.id for query in together]
+    assert [query.spec.id for query in together] == [query.id for query in together]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "parquet", "tsv"])
@@ -158,7 +159,7 @@ def test_files_of_all_formats_bring_rows(suffix: str, session: Session) -> None:
         " WHERE status <> :word INSIDE CIRCLE(:x, 2, 50);",
     )
     assert said == [f"2 queries registered from q.{suffix}"]
-    assert [(query.name, query.spec["text"]) for query in registered(session)] == [
+    assert [(query.name, query.spec.text) for query in registered(session)] == [
         ("a", "SELECT oid FROM taxis WHERE status <> 'jam' INSIDE CIRCLE(1.5, 2, 50)"),
         ("b", "SELECT oid FROM taxis WHERE status <> 'it''s' INSIDE CIRCLE(2, 2, 50)"),
     ]
@@ -214,7 +215,7 @@ def test_queries_are_named_by_key_or_name_or_place(session: Session) -> None:
     execute(session, f"REGISTER QUERIES FROM FILE 'bare.txt' {bare}")
     names = [query.name for query in registered(session)]
     assert names == ["a", "b", "7", "8", "more_rows_1", "more_rows_2", "bare_1", "bare_2"]
-    assert registered(session)[-1].spec["region"]["x"] == 6
+    assert registered(session)[-1].spec.region.x == 6
 
 
 REFUSED = {

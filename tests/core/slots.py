@@ -7,7 +7,7 @@ import pyarrow as pa
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import WHY, Chunk, columns_schema, pack, pack_json, unpack, unpack_json
+from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, columns_schema, pack, pack_json, unpack, unpack_json
 
 TICK = 1_000_000
 SPEC = {
@@ -72,7 +72,9 @@ class Slot:
         if rows:
             parts.append(("records", 1, records(self.spec, rows)))
         parts += [(kind, 1, payload) for kind, payload in more.items()]
-        chunks = [Chunk(0, s, kind, i, first, last, 1, p) for i, (kind, s, p) in enumerate(parts)]
+        chunks = [
+            Chunk(0, s, kind, ChunkOrder(number=i), first, last, 1, p) for i, (kind, s, p) in enumerate(parts)
+        ]
         return evaluate(self.state, chunks)
 
     def updates(self, *args, **more):

@@ -10,6 +10,8 @@ from stqsh.core.kernels.index.hashing import hash_keys, key_bytes
 from stqsh.routing.object_routing import slots_of
 from stqsh.spec.chunk import (
     Chunk,
+    ChunkOrder,
+    Phase,
     columns_schema,
     from_table,
     in_order,
@@ -22,7 +24,10 @@ from stqsh.spec.chunk import (
 
 
 def test_chunks_come_back_from_a_table():
-    chunks = [Chunk(0, 3, "records", 1, 1, 5, 2, b"\x00\xff"), Chunk(1, 0, "clock", 0, 1, 1, 0, b"")]
+    chunks = [
+        Chunk(0, 3, "records", ChunkOrder(Phase.RECORDS, 1, 2, 3), 1, 5, 2, b"\x00\xff"),
+        Chunk(1, 0, "clock", ChunkOrder(), 1, 1, 0, b""),
+    ]
     assert from_table(to_table(chunks)) == chunks
     assert from_table(to_table([])) == []
     assert in_order(chunks) == [chunks[1], chunks[0]]

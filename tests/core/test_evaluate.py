@@ -9,7 +9,7 @@ from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.state import string_dictionary
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.spec.chunk import Chunk, pack_json, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack_json, unpack, unpack_json
 
 
 def test_objects_come_stay_and_leave():
@@ -161,7 +161,7 @@ def test_time_passes_in_streams_that_have_no_chunks():
 
 
 def test_what_is_not_merged_passes_aggregate_by():
-    state, passing = SlotState.fresh(0), Chunk(0, 1, "rows", 0, 1, 1, 0, b"")
+    state, passing = SlotState.fresh(0), Chunk(0, 1, "rows", ChunkOrder(), 1, 1, 0, b"")
     assert aggregate(state, [passing]) == [passing]
     assert aggregate(state, []) == []
 

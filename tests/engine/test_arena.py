@@ -106,7 +106,7 @@ def test_an_array_that_has_become_short_gives_its_memory_back(tmp_path: Path) ->
     for name, length in (("a/long", 100_000), ("a/small", 2000)):
         state.create(name, np.int64, length)[:] = np.arange(length)
         state.resize(name, 100)
-    state.settle(arena.trim)
+    state.trim_unused(arena.trim)
     arena.commit("1", state.header, state.buffers)
     head = arena.read_head()
     assert head is not None
@@ -122,5 +122,5 @@ def test_room_that_was_never_used_is_left_to_grow_into(tmp_path: Path) -> None:
     state = SlotState.fresh(0, arena)
     state.create("a", np.int64, 50_000)
     state.resize("a", 50_001)
-    state.settle(arena.trim)
+    state.trim_unused(arena.trim)
     assert len(state.buffers["a"]) == 100_000

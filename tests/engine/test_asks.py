@@ -6,8 +6,9 @@ import pytest
 from support.local import local_session
 
 from stqsh.client.results import Answer
-from stqsh.engine.delivery.deliver import answered
+from stqsh.engine.delivery.deliver import collect_answers
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.clock import SnapshotQuestion
 from stqsh.storage.control_log import append
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 
@@ -65,8 +66,8 @@ def test_a_question_about_what_was_dropped_meanwhile_is_answered_by_nothing(sess
 
 
 def test_a_question_for_a_place_becomes_one_with_the_place():
-    ask = {"ask": 7, "spec": {"region": {"type": "nearest", "k": 1, "focal": "o1"}}}
-    answers, again = answered([ask], [])
+    ask = SnapshotQuestion(7, {"region": {"type": "nearest", "k": 1, "focal": "o1"}})
+    answers, again = collect_answers([ask], [])
     assert answers == {}
-    assert again == [{"spec": ask["spec"], "place": None, "for": 7}]
-    assert answered([ask | {"place": None}], []) == ({7: []}, [])
+    assert again == [{"spec": ask.spec, "place": None, "for": 7}]
+    assert collect_answers([SnapshotQuestion(7, ask.spec, None)], []) == ({7: []}, [])

@@ -17,7 +17,7 @@ from stqsh.engine.planning.batch_size import (
     TARGET_US,
     BatchLimit,
     BatchSample,
-    at_first,
+    limit_first,
     records_after,
 )
 
@@ -85,6 +85,6 @@ def test_one_bad_batch_is_soon_forgotten() -> None:
 
 
 def test_a_batch_with_commands_is_small_and_changes_nothing_for_those_after_it() -> None:
-    assert at_first(BatchLimit(1_000_000, 5)) == BatchLimit(FIRST, 5)
-    assert at_first(BatchLimit(7, 5)) == BatchLimit(7, 5)
+    assert limit_first(BatchLimit(1_000_000, 5)) == BatchLimit(FIRST, 5)
+    assert limit_first(BatchLimit(7, 5)) == BatchLimit(7, 5)
     assert records_after(BatchSample(1_000_000, FIRST, 0, 400_000)) == 1_000_000

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.ingest import data_source
-from stqsh.engine.ingest.data_source import HOLD_FILE, LOOK_S, PATIENCE_S, StqshReader, without_boot
-from stqsh.engine.planning.offset import stands_still
+from stqsh.engine.ingest.data_source import HOLD_FILE, StqshReader, without_boot
+from stqsh.spec.offset import is_idle
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
 from tests.engine.test_planner import SECOND, World
@@ -75,9 +76,9 @@ def test_where_nothing_runs_the_planner_looks_once_in_a_while(
     resting.world.log("run", mode="steps", n=3)
     resting.until_rest()
     before = resting.now
-    assert stands_still(without_boot(resting.at))
+    assert is_idle(without_boot(resting.at))
     assert resting.looks(monkeypatch) == 1
-    assert resting.now == pytest.approx(before + PATIENCE_S, abs=LOOK_S)
+    assert resting.now == pytest.approx(before + TUNING.idle_answer_s, abs=TUNING.idle_look_s)
 
 
 @pytest.mark.parametrize("pace", ["max", 1])
@@ -86,7 +87,7 @@ def test_where_a_stream_plays_the_planner_looks_all_the_time(
 ) -> None:
     resting.world.log("play", id=resting.world.stream(ROWS, complete=False), pace=pace)
     resting.until_rest()
-    assert not stands_still(without_boot(resting.at))
+    assert not is_idle(without_boot(resting.at))
     assert resting.looks(monkeypatch) > 5
 
 
@@ -121,7 +122,7 @@ def test_what_the_log_brings_is_seen_at_the_next_look(
     resting.comes = lambda: comes(world, stream)
     before = resting.now
     assert resting.ask()
-    assert resting.now == pytest.approx(before + LOOK_S)
+    assert resting.now == pytest.approx(before + TUNING.idle_look_s)
 
 
 def test_a_run_that_waits_for_its_stream_is_taken_up_when_the_stream_is_ready(resting: Resting) -> None:
@@ -137,7 +138,7 @@ def test_a_run_that_waits_for_its_stream_is_taken_up_when_the_stream_is_ready(re
     resting.comes = is_ready
     before = resting.now
     assert resting.ask()
-    assert resting.now == pytest.approx(before + LOOK_S)
+    assert resting.now == pytest.approx(before + TUNING.idle_look_s)
     resting.until_rest()
     assert resting.at["step"] == len(ROWS)
 
@@ -183,4 +184,4 @@ def test_an_engine_that_is_to_stop_is_not_waited_for(resting: Resting, runs: boo
         resting.world.log("run", mode="end")
     before = resting.now
     assert not resting.ask()
-    assert resting.now <= before + LOOK_S
+    assert resting.now <= before + TUNING.idle_look_s

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from stqsh.engine.delivery.deliver import Delivery, by_slot, parted, time_split
-from stqsh.spec.chunk import CHUNK, COUNTS, UPDATES, Chunk, pack, pack_json, to_table, unpack
+from stqsh.engine.delivery.batch_stats import by_slot, time_split
+from stqsh.engine.delivery.deliver import Delivery, read_outcome
+from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table, unpack
+from stqsh.spec.stats import SlotStats, TimeSplit
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -21,22 +23,8 @@ CLOCK = {
 ROWS = pa.RecordBatch.from_pydict({"oid": ["a", "b"]})
 
 
-class FakeFrame:
-    """A batch as Spark hands it over."""
-
-    def __init__(self, chunks: list[Chunk]) -> None:
-        self.chunks = chunks
-
-    def select(self, *names: str) -> FakeFrame:
-        assert list(names) == CHUNK.names
-        return self
-
-    def toArrow(self) -> pa.Table:
-        return to_table(self.chunks)
-
-
 def chunk(kind: str, payload: bytes, slot: int = 0, stream: int = 3) -> Chunk:
-    return Chunk(slot, stream, kind, 0, 4, 6, 0, payload)
+    return Chunk(slot, stream, kind, ChunkOrder(), 4, 6, 0, payload)
 
 
 def batch(*more: Chunk, **clock: Any) -> list[Chunk]:
@@ -59,7 +47,7 @@ def home(tmp_path: Path) -> SessionHome:
 def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
     control = ControlDb(home.path)
     stats = chunk("stats", pack_json({"slot": 0, "records": 5, "updates": 2, "stale": 1}))
-    Delivery(home, control)(FakeFrame(batch(stats)), 11)  # type: ignore[arg-type]
+    Delivery(home, control).deliver(to_table(batch(stats)), 11)
     progress = read_progress(control)
     assert (progress.batch, progress.step, progress.seq, progress.base_tick) == (11, 6, 8, 100)
     assert progress.stats["records"] == 5
@@ -73,30 +61,30 @@ def test_a_batch_that_comes_again_writes_the_same_file_and_nothing_else(home: Se
     chunks = batch(
         chunk("rows", pack(ROWS)), chunk("updates", pack(updates)), chunk("found", pack(ROWS)), asked=5
     )
-    deliver = Delivery(home, control)
-    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    delivery = Delivery(home, control)
+    delivery.deliver(to_table(chunks), 2)
     (file,) = home.updates.iterdir()
     first = file.read_bytes()
-    deliver(FakeFrame(chunks), 2)  # type: ignore[arg-type]
+    delivery.deliver(to_table(chunks), 2)
     assert file.read_bytes() == first
     assert [row.kind for row in read_log(control)] == ["found"]
 
 
 def test_found_records_of_all_slots_become_one_log_row_a_stream(home: SessionHome) -> None:
-    delivered = parted(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
+    delivered = read_outcome(batch(chunk("found", pack(ROWS)), chunk("found", pack(ROWS), slot=1), asked=7))
     (found,) = delivered.found
     assert (found.stream_id, found.up_to) == (3, 7)
     assert unpack(found.payload).num_rows == 4
 
 
 def test_a_look_up_that_finds_nothing_is_answered_too() -> None:
-    (found,) = parted(batch(asked=7)).found
+    (found,) = read_outcome(batch(asked=7)).found
     assert (found.up_to, found.payload) == (7, b"")
 
 
 def test_growth_and_ends_of_all_slots_are_merged() -> None:
     ended = chunk("notice", pack_json([{"event": "ended", "query": 4, "step": 5}]))
-    delivered = parted(batch(counts(0, {2: 5, 3: 1}), counts(1, {3: -1}), ended, ended))
+    delivered = read_outcome(batch(counts(0, {2: 5, 3: 1}), counts(1, {3: -1}), ended, ended))
     assert delivered.grown is not None
     assert [column.tolist() for column in delivered.grown] == [[2, 3], [5, 0]]
     assert delivered.ended == {4}
@@ -104,22 +92,22 @@ def test_growth_and_ends_of_all_slots_are_merged() -> None:
 
 def test_a_batch_without_a_clock_is_refused() -> None:
     with pytest.raises(ValueError, match="without a clock"):
-        parted([chunk("rows", pack(ROWS))])
+        read_outcome([chunk("rows", pack(ROWS))])
 
 
 def test_the_slowest_slot_counts_in_the_split_of_time() -> None:
     slots = [{"at": "evaluate", "slot": n, "open_us": 1, "fold_us": 10 * n, "store_us": 2} for n in (1, 2)]
     timings = [chunk("timing", pack_json(slot)) for slot in [*slots, {"at": "source", "us": 7}]]
-    split = time_split(parted(batch(*timings)), run_us=100, write_us=4)
-    assert split == {
-        "source_us": 7, "transfer_us": 70, "kernel_us": 20, "state_us": 3, "deliver_us": 4, "total_us": 104,
-    }  # fmt: skip
+    split = time_split(read_outcome(batch(*timings)).timings, run_us=100, write_us=4)
+    assert split == TimeSplit(
+        source_us=7, transfer_us=70, kernel_us=20, state_us=3, deliver_us=4, total_us=104
+    )
 
 
 def test_updates_of_merged_answers_count_to_their_slot() -> None:
-    evaluate = [{"slot": slot, "objects": 5, "updates": 3} for slot in (1, 0)]
-    aggregate = [{"slot": 1, "records": 0, "stale": 0, "updates": 4}]
+    evaluate = [SlotStats(slot, objects=5, updates=3) for slot in (1, 0)]
+    aggregate = [SlotStats(1, updates=4)]
     assert by_slot([*aggregate, *evaluate]) == [
-        {"slot": 0, "objects": 5, "updates": 3},
-        {"slot": 1, "objects": 5, "updates": 7},
+        SlotStats(0, objects=5, updates=3),
+        SlotStats(1, objects=5, updates=7),
     ]

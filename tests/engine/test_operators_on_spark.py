@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -17,10 +16,9 @@ from support.toy_engine import Adding, Counting, ToySource, batch_chunks
 
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.delivery.deliver import collected
 from stqsh.engine.operators.local_operators import LocalOperators
-from stqsh.engine.operators.operator_context import OperatorContext
-from stqsh.engine.operators.slot_task import addressed
+from stqsh.engine.operators.pipeline import run_batch
+from stqsh.engine.operators.slot_task import OperatorContext, address_partials
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.spec.chunk import Chunk, from_table, unpack, unpack_json
@@ -50,10 +48,8 @@ class Pipeline:
 
     def __init__(self, spark: SparkSession, folder: Path, state: str) -> None:
         self.spark, self.folder = spark, folder
-        self.run: Callable[[DataFrame, int], pa.Table] = collected
-        self.place = OperatorContext(SLOTS, (folder / "arena",), folder)
-        if state == "files":
-            self.run = LocalOperators(Adding(), Counting(), self.place).run
+        self.context = OperatorContext(SLOTS, (folder / "arena",), folder)
+        self.operators = LocalOperators(Adding(), Counting(), self.context) if state == "files" else None
         self.delivered: dict[int, list[Chunk]] = {}
         self.query: StreamingQuery | None = None
         self.allow(0)
@@ -65,14 +61,14 @@ class Pipeline:
     def start(self) -> None:
         source = self.spark.readStream.format("toy").option("allowed", str(self.folder / "allowed"))
         chunks = source.option("slots", SLOTS).load()
-        if self.run is collected:
+        if self.operators is None:
             for fold in (Adding(), Counting()):
-                chunks = with_operator(chunks, fold, self.place)
+                chunks = with_operator(chunks, fold, self.context)
         writer = chunks.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
         self.query = writer.foreachBatch(self._deliver).start()
 
     def _deliver(self, batch: DataFrame, number: int) -> None:
-        self.delivered[number + 1] = from_table(self.run(batch, number))
+        self.delivered[number + 1] = from_table(run_batch(batch, number, self.operators))
 
     def run_to(self, batch: int) -> None:
         self.allow(batch)
@@ -105,11 +101,11 @@ def expected(batches: int) -> dict[int, list[tuple[object, ...]]]:
     for number in range(1, batches + 1):
         chunks = batch_chunks(number, SLOTS)
         for fold, states in folds:
-            sent = [chunk for chunk in chunks if not fold.takes(chunk)]
+            sent = [chunk for chunk in chunks if not fold.accepts(chunk)]
             for slot in range(SLOTS):
-                taken = [chunk for chunk in chunks if fold.takes(chunk) and chunk.slot == slot]
+                taken = [chunk for chunk in chunks if fold.accepts(chunk) and chunk.slot == slot]
                 state = states.setdefault(slot, SlotState.fresh(slot))
-                sent += addressed(fold.apply(state, taken), SLOTS)
+                sent += address_partials(fold.apply(state, taken), SLOTS)
             chunks = sent
         result[number] = content(chunks)
     return result

@@ -12,13 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.engine.ingest.record_replay import RecordReplayError, again_of, for_log, remade
+from stqsh.engine.ingest.record_replay import (
+    RecordReplayError,
+    replay_records,
+    replay_reference,
+    shorten_for_log,
+)
+from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import SourceTask, chunks
+from stqsh.engine.planning.tasks import SourceTask
 from stqsh.engine.state import payload_files as spooling
-from stqsh.engine.state.payload_files import PayloadFolders, opened, writing
+from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
-from stqsh.spec.chunk import Chunk, from_table, pack, to_table
+from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.storage.payload_refs import reference_in
 from stqsh.storage.update_log.log import UpdateLog, write_batch
 from tests.engine.test_planner import World
@@ -37,12 +43,12 @@ def spool(tmp_path: Path) -> PayloadFolders:
 
 
 def chunk(kind: str, payload: bytes, number: int = 0) -> Chunk:
-    return Chunk(0, 1, kind, number, 1, 2, 3, payload)
+    return Chunk(0, 1, kind, ChunkOrder(number=number), 1, 2, 3, payload)
 
 
 def sent(spool: PayloadFolders | None, chunks: list[Chunk]) -> list[Chunk]:
     """Chunks as they travel."""
-    with writing(spool, "evaluate-0") as outgoing:
+    with open_writer(spool, "evaluate-0") as outgoing:
         return [outgoing.put(chunk) for chunk in chunks]
 
 
@@ -60,25 +66,25 @@ def test_what_goes_by_name_comes_back_as_it_was(tmp_path_factory: Any, told: lis
     spool.prepare()
     chunks = [chunk(kind, payload, number) for number, (kind, payload) in enumerate(told)]
     travelling = sent(spool, chunks)
-    assert content(opened(travelling, spool)) == chunks
+    assert content(load_payloads(travelling, spool)) == chunks
     by_name = [reference_in(one.payload) is not None for one in travelling]
     assert by_name == [len(payload) >= LEAST for _, payload in told]
 
 
 def test_columns_that_come_by_name_are_aligned(spool: PayloadFolders) -> None:
     batches = [pa.record_batch({"a": pa.nulls(n, pa.int8())}) for n in (401, 777, 500)]
-    for one in opened(sent(spool, [chunk("records", pack(batch)) for batch in batches]), spool):
+    for one in load_payloads(sent(spool, [chunk("records", pack(batch)) for batch in batches]), spool):
         assert pa.py_buffer(one.payload).address % 64 == 0
 
 
 def test_two_attempts_at_a_task_write_two_files(spool: PayloadFolders) -> None:
     first, second = (sent(spool, [chunk("records", byte * LEAST)])[0] for byte in (b"a", b"b"))
-    assert bytes(opened([first], spool)[0].payload) == b"a" * LEAST
-    assert bytes(opened([second], spool)[0].payload) == b"b" * LEAST
+    assert bytes(load_payloads([first], spool)[0].payload) == b"a" * LEAST
+    assert bytes(load_payloads([second], spool)[0].payload) == b"b" * LEAST
 
 
 def test_what_was_opened_outlives_its_file(spool: PayloadFolders) -> None:
-    (one,) = opened(sent(spool, [chunk("records", b"x" * LEAST)]), spool)
+    (one,) = load_payloads(sent(spool, [chunk("records", b"x" * LEAST)]), spool)
     spool.clear()
     assert list(spool.transit.iterdir()) == []
     assert bytes(one.payload) == b"x" * LEAST
@@ -86,7 +92,7 @@ def test_what_was_opened_outlives_its_file(spool: PayloadFolders) -> None:
 
 def test_without_a_spool_everything_travels_in_its_chunk() -> None:
     chunks = [chunk("updates", b"x" * 2 * LEAST)]
-    assert sent(None, chunks) == chunks == opened(chunks, None)
+    assert sent(None, chunks) == chunks == load_payloads(chunks, None)
 
 
 def test_a_clock_is_never_parted_from_its_chunk(spool: PayloadFolders) -> None:
@@ -96,13 +102,13 @@ def test_a_clock_is_never_parted_from_its_chunk(spool: PayloadFolders) -> None:
 
 def test_a_reference_without_a_spool_is_told(spool: PayloadFolders) -> None:
     with pytest.raises(ValueError, match="there is no spool"):
-        opened(sent(spool, [chunk("records", b"x" * LEAST)]), None)
+        load_payloads(sent(spool, [chunk("records", b"x" * LEAST)]), None)
 
 
 def test_where_there_is_no_room_left_payloads_stay_in_their_chunks(
-    spool: PayloadFolders, monkeypatch: pytest.MonkeyPatch
+    spool: PayloadFolders,
 ) -> None:
-    monkeypatch.setattr(spooling, "_ROOM_LEFT", 1 << 62)
+    spool = replace(spool, reserve=1 << 62)
     chunks = [chunk("records", b"x" * LEAST), chunk("updates", b"y" * LEAST)]
     travelling = sent(spool, chunks)
     assert travelling[0] == chunks[0]
@@ -181,10 +187,12 @@ def tasks_of(world: World) -> list[SourceTask]:
 def kept_of(tasks: list[SourceTask], spool: PayloadFolders) -> tuple[list[Chunk], list[Chunk]]:
     """All chunks of tasks, and what a log keeps of them."""
     whole = [(task, chunk) for task in tasks for chunk in chunks(task)]
-    with writing(spool, "source") as outgoing:
-        travelling = [outgoing.put(chunk, again_of(task, chunk)) for task, chunk in whole]
+    with open_writer(spool, "source") as outgoing:
+        travelling = [outgoing.put(chunk, replay_reference(task, chunk)) for task, chunk in whole]
     told = [chunk for _, chunk in whole]
-    logged = [for_log(*pair) for pair in zip(travelling, opened(travelling, spool), strict=True)]
+    logged = [
+        shorten_for_log(*pair) for pair in zip(travelling, load_payloads(travelling, spool), strict=True)
+    ]
     return told, unpack_chunks(pack_chunks(logged).to_pybytes())
 
 
@@ -193,7 +201,7 @@ def test_records_are_kept_by_name_and_made_again_as_they_were(world: World, spoo
     by_name = {chunk.kind for chunk in kept if reference_in(chunk.payload) is not None}
     assert by_name == {"records", "focal"}
     spool.clear()
-    assert remade(world.home, kept) == told
+    assert replay_records(world.home, kept) == told
 
 
 def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -> None:
@@ -201,4 +209,4 @@ def test_a_store_that_was_changed_is_told(world: World, spool: PayloadFolders) -
     only = [chunk for chunk in kept if chunk.kind == "records"][:1]
     world.store(only[0].stream, [(5, "k1")])
     with pytest.raises(RecordReplayError, match="put it back"):
-        remade(world.home, only)
+        replay_records(world.home, only)

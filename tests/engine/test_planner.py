@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 from support.specs import entry
 
 from stqsh.core.queries.registrations import unpack_alike
-from stqsh.engine.planning import tasks
+from stqsh.engine.config import TUNING
+from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import chunks
 from stqsh.lang.binder.parameters import Hole
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
@@ -63,7 +64,7 @@ class World:
 
     def query(self, stream: int, focal: str | None = None) -> int:
         region = {"type": "moving_rect", "focal": focal, "xdist": 1, "ydist": 1} if focal else {"type": "all"}
-        return self.log("register", stream_id=stream, region=region)
+        return self.log("register", stream="s", stream_id=stream, text="", kind="range", region=region)
 
     def batch(self, now_us: int = 0) -> list[Chunk] | None:
         """Take the next batch; None where there is nothing to do."""
@@ -83,7 +84,7 @@ class World:
 
 def of_kind(batch: list[Chunk], kind: str, slot: int = 0) -> list[Chunk]:
     return sorted(
-        (c for c in batch if c.kind == kind and c.slot == slot), key=lambda chunk: (chunk.stream, chunk.part)
+        (c for c in batch if c.kind == kind and c.slot == slot), key=lambda chunk: (chunk.stream, chunk.order)
     )
 
 
@@ -230,7 +231,7 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     place, hole = ("focal", Hole("c", "STRING")) if own else ("xdist", Hole("c", "length"))
     region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
     spec = query_spec({"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region})
-    spec = replace(spec, region=replace(spec.region, **{place: hole}))
+    spec = changed(spec, region=changed(spec.region, **{place: hole}))
     world.db.connection().execute("INSERT INTO streams VALUES (?, 's', '{}', NULL)", (stream,))
     rows = pa.RecordBatch.from_pydict({NAMES: ["q1", "q2", "q3"], "c": [*own] or [1.0] * 3})
     assert not register_rows(world.db, QueryTemplate.of(spec, "SELECT :c", ""), rows).any()
@@ -483,10 +484,10 @@ def test_a_small_batch_is_read_by_a_task_for_each_slot_with_the_same_chunks(
     world.batch()  # the log's rows are read once, however small their batch
     start = world.at
     made = {}
-    for most in (0, tasks.BY_SLOT_RECORDS):
-        monkeypatch.setattr(tasks, "BY_SLOT_RECORDS", most)
-        end = world.planner.latest(start, 0)
-        planned = world.planner.plan(start, end)
+    for most in (0, TUNING.by_slot_records):
+        planner = Planner(world.home, 3, max_records=8, tuning=replace(TUNING, by_slot_records=most))
+        end = planner.latest(start, 0)
+        planned = planner.plan(start, end)
         assert [task.only for task in planned] == ([0, 1, 2] if most else [None])
         made[most] = sorted((chunk for task in planned for chunk in chunks(task)), key=repr)
     few, many = made.values()

@@ -66,7 +66,7 @@ def test_tables_and_areas_reach_every_slot_before_the_first_step(world: World) -
         assert (define.stream, unpack_json(define.payload)["name"]) == (table, "t")
         pieces = of_kind(batch, "table", slot)
         assert [piece.rows for piece in pieces] == [BATCH_ROWS, 5]
-        assert all(piece.part > define.part for piece in pieces)
+        assert all(piece.order > define.order for piece in pieces)
         assert unpack(pieces[1].payload)["id"].to_pylist()[0] == BATCH_ROWS
         (shape,) = of_kind(batch, "area_define", slot)
         assert (shape.stream, unpack(shape.payload)["member"].to_pylist()) == (area, ["0"])
@@ -171,7 +171,7 @@ class Posts(World):
         write_manifest(directory, replace(writer.finish(), bounds=(0.0, 0.0, 100.0, 100.0), sample=sample))
 
     def ask(self, region: dict[str, Any]) -> int:
-        return self.log("register", stream_id=self.id, region=region)
+        return self.log("register", stream="s", stream_id=self.id, text="", kind="range", region=region)
 
 
 @pytest.fixture

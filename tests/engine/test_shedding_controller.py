@@ -12,13 +12,14 @@ from support.specs import stream_spec
 
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.planning.planner import Planner
-from stqsh.spec.chunk import Chunk, pack_json, unpack_json
+from stqsh.spec.chunk import Chunk, pack_json, to_table, unpack_json
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb, append, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.shedding_orders import SheddingOrder, append_order
-from tests.engine.test_deliver import FakeFrame, batch, chunk
+from stqsh.storage.shedding_orders import append_order
+from tests.engine.test_deliver import batch, chunk
 from tests.engine.test_planner import COLUMNS, SECOND, World, of_kind
 
 SIGNIFICANT = stream_spec({
@@ -35,7 +36,7 @@ class Engine:
         self.home, self.control = SessionHome(folder), ControlDb(folder)
         self.stream = catalogue_writer.create_stream(self.control, "", SIGNIFICANT).id
         self.set(**settings)
-        self.deliver = Delivery(self.home, self.control)
+        self.delivery = Delivery(self.home, self.control)
         self.number = 0
 
     def set(self, **settings: Any) -> None:
@@ -57,7 +58,7 @@ class Engine:
         taken = self.last_seq() if seq is None else seq
         chunks = batch(*stats, seq=taken, tick_us=SECOND, last_step=step)
         self.number += not again
-        self.deliver(FakeFrame(chunks), self.number)  # type: ignore[arg-type]
+        self.delivery.deliver(to_table(chunks), self.number)
 
     def last_seq(self) -> int:
         return read_log(self.control)[-1].seq
@@ -85,7 +86,7 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
     seq = engine.last_seq()
     engine.batch(120, seq=seq)
     engine.batch(120, seq=seq, again=True)
-    engine.deliver = Delivery(engine.home, engine.control)  # as after kill -9
+    engine.delivery = Delivery(engine.home, engine.control)  # as after kill -9
     engine.batch(120, seq=seq, again=True)
     assert engine.orders() == [SheddingOrder(k=2, part=0.5834, step=6)]
 
@@ -93,7 +94,7 @@ def test_a_batch_that_comes_again_gives_no_second_order(tmp_path: Path) -> None:
 def test_a_restart_knows_what_stands(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.batch(120)
-    engine.deliver = Delivery(engine.home, engine.control)
+    engine.delivery = Delivery(engine.home, engine.control)
     engine.batch(80)
     assert len(engine.orders()) == 1
     engine.batch(50, step=9)
@@ -122,7 +123,7 @@ def test_the_progress_tells_what_was_in_force(tmp_path: Path) -> None:
 
 def test_without_significant_streams_there_is_nothing_to_tell_or_to_shed(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
-    engine.deliver(FakeFrame(batch(chunk("stats", pack_json({"slot": 0})))), 1)  # type: ignore[arg-type]
+    engine.delivery.deliver(to_table(batch(chunk("stats", pack_json({"slot": 0})))), 1)
     assert engine.orders() == []
     assert read_progress(engine.control).stats["memory"] is None
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from support.budget import share
 
 from stqsh.engine.delivery.shedding_policy import LEAST_AREA, StreamLoad, decide, least_k, load_of
-from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import StreamMemory
+from stqsh.storage.shedding_orders import MemorySettings
 
 OBJECT = MemorySettings("object", 1000, keep=0.9)
 QUERY = replace(OBJECT, mode="query")
@@ -171,8 +173,9 @@ def test_the_cache_factor_follows_the_settings_in_every_mode() -> None:
 
 def test_the_load_is_that_of_all_slots_and_streams() -> None:
     told = [
-        {"objects": n, "bytes": 10 * n, "histogram": [n] * 64, "shadow": 2 * n, "least": n / 4}
-        | {"dropped": [n, *[0] * 63]}
+        StreamMemory(
+            objects=n, bytes=10 * n, histogram=(n,) * 64, shadow=2 * n, least=n / 4, dropped=(n, *[0] * 63)
+        )
         for n in (1, 2, 3)
     ]
     assert load_of(told, 8, 0) == StreamLoad(6, 60, (6,) * 64, 8, 1, 12, 0.25, (6, *[0] * 63))

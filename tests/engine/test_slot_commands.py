@@ -20,8 +20,8 @@ from stqsh.engine.ingest.slot_commands import (
     needed,
     packed_commands,
 )
-from stqsh.engine.planning.event_routing import EventRouting
 from stqsh.lang.binder.parameters import Hole
+from stqsh.routing.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.chunk import unpack_json
 from stqsh.spec.command import DropCommand
@@ -80,17 +80,15 @@ def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
 
 
 @pytest.mark.parametrize("region", [RECT, CIRCLE, {"type": "all"}])
-def test_queries_of_events_go_to_the_slots_that_they_touch(
-    region: dict[str, Any], db: ControlDb, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any], db: ControlDb) -> None:
     numbers = NUMBERS[:, : {"rect": 4, "circle": 3}.get(region["type"], 0)]
     registered(db, region, numbers)
     append(db, "drop", "", {"id": 99, "stream_id": 1})
     [alike, drop] = commands_of(read_log(db))[1]
     assert isinstance(alike, QueryRows)
-    routes, stream = EventRouting(db.path.parent, 2), stream_spec(id=1, planar=True)
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
-    monkeypatch.setattr(EventRouting, "routing", lambda self, stream_id: cells)
+    routes = EventRouting(2, routing=lambda stream_id: cells, area=lambda area: pa.record_batch({}))
+    stream = stream_spec(id=1, planar=True)
     concerned = concerned_slots(routes, stream, [alike, drop])
     specs = list(unpack_alike(next(packed_commands([alike]))[1]))
     assert (concerned[0] == routes.slots_of_queries(stream, specs)).all()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.toy_engine import Adding, batch_chunks
 
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.state import slot_runner, slot_store, spark_store
+from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.file_store import FileStore
 from stqsh.engine.state.slot_runner import SlotRunner, SlotTiming
@@ -62,7 +63,7 @@ class InSpark:
         self.variables = (FakeValue(), FakeList(), FakeList())
 
     def store(self, number: int) -> SlotStore:
-        return SparkStore(*self.variables)
+        return SparkStore(*self.variables, EngineTuning(state_piece_bytes=700))
 
     @contextmanager
     def dropped(self) -> Iterator[None]:
@@ -100,14 +101,17 @@ class InFiles:
 class Slot:
     """One slot over its life: `batch` is a batch that Spark commits, `lost` one that it does not."""
 
-    def __init__(self, folder: Path, kept: type[InSpark] | type[InFiles]) -> None:
-        self.folder, self.kept = folder, kept(folder)
+    def __init__(
+        self, folder: Path, kept: type[InSpark] | type[InFiles], tuning: EngineTuning = TUNING
+    ) -> None:
+        self.folder, self.kept, self.tuning = folder, kept(folder), tuning
         self.number = 0
 
     def _advance(self) -> tuple[list[Chunk], SlotTiming]:
         arena = Arena((self.folder,), "evaluate-0")
-        keeper = SlotRunner(Adding(), 0, self.kept.store(self.number), arena, lambda logged: logged)
-        return keeper.advance(batch_chunks(self.number, 1))
+        store = self.kept.store(self.number)
+        runner = SlotRunner(Adding(), 0, store, arena, lambda logged: logged, self.tuning)
+        return runner.advance(batch_chunks(self.number, 1))
 
     def batch(self) -> tuple[list[Chunk], SlotTiming]:
         self.number += 1
@@ -162,9 +166,9 @@ def test_an_arena_whose_files_are_gone_is_rebuilt_by_another_process(slot: Slot)
 
 
 def test_a_snapshot_takes_the_place_of_a_log_that_has_outgrown_it(
-    slot: Slot, monkeypatch: pytest.MonkeyPatch
+    slot: Slot,
 ) -> None:
-    monkeypatch.setattr(slot_store, "LOG_BYTES", 3000)
+    slot.tuning = EngineTuning(snapshot_log_bytes=3000)
     sizes = []
     for _ in range(30):
         slot.batch()
@@ -191,14 +195,12 @@ def test_whatever_happens_the_state_is_that_of_the_committed_batches(
     tmp_path_factory: Any, kept: type[InSpark] | type[InFiles], story: list[str]
 ) -> None:
     slot_runner._warm.clear()
-    slot = Slot(tmp_path_factory.mktemp("arena"), kept)
+    tuning = EngineTuning(snapshot_log_bytes=1500)
+    slot = Slot(tmp_path_factory.mktemp("arena"), kept, tuning)
     alone = SlotState.fresh(0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_store, "LOG_BYTES", 1500)
-        patch.setattr(spark_store, "PIECE_BYTES", 700)
-        for what in [*story, "batch"]:
-            if what != "batch":
-                getattr(slot, what)()
-                continue
-            sent, _ = slot.batch()
-            assert sent == Adding().apply(alone, batch_chunks(slot.number, 1))
+    for what in [*story, "batch"]:
+        if what != "batch":
+            getattr(slot, what)()
+            continue
+        sent, _ = slot.batch()
+        assert sent == Adding().apply(alone, batch_chunks(slot.number, 1))

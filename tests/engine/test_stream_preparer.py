@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.specs import stream_spec
 
+from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
 from stqsh.spec.stream import StreamSpec
@@ -96,9 +97,11 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
 
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.is_full", is_full)
-    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer._POLL_S", 0.001)
     first = MANIFEST | {"complete": False}
-    preparer = StreamPreparer(SessionHome(tmp_path), control, None, lambda *given, **more: first)
+    tuning = EngineTuning(prepare_look_s=0.001)
+    preparer = StreamPreparer(
+        SessionHome(tmp_path), control, prepare=lambda *given, **more: first, tuning=tuning
+    )
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.launch.supervisor import ATTEMPTS, JvmDiedError, QueryFailedError, Supervisor
+from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 
 
 class FakeQuery:
@@ -53,15 +54,15 @@ def test_a_failure_in_passing_starts_the_query_again(tmp_path: Path) -> None:
 
 
 def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
-    failing = [FakeQuery(ValueError("broken for good")) for _ in range(ATTEMPTS)]
+    failing = [FakeQuery(ValueError("broken for good")) for _ in range(TUNING.query_attempts)]
     with pytest.raises(QueryFailedError, match="broken for good"):
         supervised(tmp_path, failing, batches=[3]).run()
 
 
 def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
-    failing = [FakeQuery(ValueError("now and then")) for _ in range(2 * ATTEMPTS)]
+    failing = [FakeQuery(ValueError("now and then")) for _ in range(2 * TUNING.query_attempts)]
     last = FakeQuery()
-    supervisor = supervised(tmp_path, [*failing, last], batches=list(range(8 * ATTEMPTS)))
+    supervisor = supervised(tmp_path, [*failing, last], batches=list(range(8 * TUNING.query_attempts)))
     supervisor.run()
     assert not last.isActive
 

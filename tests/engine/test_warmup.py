@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stqsh.engine.delivery.warmup import MOST, Warmup, WarmupBatch, grows
-from stqsh.storage.shedding_orders import SheddingOrder
+from stqsh.engine.delivery.warmup import MOST, Warmup, WarmupBatch, ask_for_more
+from stqsh.spec.shedding import SheddingOrder
 
 
 def batch(first: int, last: int, before: int, seq: int, *, grown: bool = False) -> WarmupBatch:
@@ -41,11 +41,13 @@ def test_very_many_batches_share_the_oldest_entry() -> None:
 
 def test_less_is_no_growth_and_neither_is_another_k() -> None:
     assert (
-        grows([SheddingOrder(), SheddingOrder(0.5), SheddingOrder(0.5, cache=0.5), SheddingOrder(0.25, k=3)])
+        ask_for_more(
+            [SheddingOrder(), SheddingOrder(0.5), SheddingOrder(0.5, cache=0.5), SheddingOrder(0.25, k=3)]
+        )
         is False
     )
-    assert grows([SheddingOrder(area=0.5), SheddingOrder(area=0.6)])
-    assert grows([SheddingOrder(), SheddingOrder(area=0.5), SheddingOrder()])
-    assert grows([SheddingOrder(0.5, cache=0.5), SheddingOrder(0.5)])
-    assert not grows([SheddingOrder()])
+    assert ask_for_more([SheddingOrder(area=0.5), SheddingOrder(area=0.6)])
+    assert ask_for_more([SheddingOrder(), SheddingOrder(area=0.5), SheddingOrder()])
+    assert ask_for_more([SheddingOrder(0.5, cache=0.5), SheddingOrder(0.5)])
+    assert not ask_for_more([SheddingOrder()])
     assert Warmup.from_json(None) == Warmup()

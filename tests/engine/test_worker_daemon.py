@@ -7,7 +7,7 @@ import subprocess
 import sys
 import weakref
 
-from stqsh.engine.spark.garbage import settle, settle_after_task
+from stqsh.engine.spark.worker_daemon import freeze_after_task, freeze_objects
 
 
 class Node:
@@ -19,7 +19,7 @@ class Node:
 
 def test_what_lasts_is_passed_over_and_garbage_is_still_found():
     try:
-        settle()
+        freeze_objects()
         assert gc.get_freeze_count() > len(gc.get_objects())
         node = weakref.ref(Node())
         gc.collect()
@@ -32,7 +32,7 @@ def test_a_worker_settles_ever_more_rarely():
     try:
         counts = []
         for _ in range(5):
-            settle_after_task()
+            freeze_after_task()
             counts.append(gc.get_freeze_count())
             counts.append([[] for _ in range(1000)])  # live, young
         frozen = [count for count in counts if isinstance(count, int)]

@@ -11,7 +11,7 @@ from stqsh.lang.syntax.parse import parse
 
 
 def bound(text: str, catalogue: Catalogue, **options: Any) -> Bound:
-    """What the one statement of a text binds to, its spec as JSON has it."""
+    """What the one statement of a text binds to, that of a query as JSON has it."""
     [statement] = parse(text)
     found = bind(statement, catalogue, **options)
-    return found._replace(spec=plain(found.spec))
+    return found if found.kind.startswith("create_") else found._replace(spec=plain(found.spec))

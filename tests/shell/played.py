@@ -20,7 +20,7 @@ import pyarrow as pa
 from support.specs import stream_spec
 
 from stqsh.client.engine_process import EngineInfo, write_engine
-from stqsh.spec.chunk import UPDATES, Chunk, pack, to_table
+from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, to_table
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_stream, live_queries
 from stqsh.storage.control_log import ControlDb, last_seq, wall_clock_us
@@ -75,8 +75,8 @@ def chunks_of(step: int, ids: tuple[int, int], stream: int, half: int) -> list[C
     table = [pa.array(column, field.type) for column, field in zip(columns, UPDATES, strict=True)]
     updates = pa.RecordBatch.from_arrays(table, schema=UPDATES)
     return [
-        Chunk(0, stream, "rows", 1, step, step, count, pack(rows)),
-        Chunk(0, stream, "updates", 1, step, step, count, pack(updates)),
+        Chunk(0, stream, "rows", ChunkOrder(number=1), step, step, count, pack(rows)),
+        Chunk(0, stream, "updates", ChunkOrder(number=1), step, step, count, pack(updates)),
     ]
 
 

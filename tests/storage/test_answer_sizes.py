@@ -11,9 +11,10 @@ from stqsh.storage.catalogue import live_queries, query_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import mark_ended, record_growth
 
+SPEC = '{"stream":"s","stream_id":1,"text":"","kind":"range","region":{"type":"all"}}'
 INSERT = (
     "INSERT INTO queries (id, name, stream_id, spec, state, seq, size, since_us)"
-    " VALUES (?, ?, 1, '{}', 'active', 1, 0, 0)"
+    f" VALUES (?, ?, 1, '{SPEC}', 'active', 1, 0, 0)"
 )
 IDS = st.sampled_from([1, 2, 510, 511, 512, 513, 1024, 100_000, 100_001])
 SIZES = st.integers(0, 2**32 - 1)

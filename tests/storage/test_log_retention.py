@@ -1,9 +1,11 @@
 """The update log stays as small as it is to be, and nobody who reads it loses anything."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
+from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import log_retention
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.storage.update_log.leases import Lease
@@ -12,10 +14,11 @@ from tests.support.update_logs import batch_table, part
 
 
 @pytest.fixture
-def kept(link):
+def kept(link, request):
     """A retention of 20 batches' bytes; a call delivers the next batch, in which an object comes or goes."""
+    tuning = getattr(request, "param", TUNING)
     size = _deliver(link, 0)
-    keeper = LogRetention(link.home, lambda: 20 * size)
+    keeper = LogRetention(link.home, lambda: 20 * size, tuning)
     numbers = iter(range(1, 10_000))
 
     def deliver(times=1):
@@ -82,8 +85,8 @@ def test_what_a_reader_has_not_read_is_kept(link, stream, kept):
     assert folded(link, 4).batch > 40
 
 
-def test_very_many_small_batches_are_folded_too(link, stream, kept, monkeypatch):
-    monkeypatch.setattr(log_retention, "MOST_BATCHES", 10)
+@pytest.mark.parametrize("kept", [replace(TUNING, log_batches=10)], indirect=True)
+def test_very_many_small_batches_are_folded_too(link, stream, kept):
     kept(times=12)
     assert folded(link).batch >= 5
 
@@ -96,9 +99,8 @@ def test_where_the_disk_is_full_half_of_it_goes_though_it_is_small(link, stream,
     assert 2 <= folded(link).batch <= 8
 
 
-def test_by_itself_it_looks_now_and_then(link, stream, kept, monkeypatch):
-    monkeypatch.setattr(log_retention, "_LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(log_retention, "MOST_BATCHES", 4)
+@pytest.mark.parametrize("kept", [replace(TUNING, log_look_s=0.01, log_batches=4)], indirect=True)
+def test_by_itself_it_looks_now_and_then(link, stream, kept):
     for number in range(100, 110):
         kept.keeper.delivered(number, _deliver(link, number))
     kept.keeper.start()

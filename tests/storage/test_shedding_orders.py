@@ -12,15 +12,10 @@ from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.results import Message
 from stqsh.profile import load_profile
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import read_log
-from stqsh.storage.shedding_orders import (
-    MemorySettings,
-    SheddingOrder,
-    append_order,
-    memory_settings,
-    standing_order,
-)
+from stqsh.storage.shedding_orders import MemorySettings, append_order, memory_settings, standing_order
 from tests.support.session_fixtures import STREAM
 
 SIGNIFICANT = stream_spec(STREAM, retain="significant")

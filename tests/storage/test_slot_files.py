@@ -149,7 +149,7 @@ def test_arrays_that_were_cut_short_are_read_on(tmp_path):
     for step, length in ((1, 100_000), (2, 50), (3, 70_000)):
         for slot, (state, arena) in enumerate(zip(slots.states, slots.arenas, strict=True)):
             state.resize("x", length)
-            state.settle(arena.trim)
+            state.trim_unused(arena.trim)
             slots.step(slot, step)
         found = reader.read(lambda states: [int(state.array("x").sum()) for state in states], 0, lambda: 0.0)
         assert found == [step * length] * 2

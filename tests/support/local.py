@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.client.engine_process import EngineInfo
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
-from stqsh.engine.planning.tasks import chunks
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.chunk import to_table
@@ -30,19 +28,6 @@ from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import slot_name
 from support.memory import Slots
-
-
-@dataclass(frozen=True)
-class Frame:
-    """As much of a Spark frame as Deliver asks for."""
-
-    table: pa.Table
-
-    def select(self, *names: str) -> Frame:
-        return Frame(self.table.select(list(names)))
-
-    def toArrow(self) -> pa.Table:
-        return self.table
 
 
 class LocalEngine:
@@ -56,7 +41,7 @@ class LocalEngine:
         self.home, self.slot_count, self.max_records, self.mishaps = home, slots, max_records, mishaps
         self.control = control = ControlDb(home.path)
         self.preparer = StreamPreparer(home, control)
-        self.deliver = Delivery(home, control)
+        self.delivery = Delivery(home, control)
         self.slots = Slots(slots)
         self.planner = Planner(home.path, slots, max_records)
         self.arenas: list[Arena] = []
@@ -90,7 +75,7 @@ class LocalEngine:
         tasks = self.planner.plan(self.offset, end)
         sent = self.slots.apply(chunk for task in tasks for chunk in chunks(task))
         self._lay_down()
-        self.deliver(Frame(to_table(sent)), self.number)
+        self.delivery.deliver(to_table(sent), self.number)
 
 
 @dataclass

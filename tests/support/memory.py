@@ -15,12 +15,21 @@ import shapely
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.engine.operators.folds import AGGREGATE, EVALUATE
-from stqsh.engine.operators.slot_task import addressed
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, address_partials
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.routing.object_routing import slots_of
-from stqsh.spec.chunk import WHY, Chunk, columns_schema, in_order, pack, pack_json, unpack, unpack_json
+from stqsh.spec.chunk import (
+    WHY,
+    Chunk,
+    ChunkOrder,
+    columns_schema,
+    in_order,
+    pack,
+    pack_json,
+    unpack,
+    unpack_json,
+)
 from support.cases import Area, Case, Command, Row, Spec, by_step
 from support.oracle import Update, in_log_order, parts_of
 
@@ -59,12 +68,12 @@ def decode_updates(chunks: Iterable[Chunk], cases: Iterable[Case]) -> list[Updat
     """The updates that chunks of the kinds `rows` and `updates` hold, in log order."""
     specs = {case.spec["id"]: case.spec for case in cases}
     far = {q["id"] for case in cases for q in case.queries if parts_of(q["select"], "distance")}
-    rows = {(c.slot, c.stream, c.part): decode(unpack(c.payload)) for c in chunks if c.kind == "rows"}
+    rows = {(c.slot, c.stream, c.order): decode(unpack(c.payload)) for c in chunks if c.kind == "rows"}
     out = []
     for chunk in chunks:
         if chunk.kind != "updates":
             continue
-        spec, found = specs[chunk.stream], rows[chunk.slot, chunk.stream, chunk.part]
+        spec, found = specs[chunk.stream], rows[chunk.slot, chunk.stream, chunk.order]
         for u in decode(unpack(chunk.payload)):
             row, query = found[u["row"]], u["query"]
             why = "" if u["op"] > 0 else WHY[u["why"]]
@@ -225,10 +234,13 @@ class Feeder:
             "tick_us": clock.tick_us,
         }
         payload = pack_json(head | {"batch_seq": self.batches, "seq": self.batches})
-        out = [Chunk(slot, 0, "clock", 0, first, last, 1, payload) for slot in range(self.slots)]
+        out = [Chunk(slot, 0, "clock", ChunkOrder(), first, last, 1, payload) for slot in range(self.slots)]
         for stream, slots in contents.items():
             for slot, chunks in enumerate(slots):
-                out += [Chunk(slot, stream, kind, part, first, last, n, p) for kind, part, n, p in chunks]
+                out += [
+                    Chunk(slot, stream, kind, ChunkOrder(number=part), first, last, n, p)
+                    for kind, part, n, p in chunks
+                ]
         return out
 
 
@@ -254,9 +266,11 @@ class Slots:
         return list(chunks)
 
     def _fold(self, fold: Fold, slot: int, chunks: list[Chunk]) -> list[Chunk]:
-        taken = in_order(chunk for chunk in chunks if fold.takes(chunk))
+        taken = in_order(chunk for chunk in chunks if fold.accepts(chunk))
         sent = fold.apply(self.states[fold.name][slot], taken) if taken else []
-        return [chunk for chunk in chunks if not fold.takes(chunk)] + list(addressed(sent, self.slots))
+        return [chunk for chunk in chunks if not fold.accepts(chunk)] + list(
+            address_partials(sent, self.slots)
+        )
 
     def restart(self) -> None:
         """Lose all but what is kept."""

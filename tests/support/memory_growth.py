@@ -27,7 +27,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
-from stqsh.spec.chunk import Chunk, pack, pack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json
 from support.specs import stream_spec
 
 SECOND = 1_000_000
@@ -59,13 +59,13 @@ class Slot:
         contents += [(kind, 1, pack_json(content)) for kind, content in more.items()]
         contents += [] if records is None else [("records", 1, pack(records))]
         chunks = [
-            Chunk(0, stream, kind, part, self.step, self.step, 0, payload)
+            Chunk(0, stream, kind, ChunkOrder(number=part), self.step, self.step, 0, payload)
             for part, (kind, stream, payload) in enumerate(contents)
         ]
         with self.arena.held():
             self.arena.begin()
             sent = evaluate(self.state, chunks)
-            self.state.settle(self.arena.trim)
+            self.state.trim_unused(self.arena.trim)
             self.arena.commit(uuid.uuid4().hex, self.state.header, self.state.buffers)
         [told] = [orjson.loads(chunk.payload) for chunk in sent if chunk.kind == "stats"]
         self.stats = told["memory"]["1"]
@@ -86,7 +86,7 @@ class Slot:
             steps,
             pa.array(hash_keys(keys)),
         ]
-        names = [*(name for name, _ in STREAM["columns"]), "_step", "_hash"]
+        names = [*(name for name, _ in STREAM.columns), "_step", "_hash"]
         self.batch(pa.RecordBatch.from_arrays(columns, names=names))
 
     def tell(self, stage: str) -> None:

@@ -13,7 +13,7 @@ from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.stream_stats import figures, tallies
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.engine.operators.folds import EVALUATE
+from stqsh.engine.operators.slot_task import EVALUATE
 from stqsh.routing.object_routing import slots_of
 from stqsh.spec.stream import StreamSpec
 from support.cases import Case, Spec

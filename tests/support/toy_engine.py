@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.spark.chunk_codec import to_batch
 from stqsh.engine.spark.schema import SPARK_SCHEMA
-from stqsh.spec.chunk import COUNTS, Chunk, pack, pack_json, unpack
+from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, pack, pack_json, unpack
 
 STREAM = 5
 #: Chunks of a kind that goes to the slots of Aggregate.
@@ -35,8 +35,12 @@ def batch_chunks(number: int, slots: int, size: int = 20) -> list[Chunk]:
     for slot in range(slots):
         mine = keys % slots == slot
         numbers = pa.RecordBatch.from_arrays([pa.array(keys[mine]), pa.array(values[mine])], schema=NUMBERS)
-        chunks.append(Chunk(slot, 0, "clock", 0, number, number, 0, pack_json({"batch": number})))
-        chunks.append(Chunk(slot, STREAM, "records", 1, number, number, numbers.num_rows, pack(numbers)))
+        chunks.append(Chunk(slot, 0, "clock", ChunkOrder(), number, number, 0, pack_json({"batch": number})))
+        chunks.append(
+            Chunk(
+                slot, STREAM, "records", ChunkOrder(number=1), number, number, numbers.num_rows, pack(numbers)
+            )
+        )
     return chunks
 
 
@@ -45,7 +49,7 @@ class Adding:
 
     name = "evaluate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return True
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -68,9 +72,9 @@ class Adding:
         stats = pack_json({"slot": slot, "batches": state.header["batches"]})
         return [
             *(chunk for chunk in chunks if chunk.kind == "clock" and slot == 0),
-            Chunk(slot, STREAM, "rows", 0, step, step, rows.num_rows, pack(rows)),
-            Chunk(slot, STREAM, PARTIAL, 0, step, step, 5, pack(counts)),
-            Chunk(slot, 0, "stats", 0, step, step, 0, stats),
+            Chunk(slot, STREAM, "rows", ChunkOrder(), step, step, rows.num_rows, pack(rows)),
+            Chunk(slot, STREAM, PARTIAL, ChunkOrder(), step, step, 5, pack(counts)),
+            Chunk(slot, 0, "stats", ChunkOrder(), step, step, 0, stats),
         ]
 
 
@@ -79,7 +83,7 @@ class Counting:
 
     name = "aggregate"
 
-    def takes(self, chunk: Chunk) -> bool:
+    def accepts(self, chunk: Chunk) -> bool:
         return chunk.kind == PARTIAL
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -92,7 +96,7 @@ class Counting:
         slot, step = state.header["slot"], chunks[0].first_step
         mine = np.flatnonzero(sizes)
         batch = pa.RecordBatch.from_arrays([pa.array(mine), pa.array(sizes[mine])], schema=COUNTS)
-        return [Chunk(slot, STREAM, "sizes", 0, step, step, batch.num_rows, pack(batch))]
+        return [Chunk(slot, STREAM, "sizes", ChunkOrder(), step, step, batch.num_rows, pack(batch))]
 
 
 def die_if_told(state: SlotState, chunks: list[Chunk]) -> None:

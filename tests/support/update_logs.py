@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from stqsh.spec.chunk import UPDATES, Chunk, pack, pack_json, to_table
+from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, pack_json, to_table
 
 BASE_TICK, TICK_US = 1000, 1_000_000
 SCHEMA = pa.schema([("oid", pa.string()), ("lon", pa.float64())])
@@ -16,7 +16,7 @@ def clock(first, last):
         "tick_us": TICK_US,
         "batch_seq": 0,
     }
-    return Chunk(0, 0, "clock", 0, first, last, 0, pack_json(value))
+    return Chunk(0, 0, "clock", ChunkOrder(), first, last, 0, pack_json(value))
 
 
 def part(updates, *, slot=0, stream=1, number=1, schema=SCHEMA):
@@ -32,11 +32,11 @@ def part(updates, *, slot=0, stream=1, number=1, schema=SCHEMA):
     steps = [update[0] for update in updates]
     place = (min(steps), max(steps), len(updates))
     return [
-        Chunk(slot, stream, "rows", number, *place, pack(rows)),
-        Chunk(slot, stream, "updates", number, *place, pack(batch)),
+        Chunk(slot, stream, "rows", ChunkOrder(number=number), *place, pack(rows)),
+        Chunk(slot, stream, "updates", ChunkOrder(number=number), *place, pack(batch)),
     ]
 
 
 def batch_table(first, last, *parts):
-    stats = Chunk(0, 0, "stats", 9, first, last, 0, pack_json({"slot": 0}))
+    stats = Chunk(0, 0, "stats", ChunkOrder(number=9), first, last, 0, pack_json({"slot": 0}))
     return to_table([clock(first, last), stats, *(chunk for chunks in parts for chunk in chunks)])

@@ -15,7 +15,7 @@ from stqsh.bench.harness.workload import Motion
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import Chunk, pack, pack_json, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, unpack_json
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
 Array = npt.NDArray[Any]
@@ -123,7 +123,9 @@ class OneSlot:
         if first == 1:
             named.insert(1, ("define", pack_json(self.spec)))
         chunks = [
-            Chunk(0, 0 if kind == "clock" else STREAM, kind, number, first, last, 1, payload)
+            Chunk(
+                0, 0 if kind == "clock" else STREAM, kind, ChunkOrder(number=number), first, last, 1, payload
+            )
             for number, (kind, payload) in enumerate(named)
         ]
         sent, self.step = evaluate(self.state, chunks), last

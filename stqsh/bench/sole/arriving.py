@@ -14,7 +14,8 @@ from stqsh.bench.sole.sharing import FACTOR
 from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory, registered
 from stqsh.bench.sole.town import Spec, TownQueries
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.storage.shedding_orders import MemorySettings
 
 _FULL = 1_200
 """The number of queries that fill the memory in the paper."""

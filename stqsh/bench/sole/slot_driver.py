@@ -16,7 +16,7 @@ from stqsh.bench.sole.town import SECOND, Drive, Spec, TownWorld, stream_spec
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import Chunk, pack, pack_json, unpack, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, unpack, unpack_json
 from stqsh.spec.stream import Retention
 
 Array = npt.NDArray[Any]
@@ -69,8 +69,8 @@ class DrivenSlot:
             parts.append(("commands", pack_json(list(commands))))
         parts += [part for step in range(first, last + 1) for part in self._records(step)]
         chunks = [
-            Chunk(0, STREAM if kind != "clock" else 0, kind, number, first, last, 1, payload)
-            for number, (kind, payload) in enumerate(parts)
+            Chunk(0, STREAM if kind != "clock" else 0, kind, ChunkOrder(number=at), first, last, 1, payload)
+            for at, (kind, payload) in enumerate(parts)
         ]
         begun = process_time()
         sent = evaluate(self.state, chunks)

@@ -24,7 +24,7 @@ from stqsh.bench.harness.workload import Motion, rectangles
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
-from stqsh.engine.spark.heap import keep_heap
+from stqsh.engine.spark.worker_daemon import keep_freed_memory
 from stqsh.spec.stream import ColumnSpec
 
 COLUMNS = {
@@ -66,7 +66,7 @@ class Options:
 
 def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     """Run the benchmark, with progress messages to `say`; return one row a family."""
-    keep_heap()
+    keep_freed_memory()
     rows = []
     for name in options.families or tuple(_FAMILIES):
         say(f"kernels: {name}")

@@ -12,15 +12,11 @@ from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
 from stqsh.spec.region import EVERYWHERE
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import (
-    MemorySettings,
-    SheddingOrder,
-    memory_settings,
-    standing_order,
-)
+from stqsh.storage.shedding_orders import MemorySettings, memory_settings, standing_order
 from stqsh.units import format_size
 
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")

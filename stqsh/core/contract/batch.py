@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import WHY, Chunk, unpack, unpack_json
+from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack, unpack_json
 from stqsh.spec.stream import StreamSpec
 
 Spec = dict[str, Any]
@@ -67,10 +67,11 @@ class SlotBatch:
         for name, amount in amounts.items():
             self.totals[name] += amount
 
-    def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, part: int = 0) -> Chunk:
+    def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, number: int = 0) -> Chunk:
         """Return a chunk of this slot and batch."""
         first, last = self.clock["first_step"], self.clock["last_step"]
-        return Chunk(self.slot, stream, kind, part, first, last, rows, payload)
+        order = ChunkOrder(Phase.EVALUATED, number=number)
+        return Chunk(self.slot, stream, kind, order, first, last, rows, payload)
 
 
 def batches(kind: str, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:

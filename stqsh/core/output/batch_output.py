@@ -16,9 +16,11 @@ from stqsh.core.kernels.events.updates import count_updates
 from stqsh.core.kernels.events.versions import number
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
-from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, pack, pack_json
+from stqsh.spec.chunk import COUNTS, UPDATES, Chunk, ChunkOrder, Phase, pack, pack_json
 
 Array = npt.NDArray[Any]
+
+_FIRST = ChunkOrder(Phase.EVALUATED)
 
 PART_UPDATES = 1 << 17
 """Most updates in a chunk: Spark doubles its buffers, so chunks of a few MB save it much memory."""
@@ -120,24 +122,25 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
     if report.notices:
         payload = pack_json(report.notices)
         count = len(report.notices)
-        chunks.append(Chunk(slot, stream, "notice", 0, timing.first, timing.last, count, payload))
+        chunks.append(Chunk(slot, stream, "notice", _FIRST, timing.first, timing.last, count, payload))
     return [*chunks, *report.chunks]
 
 
-def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first_part: int = 0) -> list[Chunk]:
-    """Return the chunks "rows" and "updates", numbered from `first_part` on.
+def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first: ChunkOrder = _FIRST) -> list[Chunk]:
+    """Return the chunks "rows" and "updates", numbered from the order `first` on.
 
     The column "distance" is there where some update has one.
     """
     if not len(told.step):
         return []
     chunks, scratch = [], np.full(origin.codes, -1, np.int32)
-    for part, start in enumerate(range(0, len(told.step), PART_UPDATES), start=first_part):
+    for at, start in enumerate(range(0, len(told.step), PART_UPDATES), start=first.number):
         piece = told.where(slice(start, start + PART_UPDATES))
         numbers, shown = number(piece.show, scratch)
         batches = ("rows", origin.rows(shown)), ("updates", _updates(piece, numbers))
         chunks += [
-            _chunk(origin.slot, origin.stream, kind, origin.timing, rows, part) for kind, rows in batches
+            _chunk(origin.slot, origin.stream, kind, origin.timing, rows, first._replace(number=at))
+            for kind, rows in batches
         ]
     return chunks
 
@@ -152,9 +155,9 @@ def _updates(told: QueryUpdates, numbers: Array) -> pa.RecordBatch:
 
 
 def _chunk(
-    slot: int, stream: int, kind: str, timing: BatchTiming, batch: pa.RecordBatch, part: int = 0
+    slot: int, stream: int, kind: str, timing: BatchTiming, batch: pa.RecordBatch, order: ChunkOrder = _FIRST
 ) -> Chunk:
-    return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
+    return Chunk(slot, stream, kind, order, timing.first, timing.last, batch.num_rows, pack(batch))
 
 
 def _batch(columns: Sequence[Array], schema: pa.Schema) -> pa.RecordBatch:

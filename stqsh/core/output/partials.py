@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.output.batch_output import shown_rows
-from stqsh.spec.chunk import Chunk, pack
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
@@ -104,18 +104,19 @@ class Partials:
         if self._marks:
             columns = zip(*self._marks, strict=True)
             chunks = [self._chunk("marks", 0, _marks(QueryMarks(*(np.concatenate(c) for c in columns))))]
-        part = 0
+        number = 0
         for offers in self._offers:
             for start in range(0, len(offers.step), PART_CANDIDATES):
                 batch = self._candidates(offers, slice(start, start + PART_CANDIDATES))
-                chunks.append(self._chunk("partial", part, batch))
-                part += 1
+                chunks.append(self._chunk("partial", number, batch))
+                number += 1
         return chunks
 
-    def _chunk(self, what: str, part: int, batch: pa.RecordBatch) -> Chunk:
+    def _chunk(self, what: str, number: int, batch: pa.RecordBatch) -> Chunk:
         timing, slot = self._batch.timing, int(self._batch.state.header["slot"])
         kind, stream = f"{what}/{self._kind}", self._batch.spec.id
-        return Chunk(slot, stream, kind, part, timing.first, timing.last, batch.num_rows, pack(batch))
+        order = ChunkOrder(Phase.EVALUATED, number=number)
+        return Chunk(slot, stream, kind, order, timing.first, timing.last, batch.num_rows, pack(batch))
 
     def _candidates(self, offers: CandidateOffers, span: slice) -> pa.RecordBatch:
         rows = shown_rows(self._batch.objects, offers.show[span])

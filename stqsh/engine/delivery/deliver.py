@@ -1,14 +1,15 @@
-"""Deliver: what becomes of a batch once its operators are done.
+"""Deliver: write what the operators made of a batch.
 
-The updates go into the batch's file of the update log first; then one transaction writes how far the engine
-has come and what the batch changed in the catalogue. Whoever sees the progress finds the file. Spark may give
-a batch again after a crash: the file is replaced by the same content, and the transaction is made once.
+The updates go into the batch's file of the update log first; then one transaction writes the engine's
+progress and what the batch changed in the catalogue. A reader that sees the progress finds the file. Spark
+may repeat a batch after a crash: then the file is replaced by the same content, and the transaction is made
+only once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,13 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from msgspec import UNSET, to_builtins
 
+from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
-from stqsh.engine.spark.schema import TIMING
-from stqsh.engine.state.payload_files import PayloadFolders, opened
-from stqsh.spec.chunk import CHUNK, Chunk, from_table, pack, unpack, unpack_json
+from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
+from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
+from stqsh.spec.clock import BatchClock, SnapshotQuestion
+from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
@@ -37,63 +40,67 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """A batch's chunks, parted: the clock's content, and what the others tell."""
+    """The chunks of a batch by kind, decoded."""
 
-    clock: Spec
+    clock: BatchClock
     grown: tuple[Array, Array] | None
     ended: frozenset[int]
     found: tuple[FoundRecords, ...]
     answers: dict[int, list[bytes]] = field(default_factory=dict)
     asks: list[Spec] = field(default_factory=list)
-    stats: list[Spec] = field(default_factory=list)
-    timings: list[Spec] = field(default_factory=list)
+    stats: list[SlotStats] = field(default_factory=list)
+    timings: list[TaskTiming] = field(default_factory=list)
 
 
 class Delivery:
-    """The function that Spark calls with each batch, one at a time, before the batch is committed.
+    """Delivers batches, one at a time, each before Spark commits it.
 
-    `retention`: told what each batch adds to the update log.
+    Args:
+        home: the session's home.
+        control: its control log.
+        spool: folders of the payloads that come by name; None: all payloads are within their chunks.
+        on_first: called after the first batch that this object delivers.
 
-    `on_first` is called after the first batch that this object delivers. `spool`: where chunks' payloads are
-    that only come by name. `run`: has Spark do the batch, and gives its chunks.
+    Attributes:
+        retention: is notified of what each batch adds to the update log.
     """
-
-    spool: PayloadFolders | None = None
-    run: Callable[[DataFrame, int], pa.Table]
 
     def __init__(
         self,
         home: SessionHome,
         control: ControlDb,
         *,
+        spool: PayloadFolders | None = None,
         on_first: Callable[[], None] | None = None,
-        clock: Callable[[], int] = wall_clock_us,
     ) -> None:
-        self._home, self._control, self._on_first, self._clock = home, control, on_first, clock
-        self.run = collected
+        self._home, self._control, self._spool, self._on_first = home, control, spool, on_first
         self.retention = LogRetention(
             home, lambda: parse_size(session_settings(control).text("updates.keep"))
         )
-        self._oversight = SheddingController(control, session_settings(control))
+        self._shedding = SheddingController(control, session_settings(control))
         self._records = 0
         self._previous_us = 0
 
-    def __call__(self, batch: DataFrame, number: int) -> None:
-        """Deliver batch `number`."""
+    def deliver(self, chunks: pa.Table, number: int, run_us: int = 0) -> None:
+        """Deliver batch `number`.
+
+        Args:
+            chunks: what the operators made, a table of the schema CHUNK.
+            number: Spark's number of the batch.
+            run_us: how long the operators took, in µs.
+        """
         begun = time.perf_counter_ns()
-        chunks = self.run(batch, number)
-        arrived = time.perf_counter_ns()
-        delivered = parted(opened(small_chunks(chunks), self.spool))
+        delivered = read_outcome(load_payloads(small_chunks(chunks), self._spool))
         logged = write_batch(self._home.updates, number, chunks)
-        written = time.perf_counter_ns()
-        split = time_split(delivered, (arrived - begun) // 1000, (written - arrived) // 1000)
+        write_us = (time.perf_counter_ns() - begun) // 1000
+        split = time_split(delivered.timings, run_us, write_us)
         progress = self._progress(number, delivered, split)
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
         self._record(progress, delivered)
         self.retention.delivered(number, logged)
-        if self.spool is not None:
-            self.spool.clear()
+        if self._spool is not None:
+            self._spool.clear()
         if self._on_first is not None:
             self._on_first()
             self._on_first = None
@@ -101,79 +108,65 @@ class Delivery:
     def _record(self, progress: Progress, delivered: BatchOutcome) -> None:
         """Write progress and effects; no SET gets between the settings and the order that follows."""
         with self._control.transaction():
-            order = self._oversight.decision(delivered.stats, delivered.clock)
+            order = self._shedding.decision(delivered.stats, delivered.clock)
             memory = None if order is None else asdict(order)
             effects = BatchEffects(
                 delivered.ended, delivered.grown, delivered.found, delivered.asks, memory=memory
             )
             record_batch(self._control, progress, effects)
 
-    def _progress(self, number: int, delivered: BatchOutcome, split: dict[str, int]) -> Progress:
+    def _progress(self, number: int, delivered: BatchOutcome, split: TimeSplit) -> Progress:
         clock = delivered.clock
         return Progress(
             batch=number,
-            step=clock["last_step"],
-            base_tick=clock["base_tick"],
-            tick_us=clock["tick_us"],
-            seq=clock["seq"],
-            run_done=clock["run_done"],
-            ended=clock["ended"],
-            wall_us=self._clock(),
+            step=clock.last_step,
+            base_tick=clock.base_tick,
+            tick_us=clock.tick_us,
+            seq=clock.seq,
+            run_done=clock.run_done,
+            ended=clock.ended,
+            wall_us=wall_clock_us(),
             stats=self._stats(delivered, split),
         )
 
-    def _stats(self, delivered: BatchOutcome, split: dict[str, int]) -> Spec:
-        """Say what a status line and SHOW want to know: counts, rate, and where the time went."""
-        now = self._clock()
-        records = total(delivered.stats, "records")
-        elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split["total_us"])
+    def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> Spec:
+        """Return what status lines and SHOW display: counts, rates, and where the time went."""
+        now, clock = wall_clock_us(), delivered.clock
+        records = sum(entry.records for entry in delivered.stats)
+        elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
         self._records += records
-        clock = delivered.clock
-        return {
+        stats = {
             "records": records,
             "records_total": self._records,
             "records_per_s": round(records * 1e6 / elapsed),
-            "updates": total(delivered.stats, "updates"),
-            "stale": total(delivered.stats, "stale"),
-            "steps": clock["last_step"] - clock["first_step"] + 1,
-            "backlog": clock.get("backlog", 0),
-            "room": clock.get("room", 0),
+            "updates": sum(entry.updates for entry in delivered.stats),
+            "stale": sum(entry.stale for entry in delivered.stats),
+            "steps": clock.steps,
+            "backlog": clock.backlog,
+            "room": clock.room,
             "lag_s": lag_s(clock, now),
-            "due_us": clock.get("due_us"),
-            "running": clock.get("running", False),
-            "playing": clock.get("playing", False),
-            "rows": clock.get("rows", {}),
+            "due_us": clock.due_us,
+            "running": clock.running,
+            "playing": clock.playing,
+            "rows": clock.rows,
             "slots": by_slot(delivered.stats),
-            "memory": self._oversight.told(delivered.stats, clock),
-            "rebuilt": sum(bool(timing.get("rebuilt")) for timing in delivered.timings),
+            "memory": self._shedding.describe(delivered.stats, clock),
+            "rebuilt": sum(timing.rebuilt for timing in delivered.timings),
             "time": split,
         }
-
-
-def collected(batch: DataFrame, _number: int) -> pa.Table:
-    """Have Spark do a batch whose operators are part of its query; give its chunks."""
-    return batch.select(*CHUNK.names).toArrow()
-
-
-def lag_s(clock: Spec, now_us: int) -> float | None:
-    """Say how long ago the last step of a batch was due by the wall clock, in s.
-
-    None for a batch without steps, and where nothing plays at a pace.
-    """
-    if clock.get("due_us") is None or not clock.get("playing") or clock["last_step"] < clock["first_step"]:
-        return None
-    return max(0, now_us - int(clock["due_us"])) / 1e6
+        json: Spec = to_builtins(stats, str_keys=True)
+        return json
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
-    """Give the chunks of a batch that are for Deliver itself, not for the update log alone."""
+    """Return the chunks of a batch that are for Deliver itself, not for the update log alone."""
     bulk = pc.is_in(chunks["kind"], value_set=pa.array(["rows", "updates"]))
     return from_table(chunks.filter(pc.invert(bulk)))
 
 
-def parted(chunks: list[Chunk]) -> BatchOutcome:
-    """Part a batch's chunks by kind.
+def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
+    """Decode a batch's chunks by kind.
 
     Raises:
         ValueError: the batch has no clock, so something upstream is broken.
@@ -183,22 +176,22 @@ def parted(chunks: list[Chunk]) -> BatchOutcome:
         kinds.setdefault(chunk.kind, []).append(chunk)
     if "clock" not in kinds:
         raise ValueError("a batch came without a clock")
-    clock = unpack_json(kinds["clock"][0].payload)
-    answers, asks = answered(clock.get("asks", []), kinds.get("answer", []))
+    clock = unpack_struct(kinds["clock"][0].payload, BatchClock)
+    answers, asks = collect_answers(clock.asks, kinds.get("answer", []))
     return BatchOutcome(
         clock=clock,
-        grown=merged_growth(kinds.get("counts", [])),
-        ended=ended_queries(kinds.get("notice", [])),
-        found=found_records(kinds.get("found", []), clock.get("asked", 0)),
+        grown=merge_growth(kinds.get("counts", [])),
+        ended=find_ended(kinds.get("notice", [])),
+        found=collect_found(kinds.get("found", []), clock.asked),
         answers=answers,
         asks=asks,
-        stats=[unpack_json(chunk.payload) for chunk in kinds.get("stats", [])],
-        timings=[unpack_json(chunk.payload) for chunk in kinds.get(TIMING, [])],
+        stats=[unpack_struct(chunk.payload, SlotStats) for chunk in kinds.get("stats", [])],
+        timings=[unpack_struct(chunk.payload, TaskTiming) for chunk in kinds.get(ChunkKind.TIMING, [])],
     )
 
 
-def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
-    """Give by how many rows answers grew on all slots: ascending query ids and int64 (n,); None: none did."""
+def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
+    """Return by how many rows answers grew on all slots: ascending query ids and int64 (n,), or None."""
     if not chunks:
         return None
     batches = [unpack(chunk.payload) for chunk in chunks]
@@ -209,14 +202,14 @@ def merged_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
     return queries, deltas
 
 
-def ended_queries(chunks: list[Chunk]) -> frozenset[int]:
-    """Give the queries whose FOR has passed; all slots that hold a query tell it."""
+def find_ended(chunks: list[Chunk]) -> frozenset[int]:
+    """Return the queries whose FOR has passed; all slots that hold a query tell it."""
     notices = (notice for chunk in chunks for notice in unpack_json(chunk.payload))
     return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
 
 
-def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
-    """Give the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
+def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
+    """Return the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
     if not asked:
         return ()
     streams: dict[int, list[pa.RecordBatch]] = {}
@@ -225,72 +218,34 @@ def found_records(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
     if not streams:
         return (FoundRecords(0, asked, b""),)
     return tuple(
-        FoundRecords(stream, asked, pack(joined(batches))) for stream, batches in sorted(streams.items())
+        FoundRecords(stream, asked, pack(concat_batches(batches)))
+        for stream, batches in sorted(streams.items())
     )
 
 
-def answered(asks: list[Spec], chunks: list[Chunk]) -> tuple[dict[int, list[bytes]], list[Spec]]:
-    """Give the slots' shares of each snapshot's answer, and the second questions of those that move.
+def collect_answers(
+    asks: Iterable[SnapshotQuestion], chunks: list[Chunk]
+) -> tuple[dict[int, list[bytes]], list[Spec]]:
+    """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
 
     A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
     the slots tell where the object is. A snapshot to which no slot has an answer is answered by none.
     """
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:
-        shares.setdefault(chunk.part, []).append(chunk.payload)
+        shares.setdefault(chunk.order.number, []).append(chunk.payload)
     answers, again = {}, []
     for ask in asks:
-        told = shares.get(ask["ask"], [])
-        if "focal" in ask["spec"]["region"] and "place" not in ask:
-            places = [[row["x"], row["y"]] for share in told for row in unpack(share).to_pylist()]
-            again.append({"spec": ask["spec"], "place": next(iter(places), None), "for": ask["ask"]})
+        found = shares.get(ask.ask, [])
+        if "focal" in ask.spec["region"] and ask.place is UNSET:
+            places = [[row["x"], row["y"]] for share in found for row in unpack(share).to_pylist()]
+            again.append({"spec": ask.spec, "place": next(iter(places), None), "for": ask.ask})
         else:
-            answers[ask["ask"]] = told
+            answers[ask.ask] = found
     return answers, again
 
 
-def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Give record batches of one schema as one."""
+def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return record batches of one schema as one."""
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
     return batch
-
-
-def by_slot(stats: list[Spec]) -> list[Spec]:
-    """Give the figures of each slot; updates of merged answers, which Aggregate tells apart, are added."""
-    slots: dict[int, Spec] = {}
-    for entry in sorted(stats, key=lambda entry: (int(entry["slot"]), "objects" not in entry)):
-        slot = slots.setdefault(int(entry["slot"]), {**entry, "updates": 0})
-        slot["updates"] += int(entry.get("updates", 0))
-    return [*slots.values()]
-
-
-def total(stats: list[Spec], name: str) -> int:
-    """Sum one figure over the slots."""
-    return sum(int(entry.get(name, 0)) for entry in stats)
-
-
-def time_split(delivered: BatchOutcome, run_us: int, write_us: int) -> dict[str, int]:
-    """Say where a batch's time went, in µs: source, transfer, kernel, state, deliver, total.
-
-    Slots work side by side, so the slowest one counts. `transfer` is what remains of the job: scheduling,
-    shuffles, and moving chunks between Spark and Python.
-    """
-    slowest = {
-        operator: max(
-            (timing for timing in delivered.timings if timing["at"] == operator),
-            key=lambda timing: int(timing.get("fold_us", 0)) + int(timing.get("store_us", 0)),
-            default={},
-        )
-        for operator in ("evaluate", "aggregate")
-    }
-    source = max((int(timing["us"]) for timing in delivered.timings if timing["at"] == "source"), default=0)
-    kernel = sum(int(timing.get("fold_us", 0)) for timing in slowest.values())
-    state = sum(int(timing.get(name, 0)) for timing in slowest.values() for name in ("open_us", "store_us"))
-    return {
-        "source_us": source,
-        "transfer_us": max(0, run_us - source - kernel - state),
-        "kernel_us": kernel,
-        "state_us": state,
-        "deliver_us": write_us,
-        "total_us": run_us + write_us,
-    }

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import is_full
@@ -30,11 +31,6 @@ from stqsh.storage.update_log.log import base_bytes, log_sizes, read_base
 
 log = logging.getLogger("stqsh.engine")
 
-#: So many batches are folded however small they are: who reads the log from its beginning opens each file.
-MOST_BATCHES = 20_000
-_LOOK_EVERY_S = 5.0
-_NICE = 10
-
 
 class LogRetention:
     """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes.
@@ -42,8 +38,8 @@ class LogRetention:
     Where the disk is full, half of what there is goes.
     """
 
-    def __init__(self, home: SessionHome, keep: Callable[[], int]) -> None:
-        self._home, self._keep = home, keep
+    def __init__(self, home: SessionHome, keep: Callable[[], int], tuning: EngineTuning = TUNING) -> None:
+        self._home, self._keep, self._tuning = home, keep, tuning
         self._sizes = deque(log_sizes(home.updates))
         self._bytes = sum(size for _, size in self._sizes)
         self._folding: subprocess.Popen[bytes] | None = None
@@ -78,22 +74,22 @@ class LogRetention:
         with self._lock:
             while self._sizes and self._sizes[0][0] <= base.batch:
                 self._bytes -= self._sizes.popleft()[1]
-            if self._bytes <= keep and len(self._sizes) <= MOST_BATCHES:
+            if self._bytes <= keep and len(self._sizes) <= self._tuning.log_batches:
                 return
             last = self._older_half(keep)
         if (up_to := read_by_all(self._home, last)) > base.batch:
             self._folding = _start(self._home, up_to)
 
     def _run(self) -> None:
-        while not self._stopped.wait(_LOOK_EVERY_S):
+        while not self._stopped.wait(self._tuning.log_look_s):
             self.look()
 
     def _older_half(self, keep: int) -> int:
-        """Give the last batch that goes: half of what is kept, and of the batches, come after it."""
+        """Return the last batch that goes: half of what is kept, and of the batches, come after it."""
         left, count = self._bytes, len(self._sizes)
         for batch, size in self._sizes:
             left, count = left - size, count - 1
-            if left <= keep // 2 and count <= MOST_BATCHES // 2:
+            if left <= keep // 2 and count <= self._tuning.log_batches // 2:
                 return batch
         return -1
 
@@ -113,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--up-to", type=int, required=True, help="the last batch that is folded")
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    os.nice(_NICE)
+    os.nice(TUNING.log_nice)
     home, begun = SessionHome(given.home), time.monotonic()
     book = NameBook(ControlDb(home.path))
     base = fold_log(home.updates, given.up_to, book.key_of, partial(all_read, home))

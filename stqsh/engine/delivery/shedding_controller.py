@@ -1,22 +1,30 @@
-"""What Deliver knows of the slots' memory: the load that they tell, the orders in the log, the next one."""
+"""Load shedding between batches: the slots' load, the orders in the log, and the next order."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, grows
+from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, ask_for_more
 from stqsh.profile import Profile
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import SlotStats, StreamMemory
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import read_progress
 from stqsh.storage.rows import Spec
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder, memory_settings, orders_after
+from stqsh.storage.shedding_orders import MemorySettings, memory_settings, orders_after
 
 _SUMS = ("objects", "shadow", "bytes")
 
 
 class SheddingController:
-    """Follows the orders of a session and gives new ones; `profile` has the settings below those SET."""
+    """Follows the orders of a session and gives new ones.
+
+    `profile` has the settings that SET overrides.
+    """
 
     def __init__(self, control: ControlDb, profile: Profile) -> None:
         self._control, self._profile = control, profile
@@ -26,54 +34,54 @@ class SheddingController:
         self._seq = progress.seq
         self._settling = Warmup.from_json((progress.stats.get("memory") or {}).get("settling"))
 
-    def told(self, stats: list[Spec], clock: Spec) -> Spec | None:
-        """What status lines say of a batch: the order in force, sums, and which queries are not settled yet.
+    def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> Spec | None:
+        """Return what status lines show: the order in force, sums, and the queries that warm up.
 
         None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
         """
         streams = _by_slot_and_stream(stats)
         if not streams:
-            self._seq = clock["seq"]
+            self._seq = clock.seq
             return None
-        in_force = self._take(streams, clock)
-        sums = {name: sum(int(told[name]) for _, told in streams) for name in _SUMS}
+        in_force = self._observe(streams, clock)
+        sums = {name: sum(getattr(told, name) for _, told in streams) for name in _SUMS}
         return {
             **{name: getattr(in_force, name) for name in ("factor", "k", "part", "cache", "area")},
             **sums,
-            "approximate": max(int(told["approximate"]) for _, told in streams),
-            "least": min(float(told["least"]) for _, told in streams),
+            "approximate": max(told.approximate for _, told in streams),
+            "least": min(told.least for _, told in streams),
             "settling": self._settling.to_json(),
         }
 
-    def decision(self, stats: list[Spec], clock: Spec) -> SheddingOrder | None:
-        """The order to be given after a batch; None where the standing one stays, or is still to take effect.
+    def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
+        """Return the order to give after a batch; None where the last one stays, or is yet to take effect.
 
         The same for a batch that comes again. To be asked within the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
         if not streams:
             return None
-        self._follow(clock["seq"])
+        self._follow(clock.seq)
         seq, standing = self._orders[-1]
-        if seq > clock["seq"]:
+        if seq > clock.seq:
             return None
-        load = load_of((told for _, told in streams), clock["last_step"], self._steps_of(streams, clock))
+        load = load_of((told for _, told in streams), clock.last_step, self._steps_of(streams, clock))
         order = decide(self._settings(), load, standing)
         return None if order is standing else order
 
-    def _take(self, streams: list[tuple[int, Spec]], clock: Spec) -> SheddingOrder:
+    def _observe(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> SheddingOrder:
         """Note what the batch brought; the order in force in it."""
         self._follow(self._seq)
-        orders = [order for number, order in self._orders if number <= max(clock["seq"], self._orders[0][0])]
+        orders = [order for number, order in self._orders if number <= max(clock.seq, self._orders[0][0])]
         batch = WarmupBatch(
-            clock["first_step"],
-            clock["last_step"],
+            clock.first_step,
+            clock.last_step,
             self._seq,
-            clock["seq"],
+            clock.seq,
             self._steps_of(streams, clock),
-            grows(orders),
+            ask_for_more(orders),
         )
-        self._settling, self._seq = self._settling.after(batch), clock["seq"]
+        self._settling, self._seq = self._settling.after(batch), clock.seq
         return orders[-1]
 
     def _follow(self, seq: int) -> None:
@@ -85,15 +93,15 @@ class SheddingController:
     def _settings(self) -> MemorySettings:
         return memory_settings(session_settings(self._control, self._profile))
 
-    def _steps_of(self, streams: list[tuple[int, Spec]], clock: Spec) -> int:
+    def _steps_of(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> int:
         """After how many steps every object of these streams has reported."""
         for stream in {stream for stream, _ in streams} - self._report_steps.keys():
             report_us = stream_by_id(self._control, stream).spec.report_every_us
             assert report_us is not None, "RETAIN SIGNIFICANT needs REPORT EVERY"
-            self._report_steps[stream] = -(-report_us // (clock["tick_us"] or 1)) + 1
+            self._report_steps[stream] = -(-report_us // (clock.tick_us or 1)) + 1
         return max(self._report_steps[stream] for stream, _ in streams)
 
 
-def _by_slot_and_stream(stats: list[Spec]) -> list[tuple[int, Spec]]:
-    """The entries "memory" of all slots: (stream, what a slot tells of it)."""
-    return [(int(stream), told) for one in stats for stream, told in one.get("memory", {}).items()]
+def _by_slot_and_stream(stats: Iterable[SlotStats]) -> list[tuple[int, StreamMemory]]:
+    """Return what all slots hold of significant streams: (stream, memory on one slot)."""
+    return [(stream, memory) for one in stats for stream, memory in one.memory.items()]

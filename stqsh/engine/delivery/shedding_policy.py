@@ -1,4 +1,4 @@
-"""Load shedding: what slots are told between two batches when their streams outgrow the budget (SOLE 6).
+"""Load shedding policy: the order that follows from settings, load and last order (SOLE section 6).
 
 A pure function of the settings, the load and the order that stands. The load goes up to the budget freely;
 beyond it shedding begins, and goes on until the load is at the target, a share of the budget; between the
@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
 
-from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import MemorySettings, SheddingOrder, allowed
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import StreamMemory
+from stqsh.storage.shedding_orders import MemorySettings, allowed
 
 CACHE_DOWN, CACHE_UP = 0.25, 0.1
 """Steps of the cache's share: quickly down, and up in steps that do not leap far over the budget."""
@@ -28,7 +29,7 @@ _DIGITS, _LITTLE = 4, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class StreamLoad:
-    """What significant streams hold after a step, over all slots.
+    """The load of significant streams after a step, over all slots.
 
     `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
     no query has locked, by their reference counts; `dropped`: the same of `shadow`. `report_steps`: so many
@@ -53,30 +54,35 @@ class StreamLoad:
         return tuple(map(sum, zip(self.histogram, self.dropped, strict=True)))
 
     def held(self, settings: MemorySettings) -> int:
-        """What counts against the budget: objects, or bytes."""
+        """Return what counts against the budget: objects or bytes."""
         return self.bytes if settings.in_bytes else self.objects
 
     def wanted(self, settings: MemorySettings) -> float:
-        """What would be held if nothing had been dropped; bytes are taken to grow with the objects."""
+        """Return the load if nothing had been dropped; bytes are assumed to grow with the objects."""
         return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
-def load_of(told: Iterable[Spec], step: int, report_steps: int) -> StreamLoad:
-    """Sum what slots tell of their significant streams (Evaluate's stats "memory", a stream each)."""
-    streams = list(told)
+def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> StreamLoad:
+    """Sum what slots hold of significant streams after a step."""
+    streams = list(memories)
     histogram, dropped = (
-        tuple(sum(counts) for counts in zip(*(one[name] for one in streams), strict=True))
-        for name in ("histogram", "dropped")
+        tuple(sum(counts) for counts in zip(*columns, strict=True))
+        for columns in ([one.histogram for one in streams], [one.dropped for one in streams])
     )
-    objects, size, shadow = (
-        sum(int(one[name]) for one in streams) for name in ("objects", "bytes", "shadow")
+    return StreamLoad(
+        objects=sum(one.objects for one in streams),
+        bytes=sum(one.bytes for one in streams),
+        histogram=histogram,
+        step=step,
+        report_steps=max(1, report_steps),
+        shadow=sum(one.shadow for one in streams),
+        least=min((one.least for one in streams), default=1.0),
+        dropped=dropped,
     )
-    least = min((float(one["least"]) for one in streams), default=1.0)
-    return StreamLoad(objects, size, histogram, step, max(1, report_steps), shadow, least, dropped)
 
 
 def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
-    """The order that is to hold after `load` was seen while `now` stood; `now` itself where nothing changes.
+    """Return the order to follow `now` under a load; `now` itself where nothing changes.
 
     Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
     load to the target (SOLE section 6.4). SOLE stops dropping there; but who was dropped would come back with

@@ -1,7 +1,7 @@
-"""Since when answers over significant streams can be right: what came anew waits for everything to report.
+"""Warm-up: from which step on the answers of queries over significant streams are right.
 
-A query that is registered, or goes on, sees only what other queries have kept; a region that grows back finds
-nobody in its new parts. Both are right again once every object has reported, REPORT EVERY later.
+A query that is registered or resumed sees only objects that other queries have kept; a region that grows back
+has no objects in its new parts. Both are right once every object has reported, REPORT EVERY later.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.rows import Spec
-from stqsh.storage.shedding_orders import SheddingOrder
 
 MOST = 64
-"""So many batches are told apart; queries of earlier ones share the oldest."""
+"""Batches that are told apart; queries of earlier ones share the oldest entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """What is not settled after a batch.
+    """The queries that are still warming up after a batch.
 
     `recent`: (row of the log, step), ascending: queries whose last change stands in the log after that row,
     and before the next one's, are settled with the step. `all_until`: no query is before this step.
@@ -36,11 +36,11 @@ class Warmup:
         return Warmup(tuple((seq, step) for seq, step in told["recent"]), told["all_until"])
 
     def to_json(self) -> Spec:
-        """Give it as JSON values."""
+        """Return it as JSON values."""
         return {"recent": [list(entry) for entry in self.recent], "all_until": self.all_until}
 
     def after(self, batch: WarmupBatch) -> Warmup:
-        """What is not settled after a batch that took steps."""
+        """Return the warm-up after a batch that took steps."""
         recent = [entry for entry in self.recent if entry[1] > batch.last]
         due = batch.first + batch.report_steps
         if batch.seq > batch.before and due > batch.last:
@@ -48,7 +48,7 @@ class Warmup:
         grown = batch.grows and due > batch.last
         return replace(
             self,
-            recent=tuple(_joined(recent)),
+            recent=tuple(_merge_oldest(recent)),
             all_until=max(self.all_until, due) if grown else self.all_until,
         )
 
@@ -69,14 +69,14 @@ class WarmupBatch:
     grows: bool = False
 
 
-def grows(orders: Iterable[SheddingOrder]) -> bool:
+def ask_for_more(orders: Iterable[SheddingOrder]) -> bool:
     """Whether, in a row of orders of which the first was in force before, one asks for more than the last."""
     areas = [(order.factor * order.cache, order.area) for order in orders]
     return any(later[0] > first[0] or later[1] > first[1] for first, later in pairwise(areas))
 
 
-def _joined(recent: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The entries, of which the oldest become one where there are too many."""
+def _merge_oldest(recent: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge the oldest entries where there are more than MOST."""
     spare = len(recent) - MOST
     if spare <= 0:
         return recent

@@ -1,8 +1,7 @@
-"""The Python Data Source `stqsh`: the planner, dressed up for Spark.
+"""The Python data source `stqsh`: Spark's interface to the planner and the task reader.
 
-Offsets, planning and reading are the planner's (`stqsh.engine.planning.planner`); here they only become what
-Spark asks for. The offsets are made in one long-lived process beside the driver's JVM, the tasks are read in
-workers. Two further processes only look at the class, so what is heavy is imported where it is needed.
+Offsets are made in one long-lived process beside the driver's JVM, tasks are read in workers. Two more
+processes of Spark only look at the class and end again, so heavy modules are imported within functions here.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from stqsh.engine.planning.offset import stands_still
-from stqsh.engine.spark.schema import SPARK_SCHEMA, TIMING
+from stqsh.engine.config import TUNING
+from stqsh.engine.spark.schema import SPARK_SCHEMA
+from stqsh.spec.offset import is_idle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 #: A file of this name in the home holds further batches back: the engine is stopping.
 HOLD_FILE = "hold"
-#: Where there is nothing to do, Spark is told so only after a while, and meanwhile one looks again each time
-#: that the second figure has passed: to ask costs Spark's side ten times as much as to look.
-PATIENCE_S, LOOK_S = 1.0, 0.02
 
 
 class StqshSource(DataSource):
@@ -46,15 +43,15 @@ class StqshSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `spark.readStream.format`."""
+        """Return the name for `spark.readStream.format`."""
         return "stqsh"
 
     def schema(self) -> str:
-        """The columns of a chunk and the key to group by."""
+        """Return the columns of a chunk and the key to group by."""
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Give the reader that lives as long as the query."""
+        """Return the reader that lives as long as the query."""
         from stqsh.engine.state.payload_files import PayloadFolders
 
         options = self.options
@@ -91,7 +88,7 @@ class StqshReader(DataSourceStreamReader):
         self._control: ControlDb | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A worker reads tasks and needs no planner."""
+        """Return the state for workers, which need no planner."""
         return {**self.__dict__, "_planner": None, "_control": None}
 
     @property
@@ -100,7 +97,8 @@ class StqshReader(DataSourceStreamReader):
         from stqsh.engine.planning.planner import Planner
 
         if self._planner is None:
-            self._planner = Planner(self._home, *self._numbers)
+            slots, max_records, max_bytes = self._numbers
+            self._planner = Planner(self._home, slots, max_records, max_bytes)
         return self._planner
 
     @property
@@ -113,20 +111,20 @@ class StqshReader(DataSourceStreamReader):
         return self._control
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offset before anything has happened."""
+        """Return the offset before the first batch."""
         return {**self.planner.initial(), "boot": ""}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself where there is nothing to do for a while."""
+        """Return the end of the next batch; `start` itself where there is nothing to do for a while."""
         if start["boot"] != self._boot:
             return {**start, "boot": self._boot}
-        before, until = without_boot(start), time.monotonic() + PATIENCE_S
+        before, until = without_boot(start), time.monotonic() + TUNING.idle_answer_s
         while not self._hold.exists():
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
                 return {**after, "boot": self._boot}
-            if not self._await(seen if stands_still(before) else None, until):
+            if not self._await(seen if is_idle(before) else None, until):
                 break
         return start
 
@@ -136,46 +134,49 @@ class StqshReader(DataSourceStreamReader):
         seen: the log's version, where nothing but the log can bring what is looked for.
         """
         while time.monotonic() < until and not self._hold.exists():
-            time.sleep(LOOK_S)
+            time.sleep(TUNING.idle_look_s)
             if seen is None or self.control.version() != seen:
                 return True
         return False
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of the batch between two offsets."""
+        """Return the tasks of the batch between two offsets."""
         tasks = self.planner.plan(without_boot(start), without_boot(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task in a worker."""
-        from stqsh.engine.ingest.record_replay import again_of
-        from stqsh.engine.planning.tasks import chunks
+        from stqsh.engine.ingest.record_replay import replay_reference
+        from stqsh.engine.ingest.task_reader import chunks
         from stqsh.engine.spark.chunk_codec import in_groups, to_batch
-        from stqsh.engine.spark.garbage import settle_after_task
-        from stqsh.engine.state.payload_files import writing
+        from stqsh.engine.spark.worker_daemon import freeze_after_task
+        from stqsh.engine.state.payload_files import open_writer
 
         assert isinstance(partition, TaskPartition)
         begun = time.perf_counter_ns()
         slots = self._numbers[0]
         task = partition.task
-        with writing(self.spool, "source") as outgoing:
-            for some in in_groups(outgoing.put(chunk, again_of(task, chunk)) for chunk in chunks(task)):
+        with open_writer(self.spool, "source") as outgoing:
+            for some in in_groups(
+                outgoing.put(chunk, replay_reference(task, chunk)) for chunk in chunks(task)
+            ):
                 yield to_batch(some, slots)
         took_us = (time.perf_counter_ns() - begun) // 1000
         yield to_batch([_timing(partition.task, took_us)], slots)
-        settle_after_task()
+        freeze_after_task()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: what was taken stays in the log and the replay stores."""
 
 
 def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
-    """Give the planner's part of an offset."""
+    """Return the planner's part of an offset."""
     return {name: value for name, value in offset.items() if name != "boot"}
 
 
 def _timing(task: SourceTask, took_us: int) -> Chunk:
-    from stqsh.spec.chunk import Chunk, pack_json
+    from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json
+    from stqsh.spec.stats import TaskTiming
 
-    content = pack_json({"at": "source", "us": took_us})
-    return Chunk(task.only or 0, 0, TIMING, 0, task.first_step, task.last_step, 0, content)
+    slot, content = task.only or 0, pack_json(TaskTiming("source", us=took_us))
+    return Chunk(slot, 0, ChunkKind.TIMING, ChunkOrder(), task.first_step, task.last_step, 0, content)

@@ -1,9 +1,9 @@
-"""Records made again: what a slot's log keeps instead of records that stand in a replay store.
+"""Record replay: slot logs refer to rows of replay stores instead of holding the records.
 
-A replay store is as durable as the log: it lies in the session's home, and its rows never change once they
-are published. So the log of a batch need not hold them a second time: it names the task's slice (stream,
-rows, steps), and recovery reads it through the same task code, routing included. Whatever a chunk carries
-that is not from a slice of a store, commands and looked-up records for one, the log keeps as it is.
+A replay store is as durable as a log: it is in the session's home, and its rows never change once they are
+published. So the log of a batch names the task's slice (stream, rows, steps), and recovery reads the slice
+with the same task code, routing included. The log holds all other chunks as they are, for instance commands
+and looked-up records.
 """
 
 from __future__ import annotations
@@ -15,43 +15,41 @@ from typing import Any
 
 import orjson
 
-from stqsh.engine.planning.tasks import CHUNK_RECORDS, PART_RECORDS, SourceTask, StreamSlice, record_chunks
+from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
+from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
-from stqsh.spec.chunk import Chunk
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
 
 #: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
-FORMAT = 1
+FORMAT = 2
 #: What the task code has to know of a stream.
 _STREAM = ("key", "x", "y")
 
 
 class RecordReplayError(EngineError):
-    """A slot's log names records that cannot be read again."""
+    """A slot's log refers to records that cannot be read again."""
 
 
-def again_of(task: SourceTask, chunk: Chunk) -> Any:
-    """Give what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
-    pieces = [
-        piece
-        for piece in task.slices
-        if piece.stream_id == chunk.stream and PART_RECORDS <= piece.part <= chunk.part
-    ]
-    if not pieces:
+def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
+    """Return what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
+    if chunk.order.phase != Phase.RECORDS:
         return None
-    piece = max(pieces, key=lambda piece: piece.part)
+    [piece] = [
+        piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
+    ]
     stream = task.streams[piece.stream_id]
     return {
         "format": [FORMAT, CHUNK_RECORDS],
         "task": [task.slots, task.first_step, task.last_step, task.base_tick],
         "stream": {name: getattr(stream, name) for name in _STREAM},
-        "slice": [piece.stream_id, piece.start, piece.stop, piece.part, list(piece.focal)],
+        "slice": [piece.stream_id, piece.start, piece.stop, piece.index, list(piece.focal)],
     }
 
 
-def for_log(chunk: Chunk, content: Chunk) -> Chunk:
-    """Give a chunk as a log is to keep it: by how it is made again, else its content.
+def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
+    """Return a chunk as a log is to keep it: by how it is made again, else its content.
 
     chunk: as it came, perhaps a reference; content: the same, opened.
     """
@@ -62,7 +60,7 @@ def for_log(chunk: Chunk, content: Chunk) -> Chunk:
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
-    """Give the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
+    """Return the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
     first: dict[int, int] = {}
     for chunk in logged:
         reference = reference_in(chunk.payload)
@@ -72,8 +70,8 @@ def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
     return first
 
 
-def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
-    """Give the chunks of a batch from the log, those that are only named made again from a home's stores.
+def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
+    """Return the chunks of a batch from the log, those that are only named made again from a home's stores.
 
     Raises:
         CannotRemake: the log is of another version of the task code, or the store is not what it was.
@@ -83,19 +81,22 @@ def remade(home: Path, logged: list[Chunk]) -> list[Chunk]:
     ]
     slices = {orjson.dumps(again): again for _, again in names if again is not None}
     slots = sorted({chunk.slot for chunk, again in names if again is not None})
-    made = {name: _by_place(_chunks(home, again, slots)) for name, again in slices.items()}
-    return [chunk if again is None else _found(chunk, made[orjson.dumps(again)]) for chunk, again in names]
+    made = {name: _index_chunks(_chunks(home, again, slots)) for name, again in slices.items()}
+    return [
+        chunk if again is None else _find_chunk(chunk, made[orjson.dumps(again)]) for chunk, again in names
+    ]
 
 
-def _by_place(made: Iterable[Chunk]) -> dict[tuple[str, int, int], Chunk]:
-    return {(chunk.kind, chunk.part, chunk.slot): chunk for chunk in made}
+def _index_chunks(made: Iterable[Chunk]) -> dict[tuple[str, ChunkOrder, int], Chunk]:
+    return {(chunk.kind, chunk.order, chunk.slot): chunk for chunk in made}
 
 
-def _found(chunk: Chunk, made: dict[tuple[str, int, int], Chunk]) -> Chunk:
-    found = made.get((chunk.kind, chunk.part, chunk.slot))
+def _find_chunk(chunk: Chunk, made: dict[tuple[str, ChunkOrder, int], Chunk]) -> Chunk:
+    found = made.get((chunk.kind, chunk.order, chunk.slot))
     if found is None or found.rows != chunk.rows:
         raise RecordReplayError(
-            f"part {chunk.part} of stream {chunk.stream} has {found and found.rows} rows, not {chunk.rows}: "
+            f"chunk {chunk.order.number} of slice {chunk.order.piece} of stream {chunk.stream} "
+            f"has {found and found.rows} rows, not {chunk.rows}: "
             "the session's folder streams/ has been changed; put it back as it was"
         )
     return found
@@ -106,9 +107,9 @@ def _chunks(home: Path, again: Any, wanted: list[int]) -> Iterator[Chunk]:
         raise RecordReplayError(
             "the session's state was written by another version of stqsh: open it with that one"
         )
-    stream, start, stop, part, focal = again["slice"]
+    stream, start, stop, index, focal = again["slice"]
     slots, first, last, base_tick = again["task"]
-    piece = StreamSlice(stream, start, stop, part, tuple(focal))
+    piece = StreamSlice(stream, start, stop, index, tuple(focal))
     spec = StreamSpec(name="", columns=(), time="", source=FileSourceSpec(""), **again["stream"])
     task = SourceTask(str(home), slots, {stream: spec}, first, last, base_tick, None, (piece,))
     return record_chunks(task, piece, wanted)

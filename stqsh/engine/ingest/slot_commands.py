@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stqsh.engine.planning.event_routing import EventRouting
+from stqsh.routing.event_routing import EventRouting
 from stqsh.spec.chunk import unpack
 from stqsh.spec.command import (
     DropCommand,
@@ -58,7 +58,7 @@ def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
 
 
 def needed(query: Spec) -> SlotQuery:
-    """Give the parts of a query's spec that slots look at."""
+    """Return the parts of a query's spec that slots look at."""
     return msgspec.convert(query, SlotQuery)
 
 
@@ -88,7 +88,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
 
 
 def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
-    """Say which slots each command of an event stream concerns: bool (queries, slots) each."""
+    """Return which slots each command of an event stream concerns: bool (queries, slots) each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command.query for command in commands if isinstance(command, RegisterCommand)]
     found = iter(routes.slots_of_queries(stream, new))
@@ -103,7 +103,7 @@ def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
-    """Give those commands that concern a slot, and of queries of one template those that do."""
+    """Return those commands that concern a slot, and of queries of one template those that do."""
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]

@@ -1,8 +1,8 @@
-"""Replay stores and tables: a thread of the engine makes new ones, and extends streams that have no end.
+"""Preparation of replay stores and tables, in a thread of the engine; it also extends endless streams.
 
-A generated stream without an end is made a little ahead of the clock: as far as the last batch went, several
-times over. So one that plays as fast as may be soon finds full batches, and a slow one costs little. What
-nobody will read again goes: rows that the last two batches did not take and that no slot's log names.
+An endless stream is generated a little ahead of the clock, by several times the steps of the last batch. So a
+stream that plays at full speed soon fills its batches, and a slow one costs little. Rows that will not be
+read again are deleted: those before the last two batches that no slot's log refers to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stqsh.engine.state.file_store import rows_named
+from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.table_files import prepare_table
@@ -33,59 +34,48 @@ log = logging.getLogger("stqsh.engine")
 Manifest = dict[str, Any]
 Report = Callable[[float | None, str], None]
 
-_POLL_S = 0.05
-_REPORT_EVERY_S = 0.2
 _DONE = ("ready", "endless", "failed")
-#: An endless stream is made ahead by so many steps at the least, and by so many times the last batch's ...
-_AHEAD_STEPS, _AHEAD_BATCHES = 120, 4
-#: ... but not while so many records wait to be taken.
-_ENOUGH_RECORDS = 1_000_000
 
 
-class StreamPreparer:
-    """Prepares the tables and streams of a session; `prepare` is that of `stqsh.sources`, or a test's own."""
+class EndlessStreams:
+    """The streams without an end, and how far each of them is made."""
 
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        spark: SparkSession | None = None,
-        prepare: Callable[..., Manifest] = prepare,
-    ) -> None:
-        self._home, self._control, self._spark, self._prepare = home, control, spark, prepare
-        self._stopped = threading.Event()
-        self._seen = -1
-        self._endless: dict[int, tuple[StreamRow, Manifest]] = {}
+    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+        self._home, self._control, self._tuning = home, control, tuning
+        self._streams: dict[int, tuple[StreamRow, Manifest]] = {}
         self._before, self._last = Progress(), Progress()
 
-    def start(self) -> None:
-        """Begin to look for new streams and tables."""
-        threading.Thread(target=self._run, name="preparer", daemon=True).start()
+    def __contains__(self, stream_id: int) -> bool:
+        """Return whether a stream is one of them."""
+        return stream_id in self._streams
 
-    def stop(self) -> None:
-        """Look no further; a preparation under way begins anew with the next engine."""
-        self._stopped.set()
+    def add(self, stream: StreamRow, manifest: Manifest) -> None:
+        """Add a stream whose first part is made."""
+        self._streams[stream.id] = stream, manifest
 
-    def prepare_new(self) -> None:
-        """Prepare what is not prepared yet: tables, then streams, in the order of their making."""
-        statuses = stream_statuses(self._control)
-        for table in live_tables(self._control):
-            known = statuses.get(table.id)
-            if known is None or known.state not in _DONE:
-                self._note(table, partial(self._made_table, table))
-        for stream in live_streams(self._control):
-            known = statuses.get(stream.id)
-            if known is None or known.state not in _DONE:
-                self._note(stream, partial(self._made_stream, stream))
-            elif known.state == "endless" and stream.id not in self._endless:
-                self._extend(stream, 0)
+    def keep(self, stream_ids: set[int]) -> None:
+        """Forget all streams but these."""
+        self._streams = {id_: known for id_, known in self._streams.items() if id_ in stream_ids}
 
-    def extend_endless(self) -> bool:
-        """Make the streams that have no end as far ahead of the clock as the last batch asks for.
+    def extend(self, stream: StreamRow, until_tick: int) -> None:
+        """Make a stream up to a tick; a failure is noted in its status and ends this stream alone."""
+        try:
+            needed = self._needed_row(stream.id)
+            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
+        except Exception as error:
+            log.exception("stream %s cannot be extended", stream.name)
+            self._streams.pop(stream.id, None)
+            set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
+        else:
+            self.add(stream, manifest)
 
-        Gives whether they are: there may be no room on the disk, or only a part be made so far.
+    def extend_all(self) -> bool:
+        """Make the streams as far ahead of the clock as the last batch asks for.
+
+        Returns:
+            Whether all of them are: the disk may be full, or only a part be made so far.
         """
-        if not self._endless:
+        if not self._streams:
             return True
         if is_full(self._home.path):
             return False
@@ -94,108 +84,134 @@ class StreamPreparer:
             self._before, self._last = self._last, progress
         wanted = [
             (stream, until)
-            for stream, manifest in self._endless.values()
-            if (until := wanted_tick(progress, stream.id, manifest)) is not None
+            for stream, manifest in self._streams.values()
+            if (until := wanted_tick(progress, stream.id, manifest, self._tuning)) is not None
         ]
         for stream, until in wanted:
-            self._extend(stream, until)
+            self.extend(stream, until)
         return not wanted
 
-    def _run(self) -> None:
-        seen, is_settled = -1, False
-        while not self._stopped.is_set():
-            # What there is to do comes by control.db, and its version is quicker to ask than what is in it.
-            version = self._control.version()
-            if version != seen or not is_settled:
-                seen, is_settled = version, self._look()
-            self._stopped.wait(_POLL_S)
+    def _needed_row(self, stream_id: int) -> int:
+        """Return the first row that may be read again, by a repeated batch or for a slot's log."""
+        taken = taken_rows(self._before, stream_id)
+        return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
 
-    def _look(self) -> bool:
+
+class StreamPreparer:
+    """Prepares the tables and streams of a session, in a thread; `prepare` makes one stream's store."""
+
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        spark: SparkSession | None = None,
+        prepare: Callable[..., Manifest] = prepare,
+        tuning: EngineTuning = TUNING,
+    ) -> None:
+        self._home, self._control, self._spark, self._prepare = home, control, spark, prepare
+        self._tuning = tuning
+        self._endless = EndlessStreams(home, control, tuning)
+        self._stopped = threading.Event()
+        self._seen = -1
+
+    def start(self) -> None:
+        """Start the thread that looks for new streams and tables."""
+        threading.Thread(target=self._run, name="preparer", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop looking; the next engine starts a preparation under way from its beginning."""
+        self._stopped.set()
+
+    def prepare_new(self) -> None:
+        """Prepare the tables, then the streams, that are not prepared yet, in the order of their creation."""
+        statuses = stream_statuses(self._control)
+        for table in live_tables(self._control):
+            known = statuses.get(table.id)
+            if known is None or known.state not in _DONE:
+                self._prepare_one(table, partial(self._prepare_table, table))
+        for stream in live_streams(self._control):
+            known = statuses.get(stream.id)
+            if known is None or known.state not in _DONE:
+                self._prepare_one(stream, partial(self._prepare_stream, stream))
+            elif known.state == "endless" and stream.id not in self._endless:
+                self._endless.extend(stream, 0)
+
+    def _run(self) -> None:
+        seen, is_complete = -1, False
+        while not self._stopped.is_set():
+            # All work arrives through control.db, whose version is cheaper to read than its content.
+            version = self._control.version()
+            if version != seen or not is_complete:
+                seen, is_complete = version, self._check()
+            self._stopped.wait(self._tuning.prepare_look_s)
+
+    def _check(self) -> bool:
         seq = last_seq(self._control)
         if seq != self._seen:
             self._seen = seq
             self.prepare_new()
-            self._forget_dropped()
-        return self.extend_endless()
+            self._endless.keep({stream.id for stream in live_streams(self._control)})
+        return self._endless.extend_all()
 
-    def _note(self, made: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
-        """Prepare one stream or table and note its status; a failure is noted, and never the engine's."""
-        word = "table" if isinstance(made, TableRow) else "stream"
+    def _prepare_one(self, row: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
+        """Prepare one stream or table and write its status; a failure is its own, not the engine's."""
+        word = "table" if isinstance(row, TableRow) else "stream"
         try:
-            report = self._reporter(made.id)
+            report = self._reporter(row.id)
             report(None, "reading")
             status = make(report)
         except StqshError as error:
-            status = StreamStatus(made.id, "failed", message=error.message)
-        except Exception as error:  # whatever goes wrong with one must not end the others
-            log.exception("%s %s cannot be prepared", word, made.name)
-            status = StreamStatus(made.id, "failed", message=f"{type(error).__name__}: {error}")
+            status = StreamStatus(row.id, "failed", message=error.message)
+        except Exception as error:  # a failure of one must not end the others
+            log.exception("%s %s cannot be prepared", word, row.name)
+            status = StreamStatus(row.id, "failed", message=f"{type(error).__name__}: {error}")
         set_stream_status(self._control, status)
 
-    def _made_stream(self, stream: StreamRow, report: Report) -> StreamStatus:
+    def _prepare_stream(self, stream: StreamRow, report: Report) -> StreamStatus:
         directory = self._home.stream(stream.id)
         manifest = self._prepare(stream.spec, directory, report=report, spark=self._spark)
-        status = _finished(stream.id, manifest)
+        status = _status_of(stream.id, manifest)
         if status.state == "endless":
-            self._endless[stream.id] = stream, manifest
+            self._endless.add(stream, manifest)
         return status
 
-    def _made_table(self, table: TableRow, report: Report) -> StreamStatus:
+    def _prepare_table(self, table: TableRow, report: Report) -> StreamStatus:
         found = prepare_table(table.spec, self._home.table(table.id), report=report)
         return StreamStatus(table.id, "ready", rows=found["rows"], dead=found["dead"], progress=1.0)
 
-    def _extend(self, stream: StreamRow, until_tick: int) -> None:
-        """Make an endless stream up to a tick and know its manifest; a failure ends the stream alone."""
-        try:
-            needed = self._needed_row(stream.id)
-            manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
-        except Exception as error:
-            log.exception("stream %s cannot be extended", stream.name)
-            self._endless.pop(stream.id, None)
-            set_stream_status(self._control, StreamStatus(stream.id, "failed", message=f"{error}"))
-        else:
-            self._endless[stream.id] = stream, manifest
-
-    def _needed_row(self, stream_id: int) -> int:
-        """Give the first row that may be read again, by a repeated batch or for a slot's log."""
-        taken = taken_rows(self._before, stream_id)
-        return min(taken, rows_named(self._home.state).get(stream_id, taken))
-
-    def _forget_dropped(self) -> None:
-        live = {stream.id for stream in live_streams(self._control)}
-        self._endless = {id_: known for id_, known in self._endless.items() if id_ in live}
-
     def _reporter(self, stream_id: int) -> Report:
-        """Give a function that notes how far a preparation is, a few times a second at most."""
-        told = 0.0
+        """Return a function that writes a preparation's progress, a few times per second at most."""
+        reported = 0.0
 
         def report(progress: float | None, message: str) -> None:
-            nonlocal told
+            nonlocal reported
             now = time.monotonic()
-            if now - told >= _REPORT_EVERY_S:
-                told = now
+            if now - reported >= self._tuning.prepare_report_s:
+                reported = now
                 status = StreamStatus(stream_id, "reading", message=message, progress=progress or 0.0)
                 set_stream_status(self._control, status)
 
         return report
 
 
-def wanted_tick(progress: Progress, stream_id: int, manifest: Manifest) -> int | None:
-    """Give the tick up to which an endless stream should be made now, None where enough is there."""
-    if int(manifest["rows"]) - taken_rows(progress, stream_id) > _ENOUGH_RECORDS:
+def wanted_tick(
+    progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
+) -> int | None:
+    """Return the tick up to which an endless stream should be made now, None where enough is there."""
+    if int(manifest["rows"]) - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
     steps = int(progress.stats.get("steps", 0))
-    until = int(clock or 0) + max(_AHEAD_STEPS, _AHEAD_BATCHES * steps)
+    until = int(clock or 0) + max(tuning.ahead_steps, tuning.ahead_batches * steps)
     return until if manifest["last_tick"] is None or until > int(manifest["last_tick"]) else None
 
 
 def taken_rows(progress: Progress, stream_id: int) -> int:
-    """Give how many rows of a stream had been taken."""
+    """Return how many rows of a stream had been taken."""
     return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
 
 
-def _finished(stream_id: int, manifest: Manifest) -> StreamStatus:
+def _status_of(stream_id: int, manifest: Manifest) -> StreamStatus:
     complete = bool(manifest["complete"])
     return StreamStatus(
         stream_id,

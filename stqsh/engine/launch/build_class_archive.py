@@ -53,7 +53,7 @@ def make_archive() -> Path | None:
 def _run_engine(folder: Path, archive: Path) -> None:
     """Start Spark and the query on an empty home, and end Java in good order: then it writes the archive."""
     from stqsh.engine.delivery.deliver import Delivery
-    from stqsh.engine.operators.pipeline import start_query
+    from stqsh.engine.operators.pipeline import payload_folders, start_query
     from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 
     home = SessionHome(folder)
@@ -64,9 +64,9 @@ def _run_engine(folder: Path, archive: Path) -> None:
     done: list[float] = []
     spark = start_spark(settings)
     try:
-        query = start_query(
-            spark, settings, Delivery(home, control, on_first=lambda: done.append(time.time()))
-        )
+        spool = payload_folders(settings)
+        delivery = Delivery(home, control, spool=spool, on_first=lambda: done.append(time.time()))
+        query = start_query(spark, settings, delivery, spool)
         deadline = time.monotonic() + _PATIENCE_S
         while not done and query.isActive and time.monotonic() < deadline:
             time.sleep(0.1)

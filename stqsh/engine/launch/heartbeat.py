@@ -1,4 +1,4 @@
-"""The engine's sign of life: engine.json, written anew each second and with each change of state."""
+"""The engine's heartbeat: engine.json, written each second and with each change of state."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
+from stqsh.engine.config import TUNING
 from stqsh.errors import EngineDeadError
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.home import SessionHome
 
-BEAT_S = 1.0
-
 
 class Heartbeat:
-    """Writes engine.json; `told` may be called from any thread."""
+    """Writes engine.json; `tell` may be called from any thread."""
 
     def __init__(self, home: SessionHome) -> None:
         self._home = home
@@ -29,21 +28,21 @@ class Heartbeat:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start the heartbeat thread."""
         self._beat()
         threading.Thread(target=self._beat_on, name="heart", daemon=True).start()
 
     def tell(self, state: EngineState, message: str = "") -> None:
-        """Say what the engine is doing now."""
+        """Write what the engine is doing now."""
         self._state, self._message = state, message
         self._beat()
 
     def stop(self) -> None:
-        """Beat no more; the last word stays."""
+        """Stop; the last state stays in engine.json."""
         self._stopped.set()
 
     def _beat_on(self) -> None:
-        while not self._stopped.wait(BEAT_S):
+        while not self._stopped.wait(TUNING.heartbeat_s):
             self._beat()
 
     def _beat(self) -> None:

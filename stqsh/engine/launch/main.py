@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.client.cleanup import is_orphaned
-from stqsh.engine.config import STATE_FORMAT, EngineSettings
+from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
 from stqsh.errors import StqshError
@@ -37,7 +37,6 @@ log = logging.getLogger("stqsh.engine")
 
 #: What an engine waits for before it says that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
-_OWNER_POLL_S = 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -101,8 +100,8 @@ class Engine:
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
+        from stqsh.engine.spark.errors import check_master, start_error
         from stqsh.engine.spark.spark_session import start_spark
-        from stqsh.engine.spark.start_errors import check_master, not_started
 
         check_master(settings)
         try:
@@ -111,12 +110,12 @@ class Engine:
             raise
         except Exception as error:
             log.exception("Spark does not start")
-            raise not_started(settings, error) from error
+            raise start_error(settings, error) from error
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
         from stqsh.engine.ingest.stream_preparer import StreamPreparer
-        from stqsh.engine.operators.pipeline import start_query
+        from stqsh.engine.operators.pipeline import payload_folders, start_query
 
         claim_arena(self._home)
         if lost := remove_lost_arenas():
@@ -125,10 +124,11 @@ class Engine:
         preparer = StreamPreparer(self._home, control, spark)
         preparer.start()
         self._heart.tell("starting", "starting the query")
-        deliver = Delivery(self._home, control, on_first=lambda: self._came_up(FIRST_BATCH))
+        spool = payload_folders(settings)
+        delivery = Delivery(self._home, control, spool=spool, on_first=lambda: self._came_up(FIRST_BATCH))
         supervisor = Supervisor(
             self._home.path,
-            lambda: start_query(spark, settings, deliver),
+            lambda: start_query(spark, settings, delivery, spool),
             batches=lambda: read_progress(control).batch,
             jvm_alive=lambda: _alive(spark),
         )
@@ -137,31 +137,32 @@ class Engine:
         threading.Thread(
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
-        deliver.retention.start()
+        delivery.retention.start()
         try:
             supervisor.run()
         finally:
             preparer.stop()
-            deliver.retention.stop()
+            delivery.retention.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
         """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""
-        from stqsh.engine.spark.spark_session import ready_hosts, wake_workers
+
+        from stqsh.engine.spark.spark_session import prepare_hosts, start_workers
 
         if settings.local:
             wake = threading.Thread(
-                target=wake_workers, args=(spark, settings.slots), name="wake", daemon=True
+                target=start_workers, args=(spark, settings.slots), name="wake", daemon=True
             )
             wake.start()
             return
         self._heart.tell("starting", f"waiting for the executors of {settings.master}")
-        ready_hosts(spark, settings)
+        prepare_hosts(spark, settings)
         log.info("the cluster's hosts are ready after %.1f s", self._age())
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
         """Stop once the client of a temporary session is gone, however it went."""
         while not is_orphaned(control):
-            time.sleep(_OWNER_POLL_S)
+            time.sleep(TUNING.owner_look_s)
         log.info("the session's client is gone")
         supervisor.stop()
 
@@ -199,7 +200,7 @@ class Engine:
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
-    """Give the settings of a session's engine; number and state of the slots stay as at its first start.
+    """Return the settings of a session's engine; number and state of the slots stay as at its first start.
 
     Raises:
         StqshError: the state lies where the engine would not look for it.
@@ -233,12 +234,12 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
 
 
 def _alive(spark: SparkSession) -> bool:
-    """Say whether Spark's Java process is there."""
+    """Return whether Spark's Java process is there."""
     return _exit_code(spark) is None
 
 
 def _exit_code(spark: SparkSession) -> int | None:
-    """Give the exit code of Spark's Java process (negative: the signal), None while it runs."""
+    """Return the exit code of Spark's Java process (negative: the signal), None while it runs."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return None if process is None else process.poll()
 

@@ -12,19 +12,13 @@ from typing import Protocol
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.spark.query_errors import reason
+from stqsh.engine.spark.errors import reason
 from stqsh.errors import EngineError
 
 log = logging.getLogger("stqsh.engine")
 
-#: So many failures in a row without a batch in between are taken for more than bad luck.
-ATTEMPTS = 4
-_POLL_S = 0.1
-#: The query is asked at one in so many looks only: a call into Java costs both sides more than all else here.
-_LOOKS = 4
-_STOP_PATIENCE_S = 15.0
-_DEATH_S = 2.0
 JVM_DIED = "Spark's Java process died"
 
 
@@ -61,7 +55,9 @@ class Supervisor:
         *,
         batches: Callable[[], int],
         jvm_alive: Callable[[], bool],
+        tuning: EngineTuning = TUNING,
     ) -> None:
+        self._tuning = tuning
         self._hold = home / HOLD_FILE
         self._start, self._batches, self._jvm_alive = start, batches, jvm_alive
         self._stopping = threading.Event()
@@ -100,31 +96,31 @@ class Supervisor:
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
-            if failures >= ATTEMPTS:
+            if failures >= self._tuning.query_attempts:
                 raise QueryFailedError(why)
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query ends by itself or a stop is asked for."""
         for look in count():
-            if self._stopping.wait(_POLL_S):
+            if self._stopping.wait(self._tuning.supervisor_look_s):
                 return
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
-            if look % _LOOKS == 0 and not query.isActive:
+            if look % self._tuning.looks_per_query_check == 0 and not query.isActive:
                 return
 
     def _jvm_stays(self) -> bool:
-        """Say whether the Java process is still there after a moment."""
-        deadline = time.monotonic() + _DEATH_S
+        """Return whether the Java process is still there after a moment."""
+        deadline = time.monotonic() + self._tuning.java_death_s
         while self._jvm_alive() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+            time.sleep(self._tuning.supervisor_look_s)
         return self._jvm_alive()
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
         """Hold batches back, let the running one end, then stop: stopping in mid batch makes noise."""
         self._hold.touch()
-        deadline = time.monotonic() + _STOP_PATIENCE_S
+        deadline = time.monotonic() + self._tuning.stop_wait_s
         quiet = 0
         while query.isActive and quiet < 3 and time.monotonic() < deadline:
             quiet = 0 if query.status["isTriggerActive"] and query.status["isDataAvailable"] else quiet + 1

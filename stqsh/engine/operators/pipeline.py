@@ -1,41 +1,95 @@
-"""The one streaming query: source, Evaluate, Aggregate, Deliver."""
+"""The engine's one streaming query: source, Evaluate, Aggregate, Deliver."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.data_source import StqshSource
-from stqsh.engine.operators.folds import AGGREGATE, EVALUATE
 from stqsh.engine.operators.local_operators import LocalOperators
-from stqsh.engine.operators.operator_context import OperatorContext
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.operators.spark_operators import with_operator
 from stqsh.engine.state.payload_files import PayloadFolders
+from stqsh.spec.chunk import CHUNK
 from stqsh.storage.home import SessionHome
 
 
-def start_query(spark: SparkSession, settings: EngineSettings, deliver: Delivery) -> StreamingQuery:
+def start_query(
+    spark: SparkSession, settings: EngineSettings, delivery: Delivery, spool: PayloadFolders | None
+) -> StreamingQuery:
     """Start the query, from the session's checkpoint where there is one.
 
-    Its first batch moves nothing: it brings workers, state and caches up, so that the session is ready after
-    it.
+    Its first batch processes no data. It starts workers and loads state, so the session is ready after it.
+
+    Args:
+        spark: the session that runs the query.
+        settings: what the engine was started with.
+        delivery: delivers each batch.
+        spool: folders for large payloads, see `payload_folders`.
     """
     home = SessionHome(settings.home)
-    folders = arena_folders(home)
-    spool = PayloadFolders(home.path, folders[0] / "spool", settings.spool_bytes) if settings.local else None
     if spool is not None:
         spool.prepare()
-    deliver.spool = spool
-    place = OperatorContext(settings.slots, folders, home.path, spool)
+    context = OperatorContext(settings.slots, arena_folders(home), home.path, spool)
+    chunks = _read_source(spark, settings, spool)
+    operators = None
+    if settings.local:
+        operators = LocalOperators(EVALUATE, AGGREGATE, context)
+    else:
+        for fold in (EVALUATE, AGGREGATE):
+            chunks = with_operator(chunks, fold, context)
+
+    def process_batch(batch: DataFrame, number: int) -> None:
+        begun = time.perf_counter_ns()
+        table = run_batch(batch, number, operators)
+        delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
+
+    return (
+        chunks.writeStream.queryName("stqsh")
+        .option("checkpointLocation", str(home.checkpoint))
+        .trigger(processingTime="0 seconds")
+        .foreachBatch(process_batch)
+        .start()
+    )
+
+
+def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -> pa.Table:
+    """Run the operators on a batch and return their chunks, a table of the schema CHUNK.
+
+    Args:
+        batch: the chunks of the source, or of the query's own operators.
+        number: Spark's number of the batch.
+        operators: the operators to run; None: they are part of the query, so there is only to collect.
+    """
+    return batch.select(*CHUNK.names).toArrow() if operators is None else operators.run(batch, number)
+
+
+def arena_folders(home: SessionHome) -> tuple[Path, ...]:
+    """Return the folders for slot state: the session's arena, then a folder on disk for when it is full."""
+    return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))
+
+
+def payload_folders(settings: EngineSettings) -> PayloadFolders | None:
+    """Return the folders for large payloads; None on a cluster, where they go through Spark."""
+    if not settings.local:
+        return None
+    home = SessionHome(settings.home)
+    return PayloadFolders(home.path, arena_folders(home)[0] / "spool", settings.spool_bytes)
+
+
+def _read_source(spark: SparkSession, settings: EngineSettings, spool: PayloadFolders | None) -> DataFrame:
+    """Return the chunks of the source `stqsh` as a streaming data frame."""
     spark.dataSource.register(StqshSource)
-    chunks = (
+    return (
         spark.readStream.format(StqshSource.name())
-        .option("home", str(home.path))
+        .option("home", str(settings.home))
         .option("slots", settings.slots)
         .option("max_records", settings.max_records)
         .option("max_bytes", settings.max_bytes)
@@ -44,20 +98,3 @@ def start_query(spark: SparkSession, settings: EngineSettings, deliver: Delivery
         .option("spool_bytes", settings.spool_bytes)
         .load()
     )
-    if settings.local:
-        deliver.run = LocalOperators(EVALUATE, AGGREGATE, place).run
-    else:
-        for fold in (EVALUATE, AGGREGATE):
-            chunks = with_operator(chunks, fold, place)
-    return (
-        chunks.writeStream.queryName("stqsh")
-        .option("checkpointLocation", str(home.checkpoint))
-        .trigger(processingTime="0 seconds")
-        .foreachBatch(deliver)
-        .start()
-    )
-
-
-def arena_folders(home: SessionHome) -> tuple[Path, ...]:
-    """Give the folders for slot state: the session's arena, then a folder in the home for when it is full."""
-    return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))

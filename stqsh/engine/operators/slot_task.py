@@ -1,76 +1,116 @@
-"""The work of an operator on one slot's chunks of a batch; operators.py is what Spark sees of it."""
+"""The work of Evaluate and Aggregate on one slot's chunks of a batch, the same under Spark and in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
+from stqsh.core.aggregate import aggregate
+from stqsh.core.evaluate import evaluate
 from stqsh.core.output.partials import is_partial
-from stqsh.engine.ingest.record_replay import for_log, remade
-from stqsh.engine.spark.garbage import settle_after_task
-from stqsh.engine.spark.schema import TIMING
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.ingest.record_replay import replay_records, shorten_for_log
+from stqsh.engine.spark.worker_daemon import freeze_after_task
 from stqsh.engine.state.arena import Arena
-from stqsh.engine.state.payload_files import opened, writing
-from stqsh.engine.state.slot_runner import Fold, Remade, SlotRunner, SlotTiming
+from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open_writer
+from stqsh.engine.state.slot_runner import Fold, SlotRunner, SlotTiming
 from stqsh.engine.state.slot_store import SlotStore
-from stqsh.spec.chunk import Chunk, in_order, pack, pack_json, unpack
-
-if TYPE_CHECKING:
-    from stqsh.engine.operators.operator_context import OperatorContext
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, in_order, pack, pack_json, unpack
+from stqsh.spec.stats import TaskTiming
 
 
-def fold_slot(fold: Fold, place: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What operators need to know of a session on this machine.
+
+    slots: number of slots. arena: the folders for slot state. home: the session's directory, with the replay
+    stores that slot logs refer to. spool: folders for large payloads where driver and workers share a
+    machine; None: payloads go through Spark.
+    """
+
+    slots: int
+    arena: tuple[Path, ...]
+    home: Path
+    spool: PayloadFolders | None = None
+
+
+class _Evaluate:
+    """The fold of Evaluate: a slot holds part of the objects and queries, and turns records into updates."""
+
+    name = "evaluate"
+
+    def accepts(self, chunk: Chunk) -> bool:
+        return True
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        return list(evaluate(state, chunks))
+
+
+class _Aggregate:
+    """The fold of Aggregate: a slot holds a share of the queries, and merges the partials for them."""
+
+    name = "aggregate"
+
+    def accepts(self, chunk: Chunk) -> bool:
+        return chunk.kind == "define" or is_partial(chunk.kind)
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        return list(aggregate(state, chunks))
+
+
+EVALUATE: Fold = _Evaluate()
+AGGREGATE: Fold = _Aggregate()
+
+
+def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
     """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
-    slot, taken, sent = parted(fold, chunks)
+    slot, taken, sent = split_chunks(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
-        content = opened(taken, place.spool)
-        logged = [for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
-        keeper = SlotRunner(fold, slot, store, Arena(place.arena, name), _remade(place))
+        content = load_payloads(taken, context.spool)
+        logged = [shorten_for_log(chunk, whole) for chunk, whole in zip(taken, content, strict=True)]
+        keeper = SlotRunner(
+            fold, slot, store, Arena(context.arena, name), partial(replay_records, context.home)
+        )
         answers, costs = keeper.advance(content, logged)
-        with writing(place.spool, name) as outgoing:
-            sent += [outgoing.put(chunk) for chunk in addressed(answers, place.slots)]
+        with open_writer(context.spool, name) as outgoing:
+            sent += [outgoing.put(chunk) for chunk in address_partials(answers, context.slots)]
         sent.append(_timing(fold, taken[0], costs))
-    settle_after_task()
+    freeze_after_task()
     return sent
 
 
-def _remade(place: OperatorContext) -> Remade:
-    return partial(remade, place.home)
-
-
-def parted(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
-    """Give the slot, what the fold takes, in order, and what passes by."""
-    taken = [chunk for chunk in chunks if chunk.kind != TIMING and fold.takes(chunk)]
-    passing = [chunk for chunk in chunks if chunk.kind == TIMING or not fold.takes(chunk)]
+def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], list[Chunk]]:
+    """Return the slot, the chunks that the fold accepts, in order, and the others."""
+    taken = [chunk for chunk in chunks if chunk.kind != ChunkKind.TIMING and fold.accepts(chunk)]
+    passing = [chunk for chunk in chunks if chunk.kind == ChunkKind.TIMING or not fold.accepts(chunk)]
     return chunks[0].slot, in_order(taken), passing
 
 
-def addressed(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
+def address_partials(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
     """Send partials to the slots of their queries (query id modulo the slots)."""
     for chunk in chunks:
         if is_partial(chunk.kind):
-            yield from _by_query(chunk, slots)
+            yield from _split_by_query(chunk, slots)
         else:
             yield chunk
 
 
-def _by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
+def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
     """Split a chunk whose payload's first column has the queries' ids."""
     batch = unpack(chunk.payload)
     owners = batch.column(0).to_numpy() % slots
-    # Each sender's chunks keep a place of their own in the receiver's order.
-    part = chunk.slot + slots * chunk.part
+    order = chunk.order._replace(sender=chunk.slot)
     for slot in range(slots):
         mine = batch if (owners == slot).all() else batch.filter(pa.array(owners == slot))
         if mine.num_rows:
-            yield replace(chunk, slot=slot, part=part, rows=mine.num_rows, payload=pack(mine))
+            yield replace(chunk, slot=slot, order=order, rows=mine.num_rows, payload=pack(mine))
 
 
 def _timing(fold: Fold, first: Chunk, costs: SlotTiming) -> Chunk:
-    content = pack_json({"at": fold.name, "slot": first.slot, **asdict(costs)})
-    return Chunk(first.slot, 0, TIMING, 0, first.first_step, first.last_step, 0, content)
+    content = pack_json(TaskTiming(fold.name, first.slot, **asdict(costs)))
+    return Chunk(first.slot, 0, ChunkKind.TIMING, ChunkOrder(), first.first_step, first.last_step, 0, content)

@@ -1,13 +1,13 @@
-"""Admission: how many records the next batch may take, from what the last one cost.
+"""Batch size: how many records the next batch may take, from what the last one cost.
 
-A trickle is taken at once; a backlog is taken in batches of about TARGET_US, since large batches pay Spark's
-floor less often, and still tell something every other second. Batches may be cut between any two ticks
-without changing a result, so nothing here touches one. A session's first batch is small, for a first answer
-soon; later ones grow and shrink with what was measured. The bounds are for memory: records, the bytes that
-they have in the replay stores, and the updates that the last batch lets expect.
+A trickle is taken at once. A backlog is taken in batches of about TARGET_US: large batches pay Spark's fixed
+cost less often, and users still see updates every other second. Batches may be cut between any two ticks
+without changing a result. A session's first batch is small, so that the first answer comes soon; later ones
+grow and shrink with what was measured. Bounds protect memory: records, their bytes in the replay stores, and
+the updates to expect from what the last batch made.
 
-Streams that keep significant objects only are the exception: orders about their memory are given between two
-batches, so a replay of them is repeated by batches of one size only.
+Streams that keep significant objects only are the exception: shedding orders are given between two batches,
+so only batches of one size repeat a replay of them exactly.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BatchLimit:
 
 @dataclass(frozen=True, slots=True)
 class BatchSample:
-    """A batch as it was measured: records that it might have taken, those that it took, updates, times.
+    """The measurements of a batch: its room and its records, updates and times.
 
     took_us: all of its time; work_us: the part of it that is known to come with records.
     """
@@ -69,12 +69,12 @@ class BatchSample:
 
     @property
     def is_trickle(self) -> bool:
-        """Whether it could have taken a lot more, in good time: it says nothing of a backlog."""
+        """Whether it could have taken far more in time, so that it tells nothing about a backlog."""
         return 2 * self.records < self.room and self.took_us <= TARGET_US
 
 
 def records_after(sample: BatchSample) -> int:
-    """Give how many records a batch of a backlog takes after this one: as many as take TARGET_US.
+    """Return how many records a batch of a backlog takes after this one: as many as take TARGET_US.
 
     Down to PLENTY all of its time counts, below that only what is known to come with records: what remains
     is the floor, which smaller batches would not make less.
@@ -89,6 +89,6 @@ def records_after(sample: BatchSample) -> int:
     return int(max(LEAST, min(near, by_updates)))
 
 
-def at_first(room: BatchLimit) -> BatchLimit:
-    """Give the room of a batch that brings commands that somebody waits for."""
+def limit_first(room: BatchLimit) -> BatchLimit:
+    """Return the room of a batch that brings commands that somebody waits for."""
     return replace(room, records=min(room.records, FIRST))

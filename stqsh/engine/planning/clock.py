@@ -1,13 +1,15 @@
-"""The clock: what RUN, PLAY and PAUSE make of an offset."""
+"""The clock: what RUN, PLAY and PAUSE make of an offset, and which step is due.
+
+RUN and PLAY rows of the control log say how far the clock goes (`apply_clock_rows`), `PlaybackPace` which
+step is due by the wall clock, and `batch_clock` tells the slots and Deliver where a batch stands."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from stqsh.engine.planning.batch_clock import last_step
-from stqsh.engine.planning.offset import Offset, PlayState, RunState
-from stqsh.engine.planning.session_view import SessionView
-from stqsh.engine.planning.stream_inputs import StreamInput, first_tick
+from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
+from stqsh.spec.clock import BatchClock, SnapshotQuestion
+from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow, Spec
 
@@ -15,26 +17,26 @@ from stqsh.storage.rows import LogRow, Spec
 FAR = 1 << 40
 
 
-def obeyed(view: SessionView, offset: Offset) -> Offset:
+def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
     """Take clock rows from the log, in order, as far as they can take effect now."""
     rows = view.log.clock_rows(offset)
     stopped = {row.spec["run"] for row in rows if row.kind == "stop_run"}
     if offset.run and offset.run.seq in stopped:
-        offset = finished(offset, offset.run)
+        offset = finish_run(offset, offset.run)
     for row in rows:
-        after = _obey(view, offset, row, stopped)
+        after = _apply_row(view, offset, row, stopped)
         if after is None:
             break
         offset = replace(after, clock_seq=row.seq)
     return offset
 
 
-def _obey(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
+def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
     """Apply one clock row; None when it has to wait (for another RUN, for a stream to be read)."""
     if row.kind == "play":
-        return playing(offset, row)
+        return start_playing(offset, row)
     if row.kind == "pause":
-        return paused(offset, row)
+        return stop_playing(offset, row)
     if row.kind == "stop_run":
         return offset
     if offset.run is not None:
@@ -49,22 +51,22 @@ def _start_run(view: SessionView, offset: Offset, row: LogRow) -> Offset | None:
     if view.is_waiting():
         return None
     feeds = view.feeds(offset)
-    offset = started(offset, feeds, view.streams())
+    offset = start_clock(offset, feeds, view.streams())
     return replace(offset, run=RunState(row.seq, _run_until(view, offset, feeds, row.spec)))
 
 
 def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: Spec) -> int:
-    """Give the last step of a RUN: what it asks for, or the end of the data where all are finite."""
+    """Return the last step of a RUN: what it asks for, or the end of the data where all are finite."""
     if offset.base_tick is None:
         return offset.step
     end = last_step(offset, feeds)
     if end is not None and offset.step >= end:
         return offset.step + int(view.owes_a_step(feeds))
-    asked = steps_asked(offset, run)
+    asked = requested_step(offset, run)
     return max(offset.step, asked if end is None else min(asked, end))
 
 
-def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
+def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
     """Start the clock at the earliest record, if it has not been started and there is a record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
@@ -72,19 +74,19 @@ def started(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamS
     return replace(offset, base_tick=base, tick_us=next(spec.tick_us for spec in streams.values()))
 
 
-def finished(offset: Offset, run: RunState) -> Offset:
+def finish_run(offset: Offset, run: RunState) -> Offset:
     """End a RUN."""
     return replace(offset, run=None, run_done=run.seq)
 
 
-def playing(offset: Offset, row: LogRow) -> Offset:
+def start_playing(offset: Offset, row: LogRow) -> Offset:
     """Let a stream run on by itself, at the pace of the latest PLAY."""
     streams = {*(offset.play.streams if offset.play else ()), row.spec["id"]}
     pace = None if row.spec["pace"] == "max" else float(row.spec["pace"] or 1)
     return replace(offset, play=PlayState(row.seq, tuple(sorted(streams)), pace))
 
 
-def paused(offset: Offset, row: LogRow) -> Offset:
+def stop_playing(offset: Offset, row: LogRow) -> Offset:
     """Let a stream stand still."""
     if offset.play is None:
         return offset
@@ -92,8 +94,8 @@ def paused(offset: Offset, row: LogRow) -> Offset:
     return replace(offset, play=replace(offset.play, streams=streams))
 
 
-def steps_asked(offset: Offset, run: Spec) -> int:
-    """Give the last step that a RUN asks for, whether or not the data reach so far."""
+def requested_step(offset: Offset, run: Spec) -> int:
+    """Return the last step that a RUN asks for, whether or not the data reach so far."""
     if run["mode"] == "end" or offset.tick_us is None:
         return offset.step + FAR
     if run["mode"] == "steps":
@@ -101,3 +103,90 @@ def steps_asked(offset: Offset, run: Spec) -> int:
     if run["mode"] == "for":
         return offset.step - (-int(run["us"]) // offset.tick_us)
     return offset.step_of(-(-int(run["t_us"]) // offset.tick_us)) - 1
+
+
+@dataclass(frozen=True)
+class _PlayOrigin:
+    """From where a PLAY is counted: its number in the log, the wall clock in µs, the step."""
+
+    seq: int
+    us: int
+    step: int
+
+
+class PlaybackPace:
+    """Counts steps by the wall clock from when this process first saw a PLAY."""
+
+    def __init__(self) -> None:
+        self._origin: _PlayOrigin | None = None
+
+    def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
+        """Return the step that streams have reached; None without a pace.
+
+        Where no stream is under way, time leaps to the first record of those that begin.
+        """
+        if play.pace is None or offset.tick_us is None:
+            return None
+        begins = next_beginning(offset, feeds)
+        if self._origin is None or self._origin.seq != play.seq or begins > offset.step + 1:
+            self._origin = _PlayOrigin(play.seq, now_us, max(offset.step, begins - 1))
+        return self._origin.step + 1 + int((now_us - self._origin.us) * play.pace // offset.tick_us)
+
+    def due_us(self, taken: Offset, play: PlayState) -> int | None:
+        """Return when the last step of a batch was due by the wall clock; None without a pace."""
+        if play.pace is None or self._origin is None or taken.tick_us is None:
+            return None
+        return self._origin.us + int((taken.step - self._origin.step - 1) * taken.tick_us / play.pace)
+
+
+def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
+    """Return the step of the first record that any stream will ever bring; 0 while one is under way."""
+    if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
+        return 0
+    tick = first_tick(feed for feed in feeds if not feed.row)
+    return 0 if tick is None else offset.step_of(tick)
+
+
+def batch_clock(
+    first: Offset, last: Offset, feeds: list[StreamInput], asks: tuple[SnapshotQuestion, ...]
+) -> BatchClock:
+    """Return the `clock` chunk's content of the batch between two offsets."""
+    end = last_step(last, feeds) if last.base_tick is not None else None
+    return BatchClock(
+        first_step=first.step + 1,
+        last_step=last.step,
+        base_tick=last.base_tick,
+        tick_us=last.tick_us,
+        seq=last.seq,
+        asked=last.asked if last.asked > first.asked else 0,
+        run_done=last.run_done,
+        ended=end is not None and last.step >= end and not any(feed.left for feed in feeds),
+        running=last.run is not None,
+        playing=bool(last.play and last.play.streams),
+        rows=last.rows,
+        backlog=records_behind(last, feeds),
+        due_us=last.due_us,
+        room=last.room,
+        asks=asks,
+    )
+
+
+def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
+    """Count the records of the steps that were due and not taken, as far as they are there."""
+    if not offset.behind or offset.base_tick is None:
+        return 0
+    taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
+    return records_until(taking, offset.tick_of(offset.step + offset.behind))
+
+
+def is_playing(offset: Offset, stream: int) -> bool:
+    """Return whether a stream runs on by itself."""
+    return offset.play is not None and stream in offset.play.streams
+
+
+def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
+    """Return the step at which finite streams end, None if one has no end; the clock has started."""
+    end = last_tick(feeds)
+    if end is None:
+        return None if feeds else offset.step
+    return max(offset.step_of(end), 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from stqsh.engine.planning.offset import Offset
+from msgspec import UNSET
+
 from stqsh.engine.planning.planner_state import (
     CLOCK_KINDS,
     COMMANDS,
@@ -14,16 +16,18 @@ from stqsh.engine.planning.planner_state import (
     PlannerState,
     focal_keys_of,
 )
+from stqsh.spec.clock import SnapshotQuestion
+from stqsh.spec.offset import Offset
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, read_log
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 #: Beyond every number in the log.
 FAR = 1 << 62
 
 
 class PendingLog:
-    """The log around one offset: the ledger before it, the rows after it; follows the log as it grows.
+    """The control log around one offset: the planner's state before it, and the rows after it.
 
     `pending` are the rows that wait to be taken in, `held` those behind a table that is still being read.
     """
@@ -66,33 +70,17 @@ class PendingLog:
                 return
 
     def undefined(self, offset: Offset) -> int:
-        """Give the number of the last waiting definition that the slots do not know, 0 for none."""
+        """Return the number of the last waiting definition that the slots do not know, 0 for none."""
         known = max(offset.defined, offset.seq)
         numbers = [row.seq for row in self.pending if row.kind in DEFINITIONS and row.seq > known]
         return numbers[-1] if numbers else 0
-
-    # Snapshots by way of the log. One whose region moves is asked twice: where the focal object is, then the
-    # rest; Deliver appends the second question, with the place, before the next batch is decided.
-
-    def asks(self, after: int, up_to: int) -> list[LogRow]:
-        """List the snapshots that are asked by the log's rows `after < seq <= up_to`."""
-        return [row for row in self.pending if row.kind == "ask" and after < row.seq <= up_to]
-
-    def last_ask(self, offset: Offset) -> int:
-        """Give the number of the last snapshot that the slots have not been asked, 0 for none."""
-        return max((row.seq for row in self.asks(offset.answered, FAR)), default=0)
-
-    def awaits_place(self, offset: Offset) -> bool:
-        """Say whether the second question of a snapshot has not come back from Deliver yet."""
-        second = {row.spec["for"] for row in self.asks(0, FAR) if "for" in row.spec}
-        return any(wants_place(row) and row.seq not in second for row in self.asks(0, offset.answered))
 
     def clock_rows(self, offset: Offset) -> list[LogRow]:
         """List the RUN, PLAY, PAUSE and stop rows that the clock has not obeyed yet."""
         return [row for row in self._clock_rows if row.seq > offset.clock_seq]
 
     def streams(self) -> dict[int, StreamSpec]:
-        """Give the streams that exist once all waiting rows are taken in, by id."""
+        """Return the streams that exist once all waiting rows are taken in, by id."""
         streams = dict(self.ledger.streams)
         for row in self.pending:
             if row.kind == "create_stream":
@@ -102,8 +90,12 @@ class PendingLog:
         return streams
 
     def has_commands(self) -> bool:
-        """Say whether commands to the slots wait for a step."""
+        """Return whether commands to the slots wait for a step."""
         return any(row.kind in COMMANDS for row in self.pending)
+
+    def lookups(self) -> FocalLookups:
+        """Return the look-ups that the waiting rows need."""
+        return FocalLookups(self.pending, self.ledger)
 
     def ledger_at(self, seq: int) -> PlannerState:
         """Fold the waiting rows up to `seq` into a copy of the ledger."""
@@ -113,44 +105,74 @@ class PendingLog:
                 ledger.apply(row)
         return ledger
 
-    # A moving query needs its focal object on every slot. One that only its own slot knows is looked up.
 
-    def lookup_needed(self, rows: dict[int, int]) -> int:
-        """Give the log's number up to which focal objects must be looked up, 0 for none.
+# A snapshot by way of the log whose region moves is asked twice: where the focal object is, then the rest.
+# Deliver appends the second question, with the place, before the next batch is decided.
 
-        `rows`: how many rows of each stream are taken; before the first there is nothing to look up.
+
+def snapshot_rows(rows: Iterable[LogRow], after: int, up_to: int) -> list[LogRow]:
+    """Return the snapshots among log rows `after < seq <= up_to`."""
+    return [row for row in rows if row.kind == "ask" and after < row.seq <= up_to]
+
+
+def last_snapshot(rows: Iterable[LogRow], offset: Offset) -> int:
+    """Return the number of the last snapshot that the slots have not been asked, 0 for none."""
+    return max((row.seq for row in snapshot_rows(rows, offset.answered, FAR)), default=0)
+
+
+def awaits_place(rows: Sequence[LogRow], offset: Offset) -> bool:
+    """Return whether the second question of a snapshot has not come back from Deliver yet."""
+    second = {row.spec["for"] for row in snapshot_rows(rows, 0, FAR) if "for" in row.spec}
+    return any(wants_place(row) and row.seq not in second for row in snapshot_rows(rows, 0, offset.answered))
+
+
+def wants_place(row: LogRow) -> bool:
+    """Return whether a snapshot's first question is where its focal object is."""
+    return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
+
+
+def question(row: LogRow) -> SnapshotQuestion:
+    """Return what slots are asked for a snapshot's row."""
+    place = row.spec["place"] if "for" in row.spec else UNSET
+    return SnapshotQuestion(row.spec.get("for", row.seq), row.spec["spec"], place)
+
+
+# A moving query needs its focal object on every slot. An object that only its own slot knows is looked up.
+
+
+@dataclass(frozen=True, slots=True)
+class FocalLookups:
+    """The look-ups that waiting log rows need; `ledger` is the planner's state before them."""
+
+    rows: Sequence[LogRow]
+    ledger: PlannerState
+
+    def needed(self, taken: dict[int, int]) -> int:
+        """Return the log's number up to which focal objects must be looked up, 0 for none.
+
+        Args:
+            taken: how many records of each stream were taken; before the first there is nothing to look up.
         """
-        return max((seq for seq, stream, _ in self._new_focal() if rows.get(stream, 0)), default=0)
+        return max((seq for seq, stream, _ in self._unknown() if taken.get(stream, 0)), default=0)
 
-    def lookups(self, up_to: int) -> dict[int, tuple[Key, ...]]:
-        """Give the keys to look up for the rows up to `up_to`, per stream, each once."""
+    def keys(self, up_to: int) -> dict[int, tuple[Key, ...]]:
+        """Return the keys to look up for the rows up to `up_to`, by stream, each once."""
         keys: dict[int, dict[Key, None]] = {}
-        for seq, stream, key in self._new_focal():
+        for seq, stream, key in self._unknown():
             if seq <= up_to:
                 keys.setdefault(stream, {})[key] = None
         return {stream: tuple(wanted) for stream, wanted in keys.items()}
 
     def has_found(self, up_to: int) -> bool:
-        """Say whether Deliver has answered the look-ups up to `up_to`."""
-        return any(row.kind == "found" and row.spec["up_to"] >= up_to for row in self.pending)
+        """Return whether Deliver has answered the look-ups up to `up_to`."""
+        return any(row.kind == "found" and row.spec["up_to"] >= up_to for row in self.rows)
 
-    def _new_focal(self) -> list[tuple[int, int, Key]]:
-        """List (log number, stream id, key) of waiting queries whose focal object is not yet broadcast."""
+    def _unknown(self) -> list[tuple[int, int, Key]]:
+        """List (log number, stream id, key) of waiting queries whose focal object is not broadcast yet."""
         return [
             (row.seq, row.spec["stream_id"], key)
-            for row in self.pending
+            for row in self.rows
             if row.kind in REGISTERS
             for key in focal_keys_of(row)
             if not self.ledger.broadcasts(row.spec["stream_id"], key)
         ]
-
-
-def wants_place(row: LogRow) -> bool:
-    """Say whether a snapshot's first question is where its focal object is."""
-    return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
-
-
-def question(row: LogRow) -> Spec:
-    """Give what slots are asked: the number of the answer, the snapshot, and the focal object's place."""
-    place = {"place": row.spec["place"]} if "for" in row.spec else {}
-    return {"ask": row.spec.get("for", row.seq), "spec": row.spec["spec"], **place}

@@ -17,15 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stqsh.engine.planning.batch_clock import clock_content, last_step
-from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, at_first, records_after
-from stqsh.engine.planning.clock import FAR, finished, obeyed, started
-from stqsh.engine.planning.offset import Offset, PlayState, RunState
-from stqsh.engine.planning.pace import PlaybackPace
-from stqsh.engine.planning.pending_log import question
-from stqsh.engine.planning.session_view import SessionView
-from stqsh.engine.planning.stream_inputs import StreamInput, cut
+from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, limit_first, records_after
+from stqsh.engine.planning.clock import (
+    FAR,
+    PlaybackPace,
+    apply_clock_rows,
+    batch_clock,
+    finish_run,
+    last_step,
+    start_clock,
+)
+from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
+from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
+from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
 
@@ -41,14 +47,19 @@ class Planner:
     """
 
     def __init__(
-        self, home: Path, slots: int, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES
+        self,
+        home: Path,
+        slots: int,
+        max_records: int = MAX_RECORDS,
+        max_bytes: int = MAX_BYTES,
+        tuning: EngineTuning = TUNING,
     ) -> None:
-        self.home, self.slots = home, slots
+        self.home, self.slots, self._tuning = home, slots, tuning
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace()
 
     def initial(self) -> dict[str, Any]:
-        """Give the offset before anything has happened."""
+        """Return the offset before anything has happened."""
         return Offset().to_json()
 
     def latest(self, start: dict[str, Any], now_us: int) -> dict[str, Any]:
@@ -58,35 +69,36 @@ class Planner:
         """
         offset = Offset.from_json(start)
         self._view.read(offset)
-        ready = obeyed(self._view, offset)
+        ready = apply_clock_rows(self._view, offset)
         end = self._next(ready, now_us) or ready
         if end == offset:
             return start
-        return replace(end, by_slot=is_small(offset, end, self.slots)).to_json()
+        return replace(end, by_slot=is_small(offset, end, self.slots, self._tuning)).to_json()
 
     def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
         first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
         self._view.read(first)
-        lookups = log.lookups(last.asked) if last.asked > first.asked else {}
-        clock = clock_content(first, last, self._view.feeds(last))
-        clock["asks"] = [question(row) for row in log.asks(first.answered, last.answered)]
+        lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
+        asks = tuple(question(row) for row in snapshot_rows(log.pending, first.answered, last.answered))
+        clock = batch_clock(first, last, self._view.feeds(last), asks)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)
         head = BatchHead(clock, (first.seq, last.seq), defined, lookups, ledger.memory)
-        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger)
+        return cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
         """Decide the batch after `offset`, whose clock rows are obeyed; None: there is nothing to do."""
         log = self._view.log
-        needed = log.lookup_needed(offset.rows)
+        lookups = log.lookups()
+        needed = lookups.needed(offset.rows)
         if needed > offset.asked:
             return replace(offset, asked=needed)
-        if needed and not log.has_found(needed):
+        if needed and not lookups.has_found(needed):
             return None
-        if ask := log.last_ask(offset):
+        if ask := last_snapshot(log.pending, offset):
             return replace(offset, answered=ask, defined=max(offset.defined, log.undefined(offset)))
-        if log.awaits_place(offset):
+        if awaits_place(log.pending, offset):
             return None
         if offset.run:
             taken = self._next_of_run(offset, offset.run)
@@ -98,13 +110,13 @@ class Planner:
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         if run.until <= offset.step:
-            return finished(offset, run)
-        taken = self._take(offset, self._view.feeds(offset), run.until)
-        return finished(taken, run) if taken and taken.step >= run.until else taken
+            return finish_run(offset, run)
+        taken = self._take_steps(offset, self._view.feeds(offset), run.until)
+        return finish_run(taken, run) if taken and taken.step >= run.until else taken
 
     def _next_of_play(self, offset: Offset, play: PlayState, now_us: int) -> Offset | None:
         feeds = [feed for feed in self._view.feeds(offset) if feed.stream_id in play.streams]
-        offset = started(offset, feeds, self._view.streams())
+        offset = start_clock(offset, feeds, self._view.streams())
         if offset.base_tick is None:
             return None
         end = last_step(offset, feeds)
@@ -113,14 +125,14 @@ class Planner:
         else:
             due, far = self._pace.step(offset, play, feeds, now_us), offset.step + FAR
             target = min(far if due is None else due, far if end is None else end)
-        taken = self._take(offset, feeds, target) if target > offset.step else None
+        taken = self._take_steps(offset, feeds, target) if target > offset.step else None
         if taken is None:
             return None
         # As fast as may be, without an end: what is due has no bound.
         behind = taken.behind if end is not None or play.pace is not None else 0
         return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play))
 
-    def _take(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
+    def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch.
 
         None: there is none yet, or no room on the disk.
@@ -128,7 +140,9 @@ class Planner:
         if is_full(self.home):
             return None
         room = self._room()
-        last = cut(feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room))
+        last = last_tick_that_fits(
+            feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
+        )
         step = offset.step_of(last)
         if step <= offset.step:
             return None
@@ -145,12 +159,12 @@ class Planner:
         )
 
     def _room(self) -> BatchLimit:
-        """Give the room of a batch of a backlog."""
+        """Return the room of a batch of a backlog."""
         if self._view.is_steady():
             return replace(self._most, records=min(self._most.records, STEADY))
         records = records_after(BatchSample.of(read_progress(self._view.control).stats))
         return replace(self._most, records=min(self._most.records, records))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
-        """Give the room of the next batch, which is smaller where it brings commands."""
-        return at_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room
+        """Return the room of the next batch, which is smaller where it brings commands."""
+        return limit_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 Key = str | int
 
@@ -33,7 +34,7 @@ class PlannerState:
     seq: int = 0
     streams: dict[int, StreamSpec] = field(default_factory=dict)
     focal: dict[int, Counter[Key]] = field(default_factory=dict)
-    memory: Spec | None = None
+    memory: SheddingOrder | None = None
     _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
@@ -45,7 +46,7 @@ class PlannerState:
             self.streams.pop(row.spec["id"], None)
             self.focal.pop(row.spec["id"], None)
         elif row.kind == "memory":
-            self.memory = row.spec
+            self.memory = SheddingOrder(**row.spec)
         elif row.kind in REGISTERS and (keys := focal_keys_of(row)):
             stream_id = row.spec["stream_id"]
             first = row.seq + 1 - len(keys)
@@ -55,7 +56,7 @@ class PlannerState:
             self._forget_focal(row.spec["id"])
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
-        """Say whether every slot already gets the records of this key."""
+        """Return whether every slot already gets the records of this key."""
         return self.focal.get(stream_id, Counter())[key] > 0
 
     def focal_keys(self, stream_id: int) -> tuple[Key, ...]:
@@ -63,7 +64,7 @@ class PlannerState:
         return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
 
     def copy(self) -> PlannerState:
-        """Give a ledger that can be folded on without touching this one."""
+        """Return a ledger that can be folded on without touching this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         return PlannerState(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
 
@@ -74,7 +75,7 @@ class PlannerState:
 
 
 def focal_keys_of(row: LogRow) -> list[Key]:
-    """Give the key of each focal object that a row's queries are bound to, in the order of their ids.
+    """Return the key of each focal object that a row's queries are bound to, in the order of their ids.
 
     None where they are stationary: queries that come together all move, or none of them does.
     """

@@ -1,4 +1,4 @@
-"""Streams and tables as the planner sees them: what is there to be read, and how far it has been taken."""
+"""What there is to read: a session's log, its streams and its tables, as the planner sees them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.engine.planning.batch_size import BatchLimit
-from stqsh.engine.planning.offset import Offset
+from stqsh.engine.planning.pending_log import PendingLog
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
+from stqsh.spec.offset import Offset
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import stream_statuses
 
 
 @dataclass(frozen=True)
 class StreamInput:
-    """A stream that is there to be read: its replay store and the next row to take."""
+    """A stream that can be read: its replay store and the next row to take."""
 
     stream_id: int
     store: ReplayStore
@@ -35,11 +38,11 @@ class StreamInputs:
         self._stores: dict[int, ReplayStore] = {}
 
     def waiting(self, streams: Iterable[int], failed: Collection[int]) -> bool:
-        """Say whether a stream that has not failed is still being prepared."""
+        """Return whether a stream that has not failed is still being prepared."""
         return any(stream not in failed and self._store(stream) is None for stream in streams)
 
     def of(self, streams: Mapping[int, StreamSpec], offset: Offset) -> list[StreamInput]:
-        """Give the feeds of all streams that are ready, in order of their ids."""
+        """Return the inputs of all streams that are ready, in order of their ids."""
         stores = ((stream, self._store(stream)) for stream in sorted(streams))
         return [
             StreamInput(stream, store, offset.rows.get(stream, 0))
@@ -66,7 +69,7 @@ class TableInputs:
         self._ready: set[int] = set()
 
     def ready(self, table: int) -> bool:
-        """Say whether a table can be read."""
+        """Return whether a table can be read."""
         if table not in self._ready and not (self._home / "tables" / str(table) / CONTENT).exists():
             return False
         self._ready.add(table)
@@ -74,20 +77,22 @@ class TableInputs:
 
 
 def first_tick(feeds: Iterable[StreamInput]) -> int | None:
-    """Give the earliest tick that holds a record, None where there is none at all."""
+    """Return the earliest tick that holds a record, None where there is none at all."""
     return min((feed.store.first_tick for feed in feeds if feed.store.rows), default=None)
 
 
 def last_tick(feeds: Iterable[StreamInput]) -> int | None:
-    """Give the tick at which finite streams end; None if one has no end or none has a record."""
+    """Return the tick at which finite streams end; None if one has no end or none has a record."""
     feeds = [feed for feed in feeds if feed.store.rows or not feed.store.complete]
     if not feeds or not all(feed.store.complete for feed in feeds):
         return None
     return max(feed.store.last_tick for feed in feeds)
 
 
-def cut(feeds: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit) -> int:
-    """Give the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
+def last_tick_that_fits(
+    feeds: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit
+) -> int:
+    """Return the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
 
     A tick is never cut: a batch takes what fits into its room, more where its first tick with records alone
     has more. Less than `start_tick` says that a stream without end has not come as far yet.
@@ -112,7 +117,57 @@ def records_until(feeds: Iterable[StreamInput], tick: int) -> int:
 
 
 def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
-    """Say whether all that is left up to a tick, included, has room in a batch."""
+    """Return whether all that is left up to a tick, included, has room in a batch."""
     rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
     size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
     return sum(rows) <= room.records and size <= room.bytes
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A session home around one offset; `read` moves to another offset."""
+
+    home: Path
+    control: ControlDb
+    log: PendingLog
+    _feeds: StreamInputs
+    _tables: TableInputs
+
+    @staticmethod
+    def of(home: Path) -> SessionView:
+        """Look at a session home."""
+        control = ControlDb(home)
+        return SessionView(home, control, PendingLog(control), StreamInputs(home), TableInputs(home))
+
+    def read(self, offset: Offset) -> None:
+        """Read the log around an offset, as far as it can be taken in now."""
+        self.log.read(offset)
+        self.log.hold(self._is_settled)
+
+    def streams(self) -> dict[int, StreamSpec]:
+        """Return the streams that exist once all waiting rows are taken in, by id."""
+        return self.log.streams()
+
+    def feeds(self, offset: Offset) -> list[StreamInput]:
+        """Return the inputs of all streams that are ready, in order of their ids."""
+        return self._feeds.of(self.streams(), offset)
+
+    def is_waiting(self) -> bool:
+        """Return whether a stream or a table that has not failed is still being read."""
+        return bool(self.log.held) or self._feeds.waiting(self.streams(), self._failed())
+
+    def owes_a_step(self, feeds: list[StreamInput]) -> bool:
+        """Return whether commands or early records wait for a step at the end of the data."""
+        return self.log.has_commands() or any(feed.left for feed in feeds)
+
+    def is_steady(self) -> bool:
+        """Return whether results depend on where batches are cut."""
+        return any(spec.is_significant for spec in self.streams().values())
+
+    def _is_settled(self, table: int) -> bool:
+        """Return whether a table is ready, or cannot be read at all, so that nothing waits for it."""
+        return self._tables.ready(table) or table in self._failed()
+
+    def _failed(self) -> set[int]:
+        """Return the ids of the streams and tables that cannot be read."""
+        return {id_ for id_, status in stream_statuses(self.control).items() if status.state == "failed"}

@@ -1,73 +1,45 @@
-"""The tasks of a batch: what a worker reads from control log and replay stores, as chunks for the slots."""
+"""The tasks of a batch: how the rows between two offsets are cut into pieces that workers read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
-from stqsh.engine.planning.event_routing import EventRouting, cell_routing, slots_of_places
-from stqsh.engine.planning.offset import Offset
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import Key, PlannerState
-from stqsh.routing.object_routing import slots_of
-from stqsh.sources.replay_store.store import open_store
-from stqsh.sources.table_files import CONTENT, read_table
-from stqsh.spec.chunk import Chunk, pack, pack_json, unpack
-from stqsh.spec.command import MemoryCommand
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.offset import Offset
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.control_log import ControlDb, read_log
-from stqsh.storage.rows import LogRow, Spec
-
-#: A slice of a store of fewer records than this is not worth a task of its own.
-SLICE_RECORDS = 50_000
-#: Slots times records of a batch up to which each slot reads for itself.
-BY_SLOT_RECORDS = 400_000
-#: Slices of one stream in a batch at the most: as many tasks read at once.
-SLICES = 2
-
-#: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
-CHUNK_RECORDS = 1 << 16
-
-# Chunks of one stream and batch are put in order by their part; those of a kind count on from its first.
-PART_DEFINE, PART_LOOKUP, PART_ASK = 0, 1, 2
-PART_COMMANDS, PART_SEEDS, PART_RECORDS = 1 << 20, 1 << 21, 1 << 22
-#: From the parts of one slice's records to those of the next.
-_PARTS_OF_SLICE = 1 << 16
-
-#: What a command "memory" says to a significant stream.
-_MEMORY = ("factor", "k", "cache", "area", "part")
-_DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
 @dataclass(frozen=True)
 class BatchHead:
-    """What slots get before the records: clock, rows of the log, keys to look up, the order about memory.
+    """What slots get before the records: clock, log rows, keys to look up, shedding order.
 
     `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
     `first < seq <= last` define become known, which may be earlier.
     """
 
-    clock: Spec
+    clock: BatchClock
     commands: tuple[int, int]
     defined: tuple[int, int]
     lookups: dict[int, tuple[Key, ...]]
-    memory: Spec | None = None
+    memory: SheddingOrder | None = None
 
 
 @dataclass(frozen=True)
 class StreamSlice:
-    """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot."""
+    """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot.
+
+    index: the number of the slice among those of its stream.
+    """
 
     stream_id: int
     start: int
     stop: int
-    part: int
+    index: int
     focal: tuple[Key, ...]
 
 
@@ -90,22 +62,27 @@ class SourceTask:
 
     @property
     def wanted(self) -> Iterable[int]:
-        """The slots that it reads for."""
+        """The slots that the task reads for."""
         return range(self.slots) if self.only is None else (self.only,)
 
 
 def cut_into_tasks(
-    home: Path, slots: int, head: BatchHead, span: tuple[Offset, Offset], ledger: PlannerState
+    home: Path,
+    slots: int,
+    head: BatchHead,
+    span: tuple[Offset, Offset],
+    ledger: PlannerState,
+    tuning: EngineTuning = TUNING,
 ) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread the slices over tasks of like size.
 
     A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
     """
     first, last = span
-    slices: list[list[StreamSlice]] = [[] for _ in range(SLICES)]
+    slices: list[list[StreamSlice]] = [[] for _ in range(tuning.slices)]
     for stream_id, stop in sorted(last.rows.items()):
         start = first.rows.get(stream_id, 0)
-        pieces = 1 if last.by_slot else max(1, min(SLICES, (stop - start) // SLICE_RECORDS))
+        pieces = 1 if last.by_slot else max(1, min(tuning.slices, (stop - start) // tuning.slice_records))
         bounds = [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
         for piece in range(pieces):
             if bounds[piece] < bounds[piece + 1]:
@@ -115,7 +92,7 @@ def cut_into_tasks(
                         stream_id,
                         bounds[piece],
                         bounds[piece + 1],
-                        PART_RECORDS + piece * _PARTS_OF_SLICE,
+                        piece,
                         keys,
                     )
                 )
@@ -126,154 +103,14 @@ def cut_into_tasks(
     return [SourceTask(*common, head, tuple(slices[0])), *rest]
 
 
-def is_small(first: Offset, last: Offset, slots: int) -> bool:
-    """Say whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
+def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
+    """Return whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
 
     Each of them reads all of its rows, so these are few; and nobody reads the log's commands twice.
     """
     records = sum(stop - first.rows.get(stream, 0) for stream, stop in last.rows.items())
-    return records <= BY_SLOT_RECORDS // slots and (first.seq, first.defined) == (last.seq, last.defined)
-
-
-def chunks(task: SourceTask) -> Iterator[Chunk]:
-    """Read a task: yield its chunks, each addressed to a slot (its index)."""
-    made = _chunks(task)
-    return made if task.only is None else (chunk for chunk in made if chunk.slot == task.only)
-
-
-def _chunks(task: SourceTask) -> Iterator[Chunk]:
-    if task.head is not None:
-        yield from _head_chunks(task, task.head)
-    for piece in task.slices:
-        yield from record_chunks(task, piece, task.wanted)
-
-
-def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
-    yield from _to_all(task, 0, "clock", 0, pack_json(head.clock))
-    for stream_id, keys in sorted(head.lookups.items()):
-        yield from _to_all(task, stream_id, "lookup", PART_LOOKUP, pack_json(list(keys)))
-    for ask in head.clock.get("asks", ()):
-        yield from _to_all(task, ask["spec"]["stream_id"], "ask", PART_ASK, pack_json([ask]))
-    control = ControlDb(Path(task.home))
-    for row in _rows(control, head.defined):
-        yield from _definition_chunks(task, row)
-    rows = _rows(control, head.commands)
-    for row in rows:
-        if row.kind == "create_stream":
-            yield from _to_all(task, row.seq, "define", PART_DEFINE, pack_json(row.spec))
-        elif row.kind in _DROPS:
-            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], PART_COMMANDS, pack_json({}))
-    for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
-        yield from _command_chunks(task, stream_id, commands)
-    yield from _seed_chunks(task, rows)
-
-
-def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
-    after, up_to = span
-    return read_log(control, after, up_to) if after < up_to else []
-
-
-def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
-    """Hand a table or an area to every slot; one that could not be read is empty."""
-    if row.kind == "create_area":
-        yield from _to_all(task, row.seq, "area_define", PART_DEFINE, row.payload or b"")
-    if row.kind != "create_table":
-        return
-    table = row.seq
-    yield from _to_all(task, table, "table_define", PART_DEFINE, pack_json(row.spec))
-    directory = Path(task.home) / "tables" / str(table)
-    if (directory / CONTENT).exists():
-        for number, rows in enumerate(read_table(directory), start=PART_DEFINE + 1):
-            yield from _to_all(task, table, "table", number, pack(rows), rows.num_rows)
-
-
-def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
-    """The commands of log rows per stream, before them the standing order about memory where it is new."""
-    commands = commands_of(rows)
-    if head.memory is None:
-        return commands
-    told_to_all = any(row.kind == "memory" for row in rows)
-    new = {row.seq for row in rows if row.kind == "create_stream"}
-    order = MemoryCommand(**{name: head.memory[name] for name in _MEMORY if name in head.memory})
-    for stream_id, stream in task.streams.items():
-        if stream.is_significant and (told_to_all or stream_id in new):
-            commands[stream_id] = [order, *commands.get(stream_id, [])]
-    return commands
-
-
-def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
-    """Give commands to every slot; a new query of an event stream only to those that its region concerns."""
-    stream = task.streams.get(stream_id)
-    if task.slots == 1 or stream is None or not stream.is_event:
-        for part, (kind, payload) in enumerate(packed_commands(commands), start=PART_COMMANDS):
-            yield from _to_all(task, stream_id, kind, part, payload)
-        return
-    concerned = concerned_slots(EventRouting(Path(task.home), task.slots), stream, commands)
-    span = (task.first_step, task.last_step)
-    for slot in range(task.slots):
-        mine = for_slot(commands, concerned, slot)
-        for part, (kind, payload) in enumerate(packed_commands(mine), start=PART_COMMANDS):
-            yield Chunk(slot, stream_id, kind, part, *span, 0, payload)
-
-
-def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
-    """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
-    found = [row for row in rows if row.kind == "found" and row.payload]
-    for number, row in enumerate(found):
-        records = unpack(row.payload or b"")
-        stream = task.streams.get(row.spec["stream_id"])
-        if not records.num_rows or stream is None:
-            continue
-        steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
-        seeds = _with_routing(records, steps, hash_keys(records[stream.key]))
-        part = PART_SEEDS + number
-        yield from _to_all(task, row.spec["stream_id"], "focal", part, pack(seeds), seeds.num_rows)
-
-
-def _to_all(
-    task: SourceTask, stream_id: int, kind: str, part: int, payload: bytes, rows: int = 0
-) -> Iterator[Chunk]:
-    for slot in range(task.slots):
-        yield Chunk(slot, stream_id, kind, part, task.first_step, task.last_step, rows, payload)
-
-
-def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
-    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects.
-
-    wanted: the slots whose records are given.
-    """
-    directory = Path(task.home) / "streams" / str(piece.stream_id)
-    store, stream = open_store(directory), task.streams[piece.stream_id]
-    stored = store.read(piece.start, piece.stop)
-    steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
-    hashes = hash_keys(stored[stream.key])
-    records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
-    routing = cell_routing(store.manifest, task.slots)
-    if routing is None:
-        slots = slots_of(hashes, task.slots)
-    else:
-        slots = slots_of_places(routing, stored, stream.x, stream.y)
-    for slot in wanted:
-        mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
-        for part, payload, rows in _packed(mine, piece.part):
-            span = (task.first_step, task.last_step)
-            yield Chunk(slot, piece.stream_id, "records", part, *span, rows, payload)
-    if piece.focal:
-        keys = pa.array(piece.focal, stored.schema.field(stream.key).type)
-        focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
-        for part, payload, rows in _packed(focal, piece.part):
-            yield from _to_all(task, piece.stream_id, "focal", part, payload, rows)
-
-
-def _packed(records: pa.RecordBatch, first_part: int) -> Iterator[tuple[int, bytes, int]]:
-    """Cut records into payloads of CHUNK_RECORDS: part, payload and number of rows of each."""
-    for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
-        some = records.slice(start, CHUNK_RECORDS)
-        yield first_part + number, pack(some), some.num_rows
-
-
-def _with_routing(
-    records: pa.RecordBatch, steps: NDArray[np.int64], hashes: NDArray[np.uint64]
-) -> pa.RecordBatch:
-    """Add `_step` and `_hash` to a batch of records."""
-    return records.append_column("_step", pa.array(steps)).append_column("_hash", pa.array(hashes))
+    is_few = records <= tuning.by_slot_records // slots
+    return is_few and (first.seq, first.defined) == (
+        last.seq,
+        last.defined,
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from stqsh.engine.spark.slot_keys import slot_keys
-from stqsh.spec.chunk import CHUNK, Chunk, to_table
+from stqsh.spec.chunk import CHUNK, Chunk, chunk_columns, chunks_of_columns, to_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,30 +17,27 @@ if TYPE_CHECKING:
 ARROW_SCHEMA = pa.schema([*(field.with_nullable(True) for field in CHUNK), pa.field("slot_key", pa.int32())])
 #: Chunks are handed to Spark in groups of about this many payload bytes.
 GROUP_BYTES = 64 << 20
-_NAMES = CHUNK.names
 
 
 def to_batch(chunks: list[Chunk], slots: int) -> pa.RecordBatch:
-    """Give chunks as one record batch of ARROW_SCHEMA."""
+    """Return chunks as one record batch of ARROW_SCHEMA."""
     keys = slot_keys(slots)
     table = to_table(chunks).append_column("slot_key", pa.array([keys[c.slot] for c in chunks], pa.int32()))
     return pa.RecordBatch.from_arrays([c.combine_chunks() for c in table.columns], schema=ARROW_SCHEMA)
 
 
 def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
-    """Give chunks as a data frame, as an operator of Spark has to yield it."""
+    """Return chunks as a data frame, as an operator of Spark has to yield it."""
     import pandas as pd
 
     keys = slot_keys(slots)
-    columns = {name: [getattr(chunk, name) for chunk in chunks] for name in _NAMES}
-    return pd.DataFrame({**columns, "slot_key": [keys[chunk.slot] for chunk in chunks]})
+    return pd.DataFrame({**chunk_columns(chunks), "slot_key": [keys[chunk.slot] for chunk in chunks]})
 
 
 def from_frames(frames: Iterable[pd.DataFrame]) -> Iterator[Chunk]:
     """Read chunks out of the data frames that an operator gets."""
     for frame in frames:
-        columns = [frame[name].tolist() for name in _NAMES]
-        yield from (Chunk(*values) for values in zip(*columns, strict=True))
+        yield from chunks_of_columns(frame[name].tolist() for name in CHUNK.names)
 
 
 def in_groups(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:

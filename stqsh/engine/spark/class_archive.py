@@ -17,13 +17,13 @@ SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive_options(java: JavaRuntime) -> list[str]:
-    """Give the options with which Java uses the archive; none where there is none for it and Spark."""
+    """Return the options with which Java uses the archive; none where there is none for it and Spark."""
     archive = archive_path(java)
     return [f"-XX:SharedArchiveFile={archive}", *SILENT] if archive.exists() else []
 
 
 def archive_path(java: JavaRuntime) -> Path:
-    """Give the place of the archive for a Java runtime and this installation of Spark.
+    """Return the place of the archive for a Java runtime and this installation of Spark.
 
     Java refuses an archive of jars that lie elsewhere, so it belongs to the virtual environment and goes
     with it; without one it lies in the user's cache.

@@ -11,13 +11,14 @@ import re
 import socket
 from pathlib import Path
 
+from stqsh.engine.config import TUNING
+
 LOOPBACK = "127.0.0.1"
 STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
-PATIENCE_S = 5.0
 
 
 def driver_address(master: str) -> str:
-    """Give the address at which executors find the driver: the one from which it reaches the master.
+    """Return the address at which executors find the driver: the one from which it reaches the master.
 
     The host's name, which Spark takes by itself, may stand for an address of another network, and a cluster
     on the loopback needs no other. "" leaves it to Spark: other masters have ways of their own,
@@ -29,14 +30,16 @@ def driver_address(master: str) -> str:
     if named is None:
         return ""
     try:
-        with socket.create_connection((named["host"], int(named["port"])), PATIENCE_S) as reached:
+        with socket.create_connection(
+            (named["host"], int(named["port"])), TUNING.master_connect_s
+        ) as reached:
             address = str(reached.getsockname()[0])
     except OSError:
         return ""
     return "" if ":" in address else address
 
 
-def make_host_ready(home: str) -> None:
+def prepare_host(home: str) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
     Arenas of sessions that are gone are removed, since no client of theirs was ever on this host.

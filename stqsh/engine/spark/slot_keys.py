@@ -13,10 +13,10 @@ _SEED = 42
 
 
 def spark_hash(key: int) -> int:
-    """Give Spark's Murmur3 hash (seed 42) of a 32-bit integer, as a signed 32-bit integer."""
+    """Return Spark's Murmur3 hash (seed 42) of a 32-bit integer, as a signed 32-bit integer."""
     k = (key & _MASK) * 0xCC9E2D51 & _MASK
-    k = _rotated(k, 15) * 0x1B873593 & _MASK
-    h = _rotated(_SEED ^ k, 13) * 5 + 0xE6546B64 & _MASK
+    k = _rotate(k, 15) * 0x1B873593 & _MASK
+    h = _rotate(_SEED ^ k, 13) * 5 + 0xE6546B64 & _MASK
     h ^= 4  # the length of an int in bytes
     h = (h ^ h >> 16) * 0x85EBCA6B & _MASK
     h = (h ^ h >> 13) * 0xC2B2AE35 & _MASK
@@ -26,7 +26,7 @@ def spark_hash(key: int) -> int:
 
 @cache
 def slot_keys(slots: int) -> tuple[int, ...]:
-    """Give the key of each slot 0 .. slots-1, such that key i falls on shuffle partition i of `slots`."""
+    """Return the key of each slot 0 .. slots-1, such that key i falls on shuffle partition i of `slots`."""
     keys: dict[int, int] = {}
     key = 0
     while len(keys) < slots:
@@ -35,5 +35,5 @@ def slot_keys(slots: int) -> tuple[int, ...]:
     return tuple(keys[slot] for slot in range(slots))
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     return (value << bits | value >> 32 - bits) & _MASK

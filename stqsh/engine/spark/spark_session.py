@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import stqsh
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.class_archive import archive_options
-from stqsh.engine.spark.cluster import LOOPBACK, driver_address, make_host_ready
+from stqsh.engine.spark.cluster import LOOPBACK, driver_address, prepare_host
 from stqsh.engine.spark.java import JavaRuntime, find_java
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
@@ -90,19 +90,19 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     return builder.getOrCreate()
 
 
-def wake_workers(spark: SparkSession, count: int) -> None:
+def start_workers(spark: SparkSession, count: int) -> None:
     """Have Python workers started and their imports done; in a thread, while the query is planned."""
     spark.sparkContext.parallelize(range(count), count).map(bool).count()
 
 
-def ready_hosts(spark: SparkSession, settings: EngineSettings) -> None:
+def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
     """Have a cluster's hosts made ready for the session; waits until there is an executor."""
     home, count = str(settings.home), settings.slots
-    spark.sparkContext.parallelize([home] * count, count).foreach(make_host_ready)
+    spark.sparkContext.parallelize([home] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
-    """Give all Spark settings of a session."""
+    """Return all Spark settings of a session."""
     log4j = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     scratch = str(settings.scratch)
     own = {
@@ -132,7 +132,7 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
 
 
 def _for_cluster(settings: EngineSettings) -> dict[str, str]:
-    """Give what executors are to be, as far as the profile says, and where they find the driver."""
+    """Return what executors are to be, as far as the profile says, and where they find the driver."""
     address = driver_address(settings.master)
     told = {
         "spark.executor.memory": settings.executor_memory,
@@ -180,6 +180,6 @@ def _quick_python(scratch: Path) -> Path:
 
 
 def _python_path() -> str:
-    """Give a PYTHONPATH with which workers can import stqsh, wherever they start."""
+    """Return a PYTHONPATH with which workers can import stqsh, wherever they start."""
     rest = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return os.pathsep.join(dict.fromkeys([str(_PACKAGE_ROOT), *rest]))

@@ -60,7 +60,7 @@ class Arena:
             yield
 
     def read_head(self) -> HeadFile | None:
-        """Give the head, None where the arrays are not to be trusted (or there are none)."""
+        """Return the head, None where the arrays are not to be trusted (or there are none)."""
         return read_head(self.folders[0], self.name)
 
     def load(self, head: HeadFile) -> dict[str, Array]:
@@ -69,7 +69,7 @@ class Arena:
         Raises:
             FileNotFoundError: a file is gone; the state has to be rebuilt.
         """
-        self._maps = {name: _mapped(Path(file)) for name, (file, _, _) in head.arrays.items()}
+        self._maps = {name: _map_file(Path(file)) for name, (file, _, _) in head.arrays.items()}
         return {
             name: as_array(self._maps[name].array, np.dtype(dtype), length)
             for name, (_, dtype, length) in head.arrays.items()
@@ -86,7 +86,7 @@ class Arena:
         Raises:
             MemoryError: no folder has room.
         """
-        mapping = self._new_file(max(1, capacity * dtype.itemsize))
+        mapping = _new_file(self.folders, self.name, max(1, capacity * dtype.itemsize))
         self._maps[name] = mapping
         return as_array(mapping.array, dtype, capacity)
 
@@ -107,7 +107,7 @@ class Arena:
         self._maps.pop(name, None)
 
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
-        """Say that the arrays now hold the state `stamp`; those that lie in no file are copied into one."""
+        """Record that the arrays hold the state `stamp`; arrays outside files are copied into one."""
         for name, array in arrays.items():
             if not self._holds(name, array):
                 self.allocate(name, array.dtype, len(array))[:] = array
@@ -126,32 +126,21 @@ class Arena:
         new = self._path("new")
         new.write_bytes(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
         new.replace(self._path("head"))
-        self._remove_dead()
+        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
 
     def clear(self) -> None:
         """Forget everything, as before a rebuild."""
         self.begin()
         self._maps = {}
-        self._remove_dead()
+        _remove_dead(self.folders, self.name, {mapping.path for mapping in self._maps.values()})
 
     # Files.
 
     def _path(self, ending: str) -> Path:
         return self.folders[0] / f"{self.name}.{ending}"
 
-    def _new_file(self, size: int) -> _Mapping:
-        for folder in self.folders:
-            path = folder / f"{self.name}.{uuid.uuid4().hex}.array"
-            try:
-                _make_file(path, size)
-            except OSError:
-                path.unlink(missing_ok=True)
-                continue
-            return _mapped(path)
-        raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, self.folders))}")
-
     def _holds(self, name: str, array: Array) -> bool:
-        """Say whether an array is the content of the file that stands under its name, from its beginning."""
+        """Return whether an array is the content of the file under its name, from its beginning."""
         mapping = self._maps.get(name)
         return (
             mapping is not None
@@ -160,13 +149,26 @@ class Arena:
             and array.__array_interface__["data"][0] == mapping.array.__array_interface__["data"][0]
         )
 
-    def _remove_dead(self) -> None:
-        """Delete array files of this slot that are no longer mapped here."""
-        live = {mapping.path for mapping in self._maps.values()}
-        for folder in self.folders:
-            for path in folder.glob(f"{self.name}.*.array"):
-                if path not in live:
-                    path.unlink(missing_ok=True)
+
+def _new_file(folders: tuple[Path, ...], name: str, size: int) -> _Mapping:
+    """Make and map a file of zeros in the first folder with room."""
+    for folder in folders:
+        path = folder / f"{name}.{uuid.uuid4().hex}.array"
+        try:
+            _make_file(path, size)
+        except OSError:
+            path.unlink(missing_ok=True)
+            continue
+        return _map_file(path)
+    raise MemoryError(f"no room for {size} bytes of slot state in {', '.join(map(str, folders))}")
+
+
+def _remove_dead(folders: tuple[Path, ...], name: str, live: set[Path]) -> None:
+    """Delete the array files of a slot that are not in `live`."""
+    for folder in folders:
+        for path in folder.glob(f"{name}.*.array"):
+            if path not in live:
+                path.unlink(missing_ok=True)
 
 
 def _make_file(path: Path, size: int) -> None:
@@ -178,6 +180,6 @@ def _make_file(path: Path, size: int) -> None:
             file.truncate(size)
 
 
-def _mapped(path: Path) -> _Mapping:
+def _map_file(path: Path) -> _Mapping:
     with path.open("r+b") as file:
         return _Mapping(path, np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8))

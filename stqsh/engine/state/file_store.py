@@ -1,4 +1,4 @@
-"""A slot's truth in files of the session's home, where driver and workers share a machine.
+"""The durable state of a slot in files of the session's home, where driver and workers share a machine.
 
 Spark's stateful operators take 0.12 s of each batch, each, for what they do for a cluster; two of them, a
 batch with nothing to do stood at 0.33 s. The same pipeline without them, with state in these files, stands at
@@ -50,7 +50,7 @@ class FileStore:
         self._snapshot, self._rows = self._before.snapshot, self._before.rows
 
     def read_meta(self) -> SlotMeta:
-        """Give where the slot stood before the batch; the zero values for one that has seen none."""
+        """Return where the slot stood before the batch; the zero values for one that has seen none."""
         return self._before.meta
 
     def write_meta(self, meta: SlotMeta) -> None:
@@ -63,7 +63,7 @@ class FileStore:
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Write the chunks of version `version`; give how many bytes that took."""
         content = pack_chunks(chunks)
-        self._rows = _least(self._rows, first_rows(chunks))
+        self._rows = _merge_least(self._rows, first_rows(chunks))
         self._replace(f"log.{version}", memoryview(content))
         return content.size
 
@@ -76,11 +76,11 @@ class FileStore:
         return size
 
     def read_snapshot(self) -> list[bytes]:
-        """Give the last snapshot, as one piece; none where there has been none."""
+        """Return the last snapshot, as one piece; none where there has been none."""
         return [(self._folder / f"snapshot.{self._snapshot}").read_bytes()] if self._snapshot else []
 
     def read_log(self) -> Iterator[list[Chunk]]:
-        """Give the chunks of each version since the snapshot, in order."""
+        """Return the chunks of each version since the snapshot, in order."""
         for version in range(self._snapshot + 1, self._before.meta.version + 1):
             yield unpack_chunks((self._folder / f"log.{version}").read_bytes())
 
@@ -97,20 +97,20 @@ class FileStore:
                 path.unlink(missing_ok=True)
 
 
-def rows_named(state: Path) -> dict[int, int]:
-    """Give the first row of each stream, by id, that logs of any slot name, whichever batch is repeated.
+def first_logged_rows(state: Path) -> dict[int, int]:
+    """Return the first row of each stream, by id, that logs of any slot name, whichever batch is repeated.
 
     state: the folder in which slots keep their state. Streams that no log names are not in it.
     """
     first: dict[int, int] = {}
     for folder in state.glob("*"):
         for kept in _states(folder):
-            first = _least(first, kept.rows)
+            first = _merge_least(first, kept.rows)
     return first
 
 
 def _states(folder: Path) -> list[_State]:
-    """Give the states that a slot's head names, the last one first."""
+    """Return the states that a slot's head names, the last one first."""
     try:
         content = (folder / _HEAD).read_bytes()
     except FileNotFoundError:
@@ -126,5 +126,5 @@ def _from_json(batch: int, snapshot: int, meta: list[Any], rows: list[tuple[int,
     return _State(batch, snapshot, SlotMeta(*meta), dict(rows))
 
 
-def _least(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+def _merge_least(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     return {key: min(some[key] for some in (one, other) if key in some) for key in one.keys() | other.keys()}

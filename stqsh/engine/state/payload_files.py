@@ -25,14 +25,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stqsh.engine.config import TUNING
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
 
 #: Payloads begin at multiples of this, as the columns within want it.
 _ALIGNMENT = 64
-#: Room that must be left where payloads on their way lie: the arena grows there, too.
-_ROOM_LEFT = 64 << 20
 _LOGGED = ("rows", "updates")
 #: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
 _ALWAYS_WITHIN = ("clock",)
@@ -43,12 +42,13 @@ class PayloadFolders:
     """Where a session's large payloads lie.
 
     home: the session's directory. transit: the folder for payloads on their way. least: smaller payloads
-    (bytes) go through Spark as they are.
+    (bytes) go through Spark as they are. reserve: bytes that stay free on the disk of `transit`.
     """
 
     home: Path
     transit: Path
     least: int
+    reserve: int = TUNING.payload_reserve_bytes
 
     @property
     def log(self) -> Path:
@@ -70,8 +70,8 @@ class PayloadFolders:
 
 
 @contextmanager
-def writing(spool: PayloadFolders | None, name: str) -> Iterator[PayloadWriter]:
-    """Give what puts a task's payloads into files; `name` (operator and slot) is part of the files' names."""
+def open_writer(spool: PayloadFolders | None, name: str) -> Iterator[PayloadWriter]:
+    """Open a writer for a task's payloads; `name` (operator and slot) is part of the files' names."""
     outgoing = PayloadWriter(spool, name)
     try:
         yield outgoing
@@ -87,12 +87,12 @@ class PayloadWriter:
         if spool is not None:
             unique = uuid.uuid4().hex
             self._files = {
-                False: _File(spool.transit / f"{name}.{unique}{ENDING}", _ROOM_LEFT),
+                False: _File(spool.transit / f"{name}.{unique}{ENDING}", spool.reserve),
                 True: _File(spool.log / f".{name}.{unique}{ENDING}", 0),
             }
 
     def put(self, chunk: Chunk, again: Any = None) -> Chunk:
-        """Give the chunk with its payload put into a file, or as it is where that would not pay or go.
+        """Return the chunk with its payload put into a file, or as it is where that would not pay or go.
 
         again: JSON by which the receiver can have the payload made anew, see `Reference`.
         """
@@ -125,7 +125,7 @@ class _File:
         try:
             if self._is_full or not self._fits(len(payload)):
                 return None
-            _write_all(self._opened(), payload, at)
+            _write_all(self._open(), payload, at)
         except OSError:
             self._is_full = True
             return None
@@ -136,7 +136,7 @@ class _File:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         if self._descriptor is None:
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         return self._descriptor
@@ -155,18 +155,18 @@ def _write_all(descriptor: int, payload: bytes, at: int) -> None:
         view, at = view[written:], at + written
 
 
-def opened(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list[Chunk]:
-    """Give chunks with their payloads instead of references; these are views of mapped files.
+def load_payloads(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list[Chunk]:
+    """Return chunks with their payloads instead of references; these are views of mapped files.
 
     Raises:
         ValueError: there is a reference, and no spool to look it up in.
         FileNotFoundError: a file is gone.
     """
     folders = {} if spool is None else {False: PayloadReader(spool.transit), True: PayloadReader(spool.log)}
-    return [_opened(chunk, folders) for chunk in chunks]
+    return [_load_payload(chunk, folders) for chunk in chunks]
 
 
-def _opened(chunk: Chunk, folders: dict[bool, PayloadReader]) -> Chunk:
+def _load_payload(chunk: Chunk, folders: dict[bool, PayloadReader]) -> Chunk:
     reference = reference_in(chunk.payload)
     if reference is None:
         return chunk

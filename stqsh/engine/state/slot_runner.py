@@ -1,4 +1,4 @@
-"""One slot, one batch: find its state, fold the batch in, and leave store and arena in agreement."""
+"""One slot, one batch: find the slot's state, fold the batch into it, and store it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.arena import Arena
 from stqsh.engine.state.slot_store import SlotMeta, SlotStore
 from stqsh.spec.chunk import Chunk
 
-Remade = Callable[[list[Chunk]], list[Chunk]]
+ReplayRecords = Callable[[list[Chunk]], list[Chunk]]
 
 
 class Fold(Protocol):
-    """What an operator does with a slot's state: a fold over batches of chunks."""
+    """An operator's work on a slot's state: a fold over batches of chunks."""
 
     @property
     def name(self) -> str:
         """The operator's name, as in file names."""
 
-    def takes(self, chunk: Chunk) -> bool:
-        """Say whether a chunk concerns the state; the others pass the operator by."""
+    def accepts(self, chunk: Chunk) -> bool:
+        """Return whether a chunk concerns the state; the others pass the operator by."""
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         """Fold the chunks of one batch, in order, into the state; give what is to be sent."""
@@ -56,12 +57,20 @@ _warm: dict[tuple[str, str], _Warm] = {}
 class SlotRunner:
     """Keeps the state of one slot of one operator, in its store, and cached in the arena.
 
-    remade: gives a batch from the log with all its content, where the log holds less.
+    replay: gives a batch from the log with all its content, where the log holds less.
     """
 
-    def __init__(self, fold: Fold, slot: int, store: SlotStore, arena: Arena, remade: Remade) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        slot: int,
+        store: SlotStore,
+        arena: Arena,
+        replay: ReplayRecords,
+        tuning: EngineTuning = TUNING,
+    ) -> None:
         self._fold, self._slot, self._store, self._arena = fold, slot, store, arena
-        self._remade = remade
+        self._replay, self._tuning = replay, tuning
         self._key = (str(arena.folders[0]), arena.name)
 
     def advance(
@@ -92,7 +101,7 @@ class SlotRunner:
         return sent, costs
 
     def _open(self, meta: SlotMeta) -> tuple[SlotState, bool]:
-        """Give the state that `meta` names, and whether it had to be rebuilt."""
+        """Return the state that `meta` names, and whether it had to be rebuilt."""
         head = self._arena.read_head() if meta.stamp else None
         if head is None or head.stamp != meta.stamp:
             return self._rebuild(), bool(meta.stamp)
@@ -113,7 +122,7 @@ class SlotRunner:
         pieces = self._store.read_snapshot()
         state = restore(pieces, self._arena) if pieces else SlotState.fresh(self._slot, self._arena)
         for chunks in self._store.read_log():
-            self._fold.apply(state, self._remade(chunks))
+            self._fold.apply(state, self._replay(chunks))
         return state
 
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
@@ -126,7 +135,7 @@ class SlotRunner:
             replay_us=meta.replay_us + fold_us,
             log_bytes=meta.log_bytes + sum(len(chunk.payload) for chunk in chunks),
         )
-        if after.wants_snapshot():
+        if after.wants_snapshot(self._tuning):
             begun = time.perf_counter_ns()
             size = self._store.replace(version, snapshot(state))
             took_us = (time.perf_counter_ns() - begun) // 1000

@@ -1,4 +1,4 @@
-"""A slot's truth: a snapshot of its arrays, and the log of the chunks applied since.
+"""The durable state of a slot: a snapshot of its arrays, and the log of the chunks applied since.
 
 A batch appends its chunks to the log. When the log has grown past the snapshot, or would take long to apply
 again, a new snapshot replaces both. Restoring is: load the snapshot, apply the logged batches again, discard
@@ -13,15 +13,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
-
-#: A log smaller than this is never worth a snapshot ...
-LOG_BYTES = 32 << 20
-#: ... unless replaying it takes longer than this, and than this many snapshots take to write. A log mostly
-#: names records (`stqsh.engine.ingest.record_replay`), so time decides; snapshots cost at most a tenth of
-#: the kernels' time, 3 % of a batch.
-REPLAY_US = 3_000_000
-SNAPSHOT_WORTH = 10
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -42,24 +35,27 @@ class SlotMeta:
     replay_us: int = 0
     snapshot_us: int = 0
 
-    def wants_snapshot(self) -> bool:
-        """Say whether the log has grown past its use."""
-        slow = self.replay_us > max(REPLAY_US, SNAPSHOT_WORTH * self.snapshot_us)
-        return slow or self.log_bytes > max(LOG_BYTES, self.snapshot_bytes)
+    def wants_snapshot(self, tuning: EngineTuning = TUNING) -> bool:
+        """Return whether a snapshot should replace the log.
+
+        A log mostly names records (`stqsh.engine.ingest.record_replay`), so time decides as a rule.
+        """
+        slow = self.replay_us > max(tuning.snapshot_replay_us, tuning.snapshot_worth * self.snapshot_us)
+        return slow or self.log_bytes > max(tuning.snapshot_log_bytes, self.snapshot_bytes)
 
 
 class SlotStore(Protocol):
-    """Where one slot of one operator keeps its truth.
+    """Where one slot of one operator keeps its durable state.
 
     `stqsh.engine.state.file_store` keeps it in files, `stqsh.engine.state.spark_store` in Spark's state
     store. What is written becomes true with the batch: a batch that is repeated finds what stood before it.
     """
 
     def read_meta(self) -> SlotMeta:
-        """Give where the slot stands; the zero values for one that has seen no batch."""
+        """Return where the slot stands; the zero values for one that has seen no batch."""
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Put down where the slot stands, after everything that it tells of."""
+        """Write where the slot stands, after everything that it refers to."""
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Append the chunks of version `version` to the log; give how many bytes that took."""
@@ -68,14 +64,14 @@ class SlotStore(Protocol):
         """Put a snapshot of version `version` in the place of log and snapshot; give its bytes."""
 
     def read_snapshot(self) -> list[bytes]:
-        """Give the pieces of the last snapshot, none where there has been none."""
+        """Return the pieces of the last snapshot, none where there has been none."""
 
     def read_log(self) -> Iterator[list[Chunk]]:
-        """Give the chunks of each batch since the snapshot, in order."""
+        """Return the chunks of each batch since the snapshot, in order."""
 
 
 def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
-    """Give the chunks of a batch as compressed bytes."""
+    """Return the chunks of a batch as compressed bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, CHUNK, options=_LZ4) as writer:
         writer.write_table(to_table(chunks))

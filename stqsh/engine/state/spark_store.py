@@ -1,4 +1,4 @@
-"""A slot's truth in Spark's state store, on clusters: it follows the slot, and is committed by batches."""
+"""The durable state of a slot in Spark's state store, on clusters, which moves and commits it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk
-
-#: Values of the state store are cut into pieces of this size.
-PIECE_BYTES = 4 << 20
 
 
 class ValueState(Protocol):
@@ -34,11 +32,13 @@ class ListState(Protocol):
 class SparkStore:
     """The three variables of one slot in the state store; a `SlotStore`."""
 
-    def __init__(self, meta: ValueState, log: ListState, snapshot: ListState) -> None:
-        self._meta, self._log, self._snapshot = meta, log, snapshot
+    def __init__(
+        self, meta: ValueState, log: ListState, snapshot: ListState, tuning: EngineTuning = TUNING
+    ) -> None:
+        self._meta, self._log, self._snapshot, self._tuning = meta, log, snapshot, tuning
 
     def read_meta(self) -> SlotMeta:
-        """Give where the slot stands; the zero values for one that has seen no batch."""
+        """Return where the slot stands; the zero values for one that has seen no batch."""
         row = self._meta.get()
         return SlotMeta(*row) if row is not None else SlotMeta()
 
@@ -58,7 +58,7 @@ class SparkStore:
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Append the chunks of batch `version` to the log; give how many bytes that took."""
         content = pack_chunks(chunks)
-        self._log.appendList(cut(version, content))
+        self._log.appendList(cut_pieces(version, content, self._tuning.state_piece_bytes))
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
@@ -72,24 +72,24 @@ class SparkStore:
         return size
 
     def read_snapshot(self) -> list[bytes]:
-        """Give the pieces of the last snapshot, none where there has been none."""
+        """Return the pieces of the last snapshot, none where there has been none."""
         return [bytes(piece) for _, piece in self._snapshot.get()]
 
     def read_log(self) -> Iterator[list[Chunk]]:
-        """Give the chunks of each batch since the snapshot, in order."""
-        for _, content in joined(self._log.get()):
+        """Return the chunks of each batch since the snapshot, in order."""
+        for _, content in join_pieces(self._log.get()):
             yield unpack_chunks(content)
 
 
-def cut(entry: int, content: pa.Buffer) -> list[tuple[int, bytes]]:
-    """Cut bytes into pieces that the state store can hold; `entry` tells neighbours apart."""
+def cut_pieces(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[int, bytes]]:
+    """Cut bytes into pieces of at most `piece_bytes`; `entry` distinguishes neighbours."""
     return [
-        (entry, content.slice(start, min(PIECE_BYTES, content.size - start)).to_pybytes())
-        for start in range(0, content.size, PIECE_BYTES)
+        (entry, content.slice(start, min(piece_bytes, content.size - start)).to_pybytes())
+        for start in range(0, content.size, piece_bytes)
     ]
 
 
-def joined(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
+def join_pieces(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
     """Put pieces together again."""
     for entry, some in groupby(pieces, key=lambda piece: int(piece[0])):
         yield entry, b"".join(bytes(piece[1]) for piece in some)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.events.latest_updates import latest_updates
-from stqsh.spec.chunk import Chunk, pack, to_table, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, to_table, unpack_json
 from stqsh.storage.payload_refs import ENDING, Reference
 from stqsh.storage.update_log.log import (
     BASE,
@@ -105,12 +105,14 @@ class _Fold:
         """What the base consists of."""
         self.settle()
         step = self.clock["last_step"]
-        yield Chunk(0, 0, "clock", 0, step, step, 0, orjson.dumps(self.clock))
+        yield Chunk(0, 0, "clock", ChunkOrder(), step, step, 0, orjson.dumps(self.clock))
         for stream, parts in self._parts.items():
             for number, part in enumerate(parts):
                 for kind, batch in (("rows", part.rows), ("updates", part.updates)):
                     assert batch is not None  # `standing` gives whole parts
-                    yield Chunk(0, stream, kind, number, step, step, batch.num_rows, pack(batch))
+                    yield Chunk(
+                        0, stream, kind, ChunkOrder(number=number), step, step, batch.num_rows, pack(batch)
+                    )
 
 
 def _size(part: UpdatePart) -> int:

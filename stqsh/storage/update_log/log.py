@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.errors import StqshError
-from stqsh.spec.chunk import WHY, unpack, unpack_json
+from stqsh.spec.chunk import WHY, ChunkOrder, unpack, unpack_json
 from stqsh.storage.payload_refs import MARK, PayloadReader, reference_in
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
@@ -252,12 +252,13 @@ class UpdatePart:
 
 
 def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]:
-    """The parts of each stream, in the order of (part, slot); `payload`s are decoded without a copy."""
-    found: dict[tuple[int, int, int], UpdatePart] = {}
-    columns = (chunks.column(name).to_pylist() for name in ("stream", "part", "slot", "kind"))
-    for stream, part, slot, kind, payload in zip(*columns, chunks.column("payload"), strict=True):
+    """The parts of each stream, in the order of (order, slot); `payload`s are decoded without a copy."""
+    found: dict[tuple[int, ChunkOrder, int], UpdatePart] = {}
+    columns = (chunks.column(name).to_pylist() for name in ("stream", "slot", "kind", *ChunkOrder._fields))
+    for stream, slot, kind, *order, payload in zip(*columns, chunks.column("payload"), strict=True):
         if kind in ("rows", "updates"):
-            setattr(found.setdefault((stream, part, slot), UpdatePart()), kind, unpack(bulk.payload(payload)))
+            part = found.setdefault((stream, ChunkOrder(*order), slot), UpdatePart())
+            setattr(part, kind, unpack(bulk.payload(payload)))
     streams: dict[int, list[UpdatePart]] = {}
     for (stream, _, _), piece in sorted(found.items()):
         if piece.updates is not None:

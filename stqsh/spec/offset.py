@@ -1,10 +1,12 @@
-"""How far the one query has come: the offset that Spark keeps for the data source, as plain JSON."""
+"""The offset of the engine's one query, which Spark keeps for the data source as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import convert, to_builtins
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,14 @@ class Offset:
     by_slot: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Give the offset as JSON values (object keys are strings)."""
-        return {**asdict(self), "rows": {str(stream): row for stream, row in self.rows.items()}}
+        """Return the offset as JSON values; object keys are strings."""
+        json: dict[str, Any] = to_builtins(self, str_keys=True)
+        return json
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Offset:
-        """Read an offset back from `to_json`'s form."""
-        run, play = value["run"], value["play"]
-        return Offset(
-            **{
-                **value,
-                "rows": {int(stream): row for stream, row in value["rows"].items()},
-                "run": RunState(**run) if run else None,
-                "play": PlayState(play["seq"], tuple(play["streams"]), play["pace"]) if play else None,
-            }
-        )
+        """Read an offset back from the form of `to_json`."""
+        return convert(value, Offset, str_keys=True)
 
     def tick_of(self, step: int) -> int:
         """Give the tick of a step; there is one only once the clock has started."""
@@ -85,6 +80,9 @@ class Offset:
         return tick - self.base_tick + 1
 
 
-def stands_still(offset: Mapping[str, Any]) -> bool:
-    """Say of an offset's JSON whether no RUN is under way and no stream plays: only the log brings more."""
+def is_idle(offset: Mapping[str, Any]) -> bool:
+    """Return whether, by an offset's JSON, no RUN is under way and no stream plays.
+
+    Then only the control log can bring more.
+    """
     return not offset["run"] and not (offset["play"] and offset["play"]["streams"])

@@ -1,8 +1,47 @@
-"""The one line of Spark's long errors that says why a query failed."""
+"""Errors of Spark in one line: why it does not start, and why a query failed."""
 
 from __future__ import annotations
 
 import re
+import socket
+
+from stqsh.engine.config import TUNING, EngineSettings
+from stqsh.engine.spark.cluster import STANDALONE
+from stqsh.errors import StqshError
+
+
+def check_master(settings: EngineSettings) -> None:
+    """Raise `StqshError` where spark.master is a standalone cluster that nobody answers for.
+
+    Spark itself asks for a minute before it gives up.
+    """
+    named = STANDALONE.match(settings.master)
+    if named is None:
+        return
+    try:
+        socket.create_connection((named["host"], int(named["port"])), TUNING.master_connect_s).close()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StqshError(
+            f"no Spark cluster at {settings.master}: {reason}",
+            hint="start one, or name another: SET spark.master = 'spark://host:7077'; 'local[2]' for none",
+        ) from error
+
+
+def start_error(settings: EngineSettings, error: Exception) -> StqshError:
+    """Return the error for users when Spark does not start; its traces stay in the log."""
+    hint = "stqsh doctor looks for the reason; stqsh logs has all that Spark said"
+    if not settings.local:
+        hint = f"spark.master is {settings.master}; {hint}"
+    return StqshError(f"Spark does not start: {_reason(error)}", hint=hint)
+
+
+def _reason(error: Exception) -> str:
+    """Return the most telling line of an error: Java's own where py4j brings one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
+    return java or (lines[0] if lines else type(error).__name__)
+
 
 #: From here on Spark describes the query: offsets, plan, and the state of its thread.
 _DESCRIPTION = "=== Streaming Query ==="
@@ -36,7 +75,7 @@ _PLAINLY = (
 
 
 def reason(error: BaseException | None) -> str:
-    """Give the one line of Spark's error that matters: the last exception that is not Spark's own.
+    """Return the one line of Spark's error that matters: the last exception that is not Spark's own.
 
     Python's tracebacks end with it, and Java's causes follow each other. Where all are Spark's own, the last
     of them; where none is named, the first line. Frames, plans and states of threads are passed over.
@@ -45,10 +84,10 @@ def reason(error: BaseException | None) -> str:
         return "it ended without a reason"
     text = str(error)
     plain = next((words for sign, words in _PLAINLY if sign in text), None)
-    return plain or _shortened(_telling_line(text) or type(error).__name__)
+    return plain or _shorten(_cause_line(text) or type(error).__name__)
 
 
-def _telling_line(text: str) -> str:
+def _cause_line(text: str) -> str:
     before = text.split(_DESCRIPTION, 1)[0]
     lines = [line.strip().removeprefix("Caused by: ") for line in before.splitlines()]
     lines = [line for line in lines if line and not _FRAME.match(line)]
@@ -60,5 +99,5 @@ def _telling_line(text: str) -> str:
     return lines[0] if lines else ""
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     return re.sub(r"^(?:[\w$]+\.)+(?=\w+(Error|Exception)\b)", "", line)[:_MOST]

@@ -1,0 +1,191 @@
+"""Reading a task in a worker: rows of control log and replay stores become chunks for the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.engine.ingest.slot_commands import Command, commands_of, concerned_slots, for_slot, packed_commands
+from stqsh.engine.planning.tasks import BatchHead, SourceTask, StreamSlice
+from stqsh.routing.event_routing import EventRouting
+from stqsh.routing.grid_routing import CellRouting
+from stqsh.routing.object_routing import slots_of
+from stqsh.sources.replay_store.manifest import Manifest, read_manifest
+from stqsh.sources.replay_store.store import open_store
+from stqsh.sources.table_files import CONTENT, read_table
+from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack, pack_json, unpack
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.rows import LogRow
+
+#: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
+CHUNK_RECORDS = 1 << 16
+_DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
+
+
+def chunks(task: SourceTask) -> Iterator[Chunk]:
+    """Read a task: yield its chunks, each addressed to a slot (its index)."""
+    made = _chunks(task)
+    return made if task.only is None else (chunk for chunk in made if chunk.slot == task.only)
+
+
+def _chunks(task: SourceTask) -> Iterator[Chunk]:
+    if task.head is not None:
+        yield from _head_chunks(task, task.head)
+    for piece in task.slices:
+        yield from record_chunks(task, piece, task.wanted)
+
+
+def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
+    yield from _to_all(task, 0, "clock", Phase.DEFINE, pack_json(head.clock))
+    for stream_id, keys in sorted(head.lookups.items()):
+        yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
+    for ask in head.clock.asks:
+        yield from _to_all(task, ask.spec["stream_id"], "ask", Phase.SNAPSHOT, pack_json([ask]))
+    control = ControlDb(Path(task.home))
+    for row in _rows(control, head.defined):
+        yield from _definition_chunks(task, row)
+    rows = _rows(control, head.commands)
+    for row in rows:
+        if row.kind == "create_stream":
+            yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.spec))
+        elif row.kind in _DROPS:
+            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], Phase.COMMANDS, pack_json({}))
+    for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
+        yield from _command_chunks(task, stream_id, commands)
+    yield from _seed_chunks(task, rows)
+
+
+def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
+    after, up_to = span
+    return read_log(control, after, up_to) if after < up_to else []
+
+
+def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
+    """Hand a table or an area to every slot; one that could not be read is empty."""
+    if row.kind == "create_area":
+        yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
+    if row.kind != "create_table":
+        return
+    table = row.seq
+    yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.spec))
+    directory = Path(task.home) / "tables" / str(table)
+    if (directory / CONTENT).exists():
+        for number, rows in enumerate(read_table(directory), start=1):
+            order = ChunkOrder(Phase.DEFINE, number=number)
+            yield from _to_all(task, table, "table", order, pack(rows), rows.num_rows)
+
+
+def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[int, list[Command]]:
+    """Return the commands of log rows by stream, preceded by the shedding order where it is new."""
+    commands = commands_of(rows)
+    if head.memory is None:
+        return commands
+    told_to_all = any(row.kind == "memory" for row in rows)
+    new = {row.seq for row in rows if row.kind == "create_stream"}
+    for stream_id, stream in task.streams.items():
+        if stream.is_significant and (told_to_all or stream_id in new):
+            commands[stream_id] = [head.memory.command(), *commands.get(stream_id, [])]
+    return commands
+
+
+def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
+    """Yield commands for every slot; a new query of events only for the slots that its region concerns."""
+    stream = task.streams.get(stream_id)
+    if task.slots == 1 or stream is None or not stream.is_event:
+        for number, (kind, payload) in enumerate(packed_commands(commands)):
+            yield from _to_all(task, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), payload)
+        return
+    concerned = concerned_slots(event_routing(task), stream, commands)
+    span = (task.first_step, task.last_step)
+    for slot in range(task.slots):
+        mine = for_slot(commands, concerned, slot)
+        for number, (kind, payload) in enumerate(packed_commands(mine)):
+            yield Chunk(slot, stream_id, kind, ChunkOrder(Phase.COMMANDS, number=number), *span, 0, payload)
+
+
+def event_routing(task: SourceTask) -> EventRouting:
+    """Return the routings of a home's event streams."""
+    home = Path(task.home)
+
+    def routing(stream_id: int) -> CellRouting | None:
+        manifest = read_manifest(home / "streams" / str(stream_id))
+        return None if manifest is None else _cell_routing(manifest, task.slots)
+
+    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home), area)))
+
+
+def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
+    """Return the routing that follows from a stream's store; None for streams of objects."""
+    return None if manifest.bounds is None else CellRouting.of(manifest.bounds, manifest.sample, slots)
+
+
+def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
+    """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
+    found = [row for row in rows if row.kind == "found" and row.payload]
+    for number, row in enumerate(found):
+        records = unpack(row.payload or b"")
+        stream = task.streams.get(row.spec["stream_id"])
+        if not records.num_rows or stream is None:
+            continue
+        steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
+        seeds = _with_routing(records, steps, hash_keys(records[stream.key]))
+        order = ChunkOrder(Phase.SEEDS, number=number)
+        yield from _to_all(task, row.spec["stream_id"], "focal", order, pack(seeds), seeds.num_rows)
+
+
+def _to_all(
+    task: SourceTask, stream_id: int, kind: str, order: ChunkOrder | Phase, payload: bytes, rows: int = 0
+) -> Iterator[Chunk]:
+    """Yield a chunk for each slot; a phase stands for its only chunk."""
+    if isinstance(order, Phase):
+        order = ChunkOrder(order)
+    for slot in range(task.slots):
+        yield Chunk(slot, stream_id, kind, order, task.first_step, task.last_step, rows, payload)
+
+
+def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
+    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects.
+
+    wanted: the slots whose records are given.
+    """
+    directory = Path(task.home) / "streams" / str(piece.stream_id)
+    store, stream = open_store(directory), task.streams[piece.stream_id]
+    stored = store.read(piece.start, piece.stop)
+    steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)
+    hashes = hash_keys(stored[stream.key])
+    records = _with_routing(stored.drop_columns(["_tick"]), steps, hashes)
+    routing = _cell_routing(store.manifest, task.slots)
+    if routing is None:
+        slots = slots_of(hashes, task.slots)
+    else:
+        slots = routing.slots_of(stored.column(stream.x).to_numpy(), stored.column(stream.y).to_numpy())
+    for slot in wanted:
+        mine = records if task.slots == 1 else records.filter(pa.array(slots == slot))
+        for order, payload, rows in _packed(mine, piece.index):
+            span = (task.first_step, task.last_step)
+            yield Chunk(slot, piece.stream_id, "records", order, *span, rows, payload)
+    if piece.focal:
+        keys = pa.array(piece.focal, stored.schema.field(stream.key).type)
+        focal = records.filter(pa.array(np.isin(hashes, hash_keys(keys))))
+        for order, payload, rows in _packed(focal, piece.index):
+            yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
+
+
+def _packed(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
+    """Cut the records of a slice into payloads of CHUNK_RECORDS: order, payload and row count of each."""
+    for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
+        some = records.slice(start, CHUNK_RECORDS)
+        yield ChunkOrder(Phase.RECORDS, piece, number), pack(some), some.num_rows
+
+
+def _with_routing(
+    records: pa.RecordBatch, steps: NDArray[np.int64], hashes: NDArray[np.uint64]
+) -> pa.RecordBatch:
+    """Add `_step` and `_hash` to a batch of records."""
+    return records.append_column("_step", pa.array(steps)).append_column("_hash", pa.array(hashes))

@@ -1,0 +1,53 @@
+"""The `clock` chunk: the steps of a batch, and how far the engine is after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class SnapshotQuestion(Struct, frozen=True):
+    """A snapshot that a batch asks of its slots.
+
+    ask: the number of the answer. spec: the snapshot's query. place: x and y of its focal object, None where
+    there is no such object; unset: the question is where the object is, or the region does not move.
+    """
+
+    ask: int
+    spec: dict[str, Any]
+    place: tuple[float, float] | UnsetType | None = UNSET
+
+
+class BatchClock(Struct, frozen=True):
+    """The content of a batch's `clock` chunk, for the slots and for Deliver.
+
+    first_step, last_step: the batch's steps; there are none where the second is the smaller. base_tick: the
+    tick of step 1, None before it. tick_us: the length of a tick. seq: the control log's last row that is
+    taken in. asked: the log's row up to which focal objects are looked up now, 0 for none. run_done:
+    the last RUN that is done. ended: all streams are at their end. running, playing: a RUN, or a PLAY, is
+    under way. rows: the next row of each stream. backlog: records that were due and not taken. due_us: when
+    the last step was due by the wall clock, None without a pace. room: records that the batch might have
+    taken. asks: snapshot questions.
+    """
+
+    first_step: int
+    last_step: int
+    base_tick: int | None
+    tick_us: int | None
+    seq: int = 0
+    asked: int = 0
+    run_done: int = 0
+    ended: bool = False
+    running: bool = False
+    playing: bool = False
+    rows: dict[int, int] = {}
+    backlog: int = 0
+    due_us: int | None = None
+    room: int = 0
+    asks: tuple[SnapshotQuestion, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """The number of the batch's steps."""
+        return self.last_step - self.first_step + 1
