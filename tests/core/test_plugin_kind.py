@@ -14,6 +14,7 @@ from support.cases import Case, Row
 from support.examples import at, case, rect, register
 from support.local import local_session
 from support.strategies import cut
+from support.typed import snapshot_spec
 
 from core.slots import SPEC, Slot
 from stqsh.client.results import Rows
@@ -196,7 +197,8 @@ def test_snapshots_are_those_of_brute_force(kind: str, count: int) -> None:
     }
     expected = members(kind, [dict(zip(("oid", "x", "y"), row, strict=False)) for row in rows])
 
-    def answer(spec: dict[str, Any]) -> list[Any]:
+    def answer(json: dict[str, Any]) -> list[Any]:
+        spec = snapshot_spec(json)
         shares = [part(state, spec) for state in states]
         [column] = whole([share for share in shares if share] or [nothing(SPEC, spec)], spec).columns
         return column.to_pylist()

@@ -39,7 +39,7 @@ class World:
         self.planner = Planner(home, slots, max_records)
         self.at = self.planner.initial()
 
-    def log(self, kind: Any, payload: bytes | None = None, **spec: Any) -> int:
+    def log(self, kind: Any, payload: bytes | None = None, /, **spec: Any) -> int:
         return append(self.db, kind, "", entry(kind, spec), payload).seq
 
     def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
