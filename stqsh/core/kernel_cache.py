@@ -16,12 +16,7 @@ from stqsh.core.kernels import jit  # says where compiled kernels are kept
 def compile_kernels() -> None:
     """Compile all kernels, unless the mark says that this was done.
 
-    <<<<<<< Updated upstream
-        Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
-    =======
-        Loading them all only to see that they are there would take 2.5 s of processor time at each start of an
-        engine.
-    >>>>>>> Stashed changes
+    Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
     """
     mark = _mark()
     if mark is not None and mark.exists():
