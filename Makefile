@@ -29,7 +29,8 @@ $(READY): $(INSTALLED)
 
 install: $(READY)  ## set up .venv
 
-demo: $(READY)     ## the main job on sample_data/
+demo: $(INSTALLED) ## the main job on sample_data/
+	@test -e $(READY) || echo "the first start compiles kernels, which takes a minute or two ..."
 	@$(BIN)/stqsh run sample_data/demo.stq
 
 shell: $(READY)    ## the shell

@@ -21,9 +21,9 @@ def compile_kernels() -> None:
     mark = _mark()
     if mark is not None and mark.exists():
         return
-    from stqsh.core.kernel_warmup import warm_up
+    from stqsh.core.kernel_warmup import compile_in_two_processes
 
-    warm_up()
+    compile_in_two_processes()
     if mark is not None:
         mark.touch()
 

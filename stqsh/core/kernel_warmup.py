@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,21 +81,32 @@ _CONDITIONS: list[Any] = [
 ]
 
 
-def warm_up() -> None:
-    """Compile all kernels, or load them from numba's cache on disk."""
-    state, sizes = SlotState.fresh(0), SlotState.fresh(0)
-    for step in range(1, 7):
-        chunks = [_clock(step)]
-        if step == 1:
-            chunks += _table()
-        for spec in _STREAMS:
-            chunks += _stream(spec, step)
-        aggregate(sizes, evaluate(state, chunks))
-    _seldom()
+def compile_in_two_processes() -> None:
+    """Compile all kernels on two cores.
+
+    The other process goes backwards, so that each finds on disk what the other has compiled.
+    """
+    backwards = "from stqsh.core.kernel_warmup import warm_up; warm_up(backwards=True)"
+    with subprocess.Popen([sys.executable, "-c", backwards]):
+        warm_up()
 
 
-def _seldom() -> None:
-    """Compile what keyword queries need only after thousands of records, and a long update log."""
+def warm_up(*, backwards: bool = False) -> None:
+    """Compile all kernels, or load them from numba's cache on disk.
+
+    Args:
+        backwards: begin with the last stream.
+    """
+    for stream in reversed(_STREAMS) if backwards else _STREAMS:
+        state, sizes = SlotState.fresh(0), SlotState.fresh(0)
+        for step in range(1, 7):
+            chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, step)]
+            aggregate(sizes, evaluate(state, chunks))
+    _warm_up_rare_paths()
+
+
+def _warm_up_rare_paths() -> None:
+    """Run what needs thousands of keyword records, or a long update log, to be reached."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
     KeywordIndex(state, "s1/range/keywords", terms).rebuild_if_worn(None)

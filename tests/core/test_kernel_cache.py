@@ -22,7 +22,7 @@ def times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(kernel_cache.numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(jit, "__file__", str(sources / "jit.py"))
-    monkeypatch.setattr(kernel_warmup, "warm_up", lambda: found.append("compiled"))
+    monkeypatch.setattr(kernel_warmup, "compile_in_two_processes", lambda: found.append("compiled"))
     return found
 
 
