@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 
