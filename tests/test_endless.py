@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.api import Session, connect
-from stqsh.client.engine_process import read_engine
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, SnapshotMark
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.update_log.log import read_base
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]

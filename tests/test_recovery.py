@@ -18,8 +18,8 @@ from support.scripts import ScriptCase, replayed
 from support.seeded import significant_script
 
 from stqsh.client.api import Session, connect
-from stqsh.client.engine_process import read_engine
 from stqsh.client.run import RunHandle
+from stqsh.storage.engine_info import read_engine
 
 pytestmark = [
     pytest.mark.spark,

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from stqsh.client.engine_process import is_alive, read_engine, stop_engine
+from stqsh.client.engine_process import stop_engine
 from stqsh.client.results import Rows
 from stqsh.errors import HomeError, SessionNameError
 from stqsh.profile import Profile, load_profile
@@ -15,6 +15,7 @@ from stqsh.shell.terminal.capabilities import has_colour, table_width
 from stqsh.shell.writers.formats import open_writer
 from stqsh.shell.writers.text_columns import instant
 from stqsh.shell.writers.writer import Target
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import DEFAULT_NAME, SessionHome, list_sessions, open_home, sessions_root
 
 

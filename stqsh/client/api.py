@@ -20,9 +20,9 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
-from stqsh.client.cleanup import claim, drop_orphans, remove_orphans
+from stqsh.client.cleanup import drop_orphans, remove_orphans
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import EngineInfo, OnProgress, stop_engine, wait_until_ready
+from stqsh.client.engine_process import OnProgress, stop_engine, wait_until_ready
 from stqsh.client.read.accuracy import Summary, summary
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
@@ -45,6 +45,7 @@ from stqsh.storage.catalogue import (
     owned_queries,
 )
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import EngineInfo, claim_session
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
@@ -111,7 +112,7 @@ class Session:
         self._read_from = self.link.progress().batch
         drop_orphans(self.link.db)
         if home.temporary:
-            claim(self.link.db)
+            claim_session(self.link.db)
 
     def __enter__(self) -> Self:
         return self

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.errors import HomeError
 from stqsh.storage import catalogue_writer, processes
 from stqsh.storage.catalogue import owned_queries
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import is_alive, is_orphaned, read_engine
 from stqsh.storage.home import list_sessions, remove_home
-
-_OWNER = "owner"
-
-
-def claim(db: ControlDb) -> None:
-    """Note that the session lives only as long as this process."""
-    set_meta(db, _OWNER, processes.identity())
-
-
-def is_orphaned(db: ControlDb) -> bool:
-    """Whether the session was claimed by a process that is gone: its engine should end then."""
-    owner = get_meta(db, _OWNER)
-    return owner is not None and not processes.is_running(owner)
 
 
 def drop_orphans(db: ControlDb) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stqsh.client.engine_process import EngineInfo, check_alive, ensure_engine
+from stqsh.client.engine_process import check_alive, ensure_engine
 from stqsh.errors import EngineDeadError, SourceError
 from stqsh.storage.catalogue import NameBook, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import DiskFullError, is_full
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress, stream_statuses
 from stqsh.storage.rows import Progress

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stqsh.storage import processes
 
 if TYPE_CHECKING:
-    from stqsh.client.engine_process import EngineInfo
+    from stqsh.storage.engine_info import EngineInfo
     from stqsh.storage.home import SessionHome
 
 _LINES = 5

@@ -1,13 +1,8 @@
-"""The engine process of a session: start it, find it again, see whether it lives, stop it.
-
-The engine writes engine.json (`write_engine`) when it starts, each second after that, and when it
-leaves. A client believes it only as long as the pid is that very process and the heart beats.
-"""
+"""The engine process of a session: start it, check that it lives, stop it."""
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -15,61 +10,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import stqsh
 from stqsh.client.engine_failure import last_words
 from stqsh.errors import EngineDeadError
 from stqsh.storage import processes
 from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_engine
 from stqsh.storage.home import SessionHome, kept_log
 
-EngineState = Literal["starting", "ready", "stopping", "failed"]
 OnProgress = Callable[[str], None]
 """Told about the start in a few words ("starting Spark… 3 s")."""
 
-_CLOCK_SLACK_US = 5_000_000
 SILENT_US = 60_000_000
 """An engine whose heart has not beaten for so long hangs, though its process may be there."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineInfo:
-    """What engine.json says; times in microseconds since the epoch."""
-
-    pid: int
-    started_us: int
-    heartbeat_us: int
-    state: EngineState
-    message: str = ""
-
-
-def read_engine(home: SessionHome) -> EngineInfo | None:
-    """What the session's engine last said of itself; `None` where there has never been one."""
-    try:
-        return EngineInfo(**json.loads(home.engine_json.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-
-
-def write_engine(home: SessionHome, info: EngineInfo) -> None:
-    """Replace engine.json, whole or not at all."""
-    hidden = home.engine_json.with_name(f".engine.json.{os.getpid()}")
-    hidden.write_text(json.dumps(asdict(info)), encoding="utf-8")
-    hidden.replace(home.engine_json)
-
-
-def is_alive(info: EngineInfo | None) -> bool:
-    """Whether the engine that wrote this is still running (it may be on its way up or down)."""
-    if info is None or not processes.exists(info.pid):
-        return False
-    began = processes.started_us(info.pid)
-    # A process that began after the last heartbeat has only inherited the number.
-    return began is None or began <= info.heartbeat_us + _CLOCK_SLACK_US
 
 
 def check_alive(home: SessionHome) -> EngineInfo:

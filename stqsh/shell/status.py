@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stqsh.client.engine_process import check_alive, is_alive, read_engine
+from stqsh.client.engine_process import check_alive
 from stqsh.client.read.accuracy import shedding_text
 from stqsh.errors import EngineDeadError
 from stqsh.shell.messages import RESTART_HINT, format_engine_death
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.units import format_instant, group_digits
 
 if TYPE_CHECKING:

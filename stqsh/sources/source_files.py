@@ -90,13 +90,15 @@ def _near_file(path: Path) -> str | None:
 
 
 def format_of(path: Path, source: FileSourceSpec) -> str:
-    """Give a file's format: as said, else by its extension.
+    """Return the format of a file: the stated one, or that of its extension.
 
     Raises:
         SourceError: neither says.
 
-    >>> format_of(Path("day.csv.gz"), {}), format_of(Path("day.log"), {"format": "jsonl"})
-    ('csv', 'jsonl')
+    >>> format_of(Path("day.csv.gz"), FileSourceSpec("day.*"))
+    'csv'
+    >>> format_of(Path("day.log"), FileSourceSpec("day.*", "jsonl"))
+    'jsonl'
     """
     if source.format:
         return source.format

@@ -9,7 +9,6 @@ import pytest
 import stqsh
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import EngineInfo
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
@@ -18,6 +17,7 @@ from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
 from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus

@@ -10,18 +10,10 @@ import time
 import pytest
 
 from stqsh.client import engine_process
-from stqsh.client.engine_process import (
-    EngineInfo,
-    check_alive,
-    ensure_engine,
-    is_alive,
-    read_engine,
-    stop_engine,
-    wait_until_ready,
-    write_engine,
-)
+from stqsh.client.engine_process import check_alive, ensure_engine, stop_engine, wait_until_ready
 from stqsh.errors import EngineDeadError
 from stqsh.storage import processes
+from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_engine
 from stqsh.storage.home import open_home, remove_home
 
 ENGINE = textwrap.dedent("""

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import EngineInfo
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.catalogue import live_queries, queries_over_area
 from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 
 CREATE = """

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from platformdirs import user_cache_path
 
-from stqsh.client.engine_process import read_engine
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.api import Session, connect
-from stqsh.client.engine_process import is_alive, read_engine
+from stqsh.storage.engine_info import is_alive, read_engine
 from tests.test_recovery import processes
 from tests.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
 

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 from support.specs import stream_spec
 
-from stqsh.client.engine_process import EngineInfo, write_engine
 from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, to_table
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_stream, live_queries
 from stqsh.storage.control_log import ControlDb, last_seq, wall_clock_us
+from stqsh.storage.engine_info import EngineInfo, write_engine
 from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress

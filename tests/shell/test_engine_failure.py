@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
 from stqsh.shell.status import engine_text, explain_engine_death
 from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome, open_home
 
 NOBODY = 2**22 + 1

@@ -18,8 +18,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from tests.shell.terminal import STQSH, Terminal

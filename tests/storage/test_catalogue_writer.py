@@ -11,7 +11,7 @@ from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import CreateStream, FileSource, GeneratorSource
 from stqsh.spec.query import JoinSpec
-from stqsh.storage import catalogue_writer, processes
+from stqsh.storage import catalogue_writer, engine_info, processes
 from stqsh.storage.catalogue import (
     area_geometry,
     find_area,
@@ -83,7 +83,7 @@ def test_temporary_homes_of_killed_clients_are_removed(tmp_path):
     for home, owner in ((kept, processes.identity()), (left, "999999999:1")):
         db = ControlDb(home.path)
         set_meta(db, "owner", owner)
-        assert cleanup.is_orphaned(db) is (home is left)
+        assert engine_info.is_orphaned(db) is (home is left)
         db.close()
     cleanup.remove_orphans(tmp_path)
     assert kept.path.exists() and not left.path.exists()

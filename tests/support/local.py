@@ -15,7 +15,6 @@ from typing import Any
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import EngineInfo
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.ingest.task_reader import chunks
@@ -24,6 +23,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.chunk import to_table
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import slot_name

@@ -1,9 +1,9 @@
 import pytest
 
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import EngineInfo
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress

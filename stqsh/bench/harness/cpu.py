@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stqsh.client.api import Session
-from stqsh.client.engine_process import read_engine
+from stqsh.storage.engine_info import read_engine
 
 CPU = {"cpu_java_s": "Java CPU s/M", "cpu_python_s": "Python CPU s/M"}
 """Columns of processor seconds a million records."""

@@ -23,7 +23,7 @@ from stqsh.bench.harness.drive import Say, execute, run
 from stqsh.bench.harness.workload import CREATE, Motion
 from stqsh.bench.suite.register import SQUARE, squares
 from stqsh.client.api import Session
-from stqsh.client.engine_process import read_engine
+from stqsh.storage.engine_info import read_engine
 from stqsh.storage.processes import exists
 from stqsh.storage.rows import Progress
 

@@ -22,7 +22,7 @@ from stqsh.bench.harness.cpu import processes_of
 from stqsh.bench.harness.drive import Say, execute
 from stqsh.bench.harness.workload import rectangles
 from stqsh.client.api import Session
-from stqsh.client.engine_process import read_engine
+from stqsh.storage.engine_info import read_engine
 
 COLUMNS = {
     "what": "what",

@@ -17,11 +17,11 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import Progress, Spec
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
 from stqsh.client.results import Rows
 from stqsh.profile import Profile
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import live_queries, live_streams
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.rows import QueryRow, Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import MemorySettings, memory_settings, standing_order

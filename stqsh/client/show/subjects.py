@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from stqsh.client.connection import Connection
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
@@ -25,6 +24,7 @@ from stqsh.storage.catalogue import (
     queries_over_area,
     queries_over_table,
 )
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.rows import AreaRow, Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stqsh.client.engine_process import EngineInfo, EngineState, write_engine
 from stqsh.engine.config import TUNING
 from stqsh.errors import EngineDeadError
 from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome
 
 

@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stqsh.client.cleanup import is_orphaned
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
 from stqsh.errors import StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.engine_info import is_orphaned
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.api import connect
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.client.read.live_keys import LiveKeys, warm_up
 from stqsh.lang.syntax import highlight, keywords
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death
+from stqsh.storage.engine_info import is_alive, read_engine
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.engine_process import EngineInfo, write_engine
 from stqsh.client.map.scene import MapFeed
 from stqsh.storage import processes
 from stqsh.storage.control_log import wall_clock_us
+from stqsh.storage.engine_info import EngineInfo, write_engine
 from tests.shell.terminal import STQSH
 from tests.support.local import local_session
 

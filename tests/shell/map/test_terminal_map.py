@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.client.engine_process import EngineInfo, write_engine
 from stqsh.shell.map.dispatch import print_or_write
 from stqsh.shell.terminal.screen import Screen
+from stqsh.storage.engine_info import EngineInfo, write_engine
 from tests.shell.map.conftest import Town
 from tests.shell.terminal import STQSH, Terminal
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from stqsh.client.engine_process import is_alive, read_engine
 from stqsh.shell.map.page.page_state import PageStates
 from stqsh.shell.map.poll_rate import PollRate
+from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.units import format_instant
 
 POLL_S = 0.1
