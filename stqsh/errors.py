@@ -49,6 +49,16 @@ class NotSupportedError(StqshError):
         self.what = what
 
 
+class OtherVersionError(StqshError):
+    """A session whose files have the format of another version of stqsh."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this session was begun by another version of stqsh: its state cannot be read",
+            hint="go on with that version; or DUMP what the session defines, for a new one",
+        )
+
+
 class CommandLineError(StqshError):
     """A command line, or an argument of a backslash command, that is wrong."""
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.update_log.log import UpdateLog, UpdateTable, write_batch
 from stqsh.storage.update_log.order import ordered
@@ -107,6 +108,13 @@ def test_order_is_step_name_minus_plus_key():
         (2, 7, 1, "￿"),
         (2, 7, 1, "\U0001f600"),
     ]
+
+
+def test_a_log_of_another_version_is_refused_in_one_sentence(tmp_path):
+    chunks = batch_table(1, 1, part([(1, 7, 1, 0, ("a", 0.0))]))
+    write_batch(tmp_path, 0, chunks.drop_columns(["phase"]))
+    with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):
+        list(UpdateLog(tmp_path, lambda stream: "oid").read(-1, 0))
 
 
 def test_integer_keys_are_ordered_by_value():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from stqsh.bench.sole.curves import accuracy, kept
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Chart, FigureResult, Line
@@ -15,6 +17,7 @@ from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory, registered
 from stqsh.bench.sole.town import Spec, TownQueries
 from stqsh.engine.delivery.shedding_policy import decide, load_of
 from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import StreamMemory
 from stqsh.storage.shedding_orders import MemorySettings
 
 _FULL = 1_200
@@ -90,13 +93,13 @@ def _arriving(bench: FigureRun, specs: list[Spec], mode: str, budget: int) -> li
         new = registered(specs[first : first + _EVERY])
         batch = slot.run(1, new if told.same_as(order) else [_command(order), *new])
         told = order
-        stats = batch.stats["memory"][str(STREAM)]
+        stats = msgspec.convert(batch.stats["memory"][str(STREAM)], StreamMemory)
         order = decide(settings, load_of([stats], slot.step, bench.world.drive.unit_s), told)
         rows.append(
             {
                 "queries": min(first + _EVERY, len(specs)),
                 "accuracy": accuracy(slot),
-                "objects": stats["objects"],
+                "objects": stats.objects,
                 "k": told.k,
                 "area": told.area,
             }

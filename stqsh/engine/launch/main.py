@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from stqsh.engine.config import STATE_FORMAT, TUNING, EngineSettings
 from stqsh.engine.launch.heartbeat import Heartbeat, running_alone
 from stqsh.engine.launch.supervisor import JvmDiedError, Supervisor
-from stqsh.errors import StqshError
+from stqsh.errors import OtherVersionError, StqshError
 from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.engine_info import is_orphaned
@@ -222,10 +222,7 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
     if mark == settings.state:
         return
     if (mark or "").partition("/")[2] != str(STATE_FORMAT):
-        raise StqshError(
-            "this session was begun by another version of stqsh: its state cannot be read",
-            hint="go on with that version; or DUMP what the session defines, for a new one",
-        )
+        raise OtherVersionError
     where = "on a cluster" if settings.local else "on one machine"
     raise StqshError(
         f"this session has run {where}: its state cannot go on with spark.master = {settings.master}",

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stqsh.errors import StqshError
-from stqsh.spec.chunk import WHY, ChunkOrder, unpack, unpack_json
+from stqsh.errors import OtherVersionError, StqshError
+from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_json
 from stqsh.storage.payload_refs import MARK, PayloadReader, reference_in
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
@@ -230,9 +230,15 @@ def _is_batch(name: str) -> bool:
 
 
 def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
-    """The chunks in a file of the log, and the parts of each stream, by its id, in their order."""
+    """Read the chunks in a file of the log, and the parts of each stream, by its id, in their order.
+
+    Raises:
+        OtherVersionError: the file's columns are those of another version.
+    """
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
+    if not set(CHUNK.names) <= set(chunks.column_names):
+        raise OtherVersionError
     return chunks, _parts(chunks, PayloadReader(file.parent))
 
 
