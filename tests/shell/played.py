@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from support.specs import stream_spec
 
 from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, to_table
 from stqsh.storage import catalogue_writer
@@ -29,6 +28,7 @@ from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
 from tests.support.session_fixtures import STREAM
+from tests.support.specs import stream_spec
 from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, clock
 

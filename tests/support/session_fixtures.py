@@ -8,7 +8,7 @@ from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.log import write_batch
-from support.specs import stream_spec
+from tests.support.specs import stream_spec
 from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
 

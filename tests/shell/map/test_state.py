@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from support.specs import stream_spec
@@ -15,6 +17,7 @@ from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.client.map.scene import DrawnQuery, Scene
 from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_state import scene_json
+from stqsh.spec.region import NearestSpec
 from stqsh.storage.rows import Progress, StreamRow
 from tests.shell.samples import query
 
@@ -27,7 +30,8 @@ def scene() -> Scene:
     x, y = np.array([10.123456789, 11, 12]), np.array([50.0, 51, 52])
     places = ObjectColumns(7, 6_000_000, keys, x, y, np.array([0, 1, -1], np.int32), 3_000, records)
     one = query(4, "q")
-    one.spec.update({"region": {"type": "nearest", "k": 2, "focal": "two"}, "text": "SELECT …"})
+    region = NearestSpec(k=2, focal="two")
+    one = replace(one, spec=msgspec.structs.replace(one.spec, region=region, text="SELECT …"))
     outline = RegionOutline("q", (), (12.0, 52.0), "two")
     drawn = DrawnQuery(one, outline, np.array([0, 1]), 2, 2)
     area = RegionOutline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))
