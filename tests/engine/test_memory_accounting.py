@@ -31,9 +31,11 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 def test_what_is_said_to_be_held_grows_as_the_process_does(stages: dict[str, dict[str, Any]]) -> None:
     first, last = stages["begun"], stages["grown"]
     assert (first["objects"], last["objects"]) == (20_000, 400_000)
-    said, true = (last[name] - first[name] for name in ("bytes", "pss"))
+    said, arena, everything = (last[name] - first[name] for name in ("bytes", "arena", "pss"))
     assert said > 20 << 20
-    assert said == pytest.approx(true, rel=0.1)
+    assert said == pytest.approx(arena, rel=0.1)
+    # Nothing of note is held elsewhere; the interpreter's own heap moves by some MB between two looks.
+    assert abs(everything - arena) < 0.25 * said
 
 
 @pytest.mark.parametrize("stage", ["grown", "shed", "few"])
