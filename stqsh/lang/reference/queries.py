@@ -26,7 +26,7 @@ CONTINUOUS = (
         "Register a continuous query for each row of a file.",
         """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS
   SELECT oid, DISTANCE FROM taxis WHERE status = :wanted INSIDE CIRCLE(:lon, :lat, :radius)""",
-        "The SELECT is read once, so 100,000 queries take seconds. Conditions that differ take some"
+        "The SELECT is read once for all rows. Conditions that differ take some"
         " microseconds more for each value.",
         """:column stands for the row's value wherever a constant may stand: in corners, centres, lengths (in
 metres, or the stream's unit), k, the key of a focal object, the member of a set of regions, and conditions.
