@@ -261,7 +261,7 @@ def show_version() -> None:
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
     from stqsh.shell.scripting.batch import run_batch
-    from stqsh.shell.scripting.scripts import script_text
+    from stqsh.shell.user_files import script_text
 
     exit_on_signals()
 

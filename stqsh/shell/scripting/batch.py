@@ -21,10 +21,10 @@ from stqsh.shell.scripting.console import Console
 from stqsh.shell.scripting.options import BatchOptions
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
-from stqsh.shell.scripting.scripts import read_scripts, script_text
+from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.capabilities import is_interactive
-from stqsh.shell.user_files import is_new_session, profile_script
+from stqsh.shell.user_files import is_new_session, profile_script, script_text
 from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
 
