@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stqsh.shell.exit_codes import run_guarded
-from stqsh.shell.scripting.options import ShellOptions
+from stqsh.shell.scripting.console import ShellOptions
 
 
 def main() -> None:

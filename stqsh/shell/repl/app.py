@@ -19,8 +19,7 @@ from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
-from stqsh.shell.scripting.console import Console
-from stqsh.shell.scripting.options import ShellOptions
+from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
 from stqsh.shell.terminal.pager import page_text

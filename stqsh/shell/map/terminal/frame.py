@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class MapPicture:
     look: MapOptionsShown
     palette: Palette
     braille: bool = True
-    record: dict[str, Any] | None = None
+    record: Mapping[str, object] | None = None
     alive: str | None = None
     notice: str = ""
     helping: bool = False
@@ -163,7 +164,7 @@ class MapPicture:
         return [("", f"{ruler} {text}{follows}"), (self.palette.dim, f"  {self.keys}" if self.keys else "")]
 
 
-def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
+def record_lines(key: Any, record: Mapping[str, object] | None) -> list[str]:
     """A record as lines of name and value."""
     if record is None:
         return [f"{key}", "not there"]
@@ -171,7 +172,7 @@ def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
     return [f"{name.ljust(wide)}  {_value(value)}" for name, value in record.items()]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, datetime):
         return str(format_instant(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
     if isinstance(value, float):
