@@ -43,7 +43,7 @@ class RegionSet:
 
     @property
     def members(self) -> list[str]:
-        """Give the names of a set of regions."""
+        """Return the names of a set of regions."""
         return [member for member in self.geometry.column("member").to_pylist() if member is not None]
 
 
@@ -97,7 +97,7 @@ def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
 
 
 def _shapes(source: FileSourceSpec) -> tuple[list[_Shape], list[str]]:
-    """Give the features of all files that have polygons, and notes on those that have none."""
+    """Return the features of all files that have polygons, and notes on those that have none."""
     shapes: list[_Shape] = []
     others: Counter[str] = Counter()
     for file in find_files(source):
@@ -128,7 +128,7 @@ def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
 
 
 def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | None], str]:
-    """Give the name of each feature, None where it has none, and where the names come from."""
+    """Return the name of each feature, None where it has none, and where the names come from."""
     outer: list[Feature] = [{"id": feature["id"]} if "id" in feature else {} for feature in features]
     pairs = zip(outer, features, strict=True)
     properties = [found | (feature.get("properties") or {}) for found, feature in pairs]

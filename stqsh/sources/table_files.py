@@ -45,7 +45,7 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[s
 
 
 def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a table that is prepared, at most `BATCH_ROWS` at a time, mapped from its file.
+    """Return the rows of a table that is prepared, at most `BATCH_ROWS` at a time, mapped from its file.
 
     Raises:
         SourceError: it is not there.

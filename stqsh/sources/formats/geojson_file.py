@@ -67,7 +67,7 @@ def is_collection(head: bytes) -> bool:
 
 
 def collection_rows(text: bytes) -> list[FeatureRow]:
-    """Give the features of a FeatureCollection.
+    """Return the features of a FeatureCollection.
 
     Raises:
         OSError: it is broken, so that nothing of it can be read.
@@ -84,7 +84,7 @@ def collection_rows(text: bytes) -> list[FeatureRow]:
 
 
 def flatten(row: FeatureRow, layout: RecordSchema) -> Feature | str:
-    """Give a feature as one object with the location's columns; the reason where it has no point.
+    """Return a feature as one object with the location's columns; the reason where it has no point.
 
     A feature without a geometry is a record with an empty location.
     """
@@ -105,7 +105,7 @@ def flatten(row: FeatureRow, layout: RecordSchema) -> Feature | str:
 
 
 def _point(place: Any) -> Feature:
-    """Give the coordinates of a table's row, which need not have any."""
+    """Return the coordinates of a table's row, which need not have any."""
     return {"lon": place[0], "lat": place[1]} if isinstance(place, list) and len(place) >= 2 else {}
 
 

@@ -105,7 +105,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_finite(column: Array) -> bool:
-    """Say whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
+    """Return whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
@@ -129,7 +129,7 @@ def _loaded(line: bytes) -> Any:
 
 
 def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
-    """Give the lines that are not blank, and their numbers within the block from 0."""
+    """Return the lines that are not blank, and their numbers within the block from 0."""
     lines = text.split(b"\n")
     kept = [number for number, line in enumerate(lines) if line.strip()]
     return [lines[number] for number in kept], kept
@@ -141,7 +141,7 @@ def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
 
 
 def shown_line(line: bytes) -> str:
-    """Give the beginning of a line as a dead letter shows it."""
+    """Return the beginning of a line as a dead letter shows it."""
     return line[:800].decode(errors="replace").strip()[:200]
 
 
@@ -172,7 +172,7 @@ def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
 
 
 def as_text(values: Any) -> Array:
-    """Give JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
+    """Return JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
 
 

@@ -73,7 +73,7 @@ def sort_with_spark(spark: Any, job: SortJob, partitions: int) -> Manifest:
 
 
 def _spark_schema(layout: RecordSchema) -> str:
-    """Give the columns on their way through Spark: by place, since its names know no case; times as µs."""
+    """Return the columns on their way through Spark: by place, since its names know no case; times as µs."""
     columns = [f"c{i} {_SPARK_TYPES[kind]}" for i, (_, kind) in enumerate(layout.columns)]
     return ", ".join([*columns, "_key bigint", "_file int", "_place bigint"])
 
@@ -117,7 +117,7 @@ def _read_group(job: SortJob, number: int) -> Batches:
 
 
 def dead_path(directory: Path, group: int) -> Path:
-    """Give where the dead letters of one group of files wait to be put together."""
+    """Return where the dead letters of one group of files wait to be put together."""
     return directory / f".dead-{group:06d}.jsonl"
 
 
@@ -147,7 +147,7 @@ def _writer(job: SortJob) -> Callable[[Batches], Batches]:
 
 
 def _stored(batch: pa.RecordBatch, layout: RecordSchema) -> pa.RecordBatch:
-    """Give sorted records in the form of the store."""
+    """Return sorted records in the form of the store."""
     schema = layout.schema.append(pa.field(TICK, pa.int64()))
     ticks = ticks_of(batch.column("_key").to_numpy(), layout)
     columns = [batch.column(i).cast(schema.types[i]) for i in range(len(layout.columns))]

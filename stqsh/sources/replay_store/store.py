@@ -36,12 +36,12 @@ _OPEN_SEGMENTS = 16
 
 
 def segment_name(number: int) -> str:
-    """Give the file name of a store's segment with this number, from 0."""
+    """Return the file name of a store's segment with this number, from 0."""
     return f"seg-{number:06d}.arrow"
 
 
 def ticks_path(segment: Path) -> Path:
-    """Give the path of the index that belongs to a segment file."""
+    """Return the path of the index that belongs to a segment file."""
     return segment.with_suffix(".ticks.npy")
 
 
@@ -59,7 +59,7 @@ def write_segment(path: Path, batch: pa.RecordBatch, rows_before: int) -> Segmen
 
 
 def tick_index(ticks: NDArray[np.int64], rows_before: int) -> NDArray[np.int64]:
-    """Give the index (m, 2) of a segment: each tick of `ticks` (n,), once, and the rows seen after it."""
+    """Return the index (m, 2) of a segment: each tick of `ticks` (n,), once, and the rows seen after it."""
     last = np.flatnonzero(np.append(ticks[1:] != ticks[:-1], True))
     return np.column_stack([ticks[last], last + 1 + rows_before])
 
@@ -109,7 +109,7 @@ class StoreWriter:
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Give the rows of one or more batches as one batch; a single one is not copied."""
+    """Return the rows of one or more batches as one batch; a single one is not copied."""
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches).combine_chunks()
@@ -135,22 +135,22 @@ class ReplayStore:
 
     @property
     def row_bytes(self) -> float:
-        """Give how many bytes a row has in the last segment, its share of everything; 0 without a row."""
+        """Return how many bytes a row has in the last segment, its share of everything; 0 without a row."""
         return self._row_bytes
 
     @property
     def first_tick(self) -> int:
-        """Give the tick of the first row; 0 while there is none."""
+        """Return the tick of the first row; 0 while there is none."""
         return self._manifest.first_tick or 0
 
     @property
     def last_tick(self) -> int:
-        """Give the tick of the last row; 0 while there is none. Later ones may come while not `complete`."""
+        """The tick of the last row; 0 while there is none."""
         return self._manifest.segments[-1].last_tick if self.rows else 0
 
     @property
     def complete(self) -> bool:
-        """Say whether the source has come to its end: nothing will be appended."""
+        """Return whether the source has come to its end: nothing will be appended."""
         return self._manifest.complete
 
     @property
@@ -160,7 +160,7 @@ class ReplayStore:
 
     @property
     def manifest(self) -> Manifest:
-        """Give what the store says of itself."""
+        """Return what the store says of itself."""
         return self._manifest
 
     def refresh(self) -> None:
@@ -178,14 +178,14 @@ class ReplayStore:
         return int(index[at - 1, 1])
 
     def tick_of_row(self, row: int) -> int:
-        """Give the `_tick` of a row, 0 <= row < rows, that is not gone."""
+        """Return the `_tick` of a row, 0 <= row < rows, that is not gone."""
         if not self._manifest.gone_rows <= row < self.rows:
             raise IndexError(f"row {row} of {self._manifest.gone_rows} to {self.rows}")
         index = self._segment(bisect_right(self._ends, row))[1]
         return int(index[np.searchsorted(index[:, 1], row, side="right"), 0])
 
     def read(self, start: int, stop: int) -> pa.RecordBatch:
-        """Give the rows start <= row < stop: declared columns and `_tick`; no copy within one segment.
+        """Return the rows start <= row < stop: declared columns and `_tick`; no copy within one segment.
 
         Raises:
             IndexError: some of them are gone.
