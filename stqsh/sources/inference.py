@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -14,6 +13,7 @@ from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import ISO, cast_column
 from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns
 from stqsh.sources.formats.geojson_file import read_features
+from stqsh.sources.formats.json_file import JsonObject
 from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TimeFormat
@@ -134,7 +134,7 @@ def _probe_json(path: Path, options: Options) -> Columns:
     return kinds_of_objects(_objects(lines))
 
 
-def _objects(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+def _objects(lines: Iterable[bytes]) -> Iterable[JsonObject]:
     for line in lines:
         try:
             found = orjson.loads(line)
@@ -144,7 +144,7 @@ def _objects(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
             yield found
 
 
-def kinds_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
+def kinds_of_objects(objects: Iterable[JsonObject]) -> Columns:
     """Return the types of the members of JSON objects; lists and objects within are left out."""
     kinds: Columns = {}
     for found in objects:
@@ -154,7 +154,7 @@ def kinds_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
     return kinds
 
 
-def _kind_of_value(value: Any) -> str | None:
+def _kind_of_value(value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -166,8 +166,8 @@ def _kind_of_value(value: Any) -> str | None:
 def _probe_geojson(path: Path, options: Options) -> Columns:
     rows = next(read_features(path), [])
     features = [row.feature for row in rows[:_PROBED_OBJECTS] if row.feature is not None]
-    outer = [{"id": feature["id"]} for feature in features if "id" in feature]
-    kinds = kinds_of_objects([*outer, *(feature.get("properties") or {} for feature in features)])
+    identities = [feature.identity for feature in features]
+    kinds = kinds_of_objects([*identities, *(feature.properties for feature in features)])
     return kinds | {"lon": "DOUBLE", "lat": "DOUBLE"}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -19,6 +19,8 @@ from stqsh.sources.formats.record_schema import RecordSchema, check_options, mat
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
+
+JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
 _TYPES: dict[str, pa.DataType] = {
@@ -147,7 +149,7 @@ def shown_line(line: bytes) -> str:
 
 def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     lines, numbers = _lines(text.text)
-    objects: list[dict[str, Any]] = []
+    objects: list[JsonObject] = []
     good: list[int] = []
     dead: list[tuple[RowLocation, str]] = []
     for ordinal, line in enumerate(lines):
@@ -162,8 +164,8 @@ def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
 
 
-def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Read one JSON object; without one, say why."""
+def load_object(line: bytes) -> tuple[JsonObject | None, str]:
+    """Read a JSON object; return it, or None and the reason."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -171,10 +173,10 @@ def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     return (found, "") if isinstance(found, dict) else (None, "no JSON object")
 
 
-def as_text(values: Any) -> Array:
+def as_text(values: Iterable[object]) -> Array:
     """Return JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

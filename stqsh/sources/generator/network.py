@@ -24,7 +24,7 @@ from stqsh.errors import OptionError
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.generator.roads import TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, cut, joined, together
-from stqsh.sources.replay_store.store import TICK
+from stqsh.sources.replay_store.segments import TICK
 from stqsh.spec.stream import OptionValue, StreamSpec
 
 COLUMNS = (

@@ -12,7 +12,8 @@ from stqsh.sources.formats.pyarrow_typing import one_array
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
-from stqsh.sources.replay_store.store import SEGMENT_ROWS, TICK, StoreWriter
+from stqsh.sources.replay_store.segments import TICK
+from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
 
 class OrderKeys:

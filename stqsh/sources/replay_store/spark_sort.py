@@ -23,7 +23,8 @@ from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.manifest import Manifest, Segment, read_manifest
 from stqsh.sources.replay_store.replay_order import OrderKeys, ticks_of
-from stqsh.sources.replay_store.store import TICK, StoreWriter, segment_name, ticks_path
+from stqsh.sources.replay_store.segments import TICK, segment_name, ticks_path
+from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.sources.source_files import SourceFile, read_group
 from stqsh.spec.stream import FileSourceSpec
 
