@@ -19,23 +19,60 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
-from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.command import (
+    DropCommand,
+    MemoryCommand,
+    PauseCommand,
+    RegisterCommand,
+    ResumeCommand,
+    SlotCommand,
+)
+from stqsh.spec.expression import (
+    AndExpr,
+    ArithmeticExpr,
+    ColumnExpr,
+    CompareExpr,
+    ContainsExpr,
+    DistanceExpr,
+    DurationExpr,
+    Expr,
+    InsideExpr,
+    IsNullExpr,
+    JoinExpr,
+    LiteralExpr,
+    NotExpr,
+    NowExpr,
+    OrExpr,
+)
+from stqsh.spec.query import AskSpec, QueryOptions, SelectColumn, SlotQuery, SnapshotSpec
+from stqsh.spec.region import (
+    CircleSpec,
+    Key,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec, TableSpec
 
 _TICK = 1_000_000
-_COLUMNS = [
-    ["x", "DOUBLE"],
-    ["y", "DOUBLE"],
-    ["ts", "TIMESTAMP"],
-    ["s", "STRING"],
-    ["n", "BIGINT"],
-    ["i", "INT"],
-    ["f", "FLOAT"],
-    ["b", "BOOLEAN"],
-]
+_COLUMNS = (
+    ColumnSpec("x", "DOUBLE"),
+    ColumnSpec("y", "DOUBLE"),
+    ColumnSpec("ts", "TIMESTAMP"),
+    ColumnSpec("s", "STRING"),
+    ColumnSpec("n", "BIGINT"),
+    ColumnSpec("i", "INT"),
+    ColumnSpec("f", "FLOAT"),
+    ColumnSpec("b", "BOOLEAN"),
+)
 _MOVING = StreamSpec(
     id=1,
     name="m",
-    columns=tuple(ColumnSpec(name, kind) for name, kind in [["key", "STRING"], *_COLUMNS]),
+    columns=(ColumnSpec("key", "STRING"), *_COLUMNS),
     key="key",
     x="x",
     y="y",
@@ -46,38 +83,54 @@ _MOVING = StreamSpec(
 )
 _STREAMS = (
     _MOVING,
-    replace(_MOVING, id=2, planar=False, columns=(ColumnSpec("key", "BIGINT"), *_MOVING.columns[1:])),
+    replace(_MOVING, id=2, planar=False, columns=(ColumnSpec("key", "BIGINT"), *_COLUMNS)),
     replace(_MOVING, id=3, planar=False, kind="event", report_every_us=None, keep_us=2 * _TICK, text="s"),
     replace(_MOVING, id=5, retain="significant", max_speed=0.01),
 )
 _KEYS = 40
 """Objects per stream: enough for hash tables to grow."""
 
-_TABLE = 4
+_TABLE = TableSpec(
+    id=4,
+    name="t",
+    columns=(ColumnSpec("n", "BIGINT"), ColumnSpec("s", "STRING")),
+    key="n",
+    source=FileSourceSpec(""),
+)
 _DWELLING = 1
-"""The number of the query that has DWELL."""
+"""The id of the query that has DWELL."""
+
+_LIMITED = 2
+"""The id of the query that has FOR."""
 
 _CHANGING = 4
-"""The number of a query that is paused, resumed and dropped: where there is a TEXT, a keyword query."""
+"""The id of a query that is paused, resumed and dropped: where there is a TEXT, a keyword query."""
 
-_SHEDDING: dict[int, dict[str, Any]] = {2: {"k": 2}, 3: {"k": 99}, 4: {"area": 0.5, "cache": 0.5}, 5: {}}
+_SHEDDING = {
+    2: MemoryCommand(k=2),
+    3: MemoryCommand(k=99),
+    4: MemoryCommand(area=0.5, cache=0.5),
+    5: MemoryCommand(),
+}
 """The orders for the memory of the stream of significant objects, by step."""
 
-_RECENT = ["cmp", ">", ["col", "ts"], ["arith", "-", ["now"], ["dur", _TICK]]]
-_FREE = ["cmp", "=", ["col", "s"], ["lit", "free", "STRING"]]
-_RARE = ["contains", ["col", "s"], "rare", "all"]
-_RECT: dict[str, Any] = {"type": "rect", "x1": 0.0, "y1": 0.0, "x2": 1.0, "y2": 1.0}
-_CIRCLE: dict[str, Any] = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.0}
-_NEAREST: dict[str, Any] = {"type": "nearest", "k": 2, "x": 0.0, "y": 0.0}
-_WITH_DISTANCE = ("circle", "moving_circle", "nearest")
-_CONDITIONS: list[Any] = [
+_TEXT = ColumnExpr("s")
+_FREE_WORD = LiteralExpr("free", "STRING")
+_RECENT = CompareExpr(">", ColumnExpr("ts"), ArithmeticExpr("-", NowExpr(), DurationExpr(_TICK)))
+_FREE = CompareExpr("=", _TEXT, _FREE_WORD)
+_RARE = ContainsExpr(_TEXT, "rare", "all")
+_RECTANGLE = RectangleSpec(0.0, 0.0, 1.0, 1.0)
+_CIRCLE = CircleSpec(0.0, 0.0, 1.0)
+_POLYGON = PolygonSpec((((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0)),))
+_NEAREST = NearestSpec(k=2, x=0.0, y=0.0)
+_CONDITIONS: list[Expr | None] = [
     None,
     _RECENT,
     _FREE,
-    ["contains", ["col", "s"], "free", "all"],
-    ["and", ["contains", ["col", "s"], "free bus", "any"], _RECENT],
-    ["not", ["isnull", ["join", _TABLE, "n", "n"]]],
-    ["or", ["inside", _CIRCLE], ["cmp", "=", ["join", _TABLE, "n", "s"], ["lit", "free", "STRING"]]],
+    ContainsExpr(_TEXT, "free", "all"),
+    AndExpr((ContainsExpr(_TEXT, "free bus", "any"), _RECENT)),
+    NotExpr(IsNullExpr(JoinExpr(_TABLE.id, "n", "n"))),
+    OrExpr((InsideExpr(_CIRCLE), CompareExpr("=", JoinExpr(_TABLE.id, "n", "s"), _FREE_WORD))),
 ]
 
 
@@ -85,10 +138,15 @@ def compile_in_two_processes() -> None:
     """Compile all kernels on two cores.
 
     The other process goes backwards, so that each finds on disk what the other has compiled.
+
+    Raises:
+        subprocess.CalledProcessError: the other process failed; its traceback is on standard error.
     """
-    backwards = "from stqsh.core.kernel_warmup import warm_up; warm_up(backwards=True)"
-    with subprocess.Popen([sys.executable, "-c", backwards]):
+    command = [sys.executable, "-c", "from stqsh.core.kernel_warmup import warm_up; warm_up(backwards=True)"]
+    with subprocess.Popen(command) as other:
         warm_up()
+    if other.returncode != 0:
+        raise subprocess.CalledProcessError(other.returncode, command)
 
 
 def warm_up(*, backwards: bool = False) -> None:
@@ -115,93 +173,95 @@ def _warm_up_rare_paths() -> None:
 
 
 def _clock(step: int) -> Chunk:
-    clock = {"first_step": step, "last_step": step, "base_tick": 1, "tick_us": _TICK}
+    clock = BatchClock(first_step=step, last_step=step, base_tick=1, tick_us=_TICK)
     return Chunk(0, 0, "clock", ChunkOrder(), step, step, 1, pack_json(clock))
 
 
 def _table() -> list[Chunk]:
     """Return the chunks of a joined table."""
-    columns = [["n", "BIGINT"], ["s", "STRING"]]
-    define = pack_json({"id": _TABLE, "name": "t", "columns": columns, "key": "n"})
-    rows = pa.RecordBatch.from_pylist([{"n": 1, "s": "free"}], columns_schema(columns))
+    rows = pa.RecordBatch.from_pylist([{"n": 1, "s": "free"}], columns_schema(_TABLE.columns))
     return [
-        Chunk(0, _TABLE, "table_define", ChunkOrder(), 1, 1, 1, define),
-        Chunk(0, _TABLE, "table", ChunkOrder(number=1), 1, 1, 1, pack(rows)),
+        Chunk(0, _TABLE.id, "table_define", ChunkOrder(), 1, 1, 1, pack_json(_TABLE)),
+        Chunk(0, _TABLE.id, "table", ChunkOrder(number=1), 1, 1, 1, pack(rows)),
     ]
 
 
 def _stream(spec: StreamSpec, step: int) -> Iterator[Chunk]:
-    stream, event = spec.id, spec.is_event
+    stream = spec.id
     names = [f"key {i}" for i in range(_KEYS)]
-    keys = names if spec.columns[0][1] == "STRING" else list(range(_KEYS))
+    keys: list[Key] = [*names] if spec.columns[0].type == "STRING" else [*range(_KEYS)]
     if step == 1:
         yield Chunk(0, stream, "define", ChunkOrder(), step, step, 1, pack_json(spec))
-    commands = {2: _registers(None if event else keys[0])}
-    commands |= {n: [{"op": op, "id": _CHANGING}] for n, op in ((3, "pause"), (4, "resume"), (5, "drop"))}
-    for n, asked in _SHEDDING.items() if spec.is_significant else ():
-        commands[n].append({"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0} | asked)
-    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(stream)))
-    yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, pack_json(commands.get(step, [])))
+    yield Chunk(0, stream, "ask", ChunkOrder(number=4), step, step, 1, pack_json(_asks(spec, keys[0])))
+    commands = pack_json(_commands(spec, keys[0], step))
+    yield Chunk(0, stream, "commands", ChunkOrder(number=1), step, step, 1, commands)
     if step < 4:
         records = pack(_records(spec, keys, step))
         yield Chunk(0, stream, "records", ChunkOrder(number=2), step, step, _KEYS, records)
-        if not event:
+        if not spec.is_event:
             yield Chunk(0, stream, "focal", ChunkOrder(number=3), step, step, _KEYS, records)
 
 
-def _registers(focal: Any) -> list[dict[str, Any]]:
+def _commands(spec: StreamSpec, focal: Key, step: int) -> list[SlotCommand]:
+    """Return the commands of a step: queries come at step 2, and one of them changes later."""
+    commands: dict[int, list[SlotCommand]] = {
+        2: [RegisterCommand(query=query) for query in _queries(None if spec.is_event else focal)],
+        3: [PauseCommand(id=_CHANGING)],
+        4: [ResumeCommand(id=_CHANGING)],
+        5: [DropCommand(id=_CHANGING)],
+    }
+    shedding = [_SHEDDING[step]] if spec.is_significant and step in _SHEDDING else []
+    return [*commands.get(step, []), *shedding]
+
+
+def _queries(focal: Key | None) -> list[SlotQuery]:
     """Return queries of every kind; those around a focal object if there is one."""
-    asked: list[tuple[dict[str, Any], Any]] = [(_RECT, condition) for condition in _CONDITIONS]
-    asked += [(region, condition) for region in _static() for condition in (None, _FREE)]
+    asked: list[tuple[Region, Expr | None]] = [(_RECTANGLE, condition) for condition in _CONDITIONS]
+    asked += [(region, condition) for region in (_CIRCLE, _POLYGON, _NEAREST) for condition in (None, _FREE)]
     asked.append((_NEAREST, _RARE))
     if focal is not None:
         asked += [(region, condition) for region in _around(focal) for condition in (None, _FREE)]
-    queries = [
-        {
-            "id": id_,
-            "kind": _kind(region),
-            "region": region,
-            "condition": condition,
-            "for_us": None,
-            "select": [["d", ["distance"]]] if region["type"] in _WITH_DISTANCE else [],
-            "options": {"dwell_us": _TICK} if id_ == _DWELLING else {"min_accuracy": 0.01},
-        }
+    return [
+        SlotQuery(
+            id=id_,
+            kind=_kind(region),
+            region=region,
+            condition=condition,
+            for_us=3 * _TICK if id_ == _LIMITED else None,
+            select=(SelectColumn("d", DistanceExpr()),) if region.has_centre or region.is_nearest else (),
+            options=QueryOptions(dwell_us=_TICK) if id_ == _DWELLING else QueryOptions(min_accuracy=0.01),
+        )
         for id_, (region, condition) in enumerate(asked, start=1)
     ]
-    queries[1]["for_us"] = 3 * _TICK
-    return [{"op": "register", "query": query} for query in queries]
 
 
-def _kind(region: dict[str, Any]) -> str:
-    return "nearest" if region["type"] == "nearest" else "range"
+def _kind(region: Region) -> str:
+    return "nearest" if region.is_nearest else "range"
 
 
-def _static() -> list[dict[str, Any]]:
-    """Return static regions, except rectangles."""
-    return [_CIRCLE, {"type": "polygon", "rings": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}, _NEAREST]
-
-
-def _around(focal: Any) -> list[dict[str, Any]]:
+def _around(focal: Key) -> list[Region]:
     """Return regions that move with an object."""
-    return [
-        {"type": "moving_rect", "focal": focal, "xdist": 1.0, "ydist": 1.0},
-        {"type": "moving_circle", "focal": focal, "radius": 1.0},
-        {"type": "nearest", "focal": focal, "k": 2},
+    return [MovingRectangleSpec(focal, 1.0, 1.0), MovingCircleSpec(focal, 1.0), NearestSpec(k=2, focal=focal)]
+
+
+def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
+    """Return snapshots, which need scans, and a question for what a snapshot costs."""
+    rectangle = SnapshotSpec(stream_id=spec.id, kind="range", region=_RECTANGLE)
+    snapshots = [
+        rectangle,
+        replace(rectangle, aggregate="count"),
+        replace(rectangle, region=_CIRCLE),
+        replace(rectangle, kind=_kind(_NEAREST), region=_NEAREST),
+        replace(rectangle, measure=0),
     ]
+    asks = [AskSpec(ask=number, spec=snapshot) for number, snapshot in enumerate(snapshots)]
+    if not spec.is_event:
+        around = replace(rectangle, region=MovingRectangleSpec(focal, 1.0, 1.0))
+        asks.append(AskSpec(ask=len(asks), spec=around, place=(0.0, 0.0)))
+    return asks
 
 
-def _asks(stream: int) -> list[dict[str, Any]]:
-    """Return snapshots, which need scans."""
-    asked = [(_RECT, None), (_RECT, "count"), (_CIRCLE, None), (_NEAREST, None)]
-    specs: list[dict[str, Any]] = [
-        {"stream_id": stream, "condition": None, "select": [], "lookup": None, "order": [], "limit": None}
-        | {"kind": _kind(region), "region": region, "aggregate": aggregate}
-        for region, aggregate in asked
-    ]
-    return [{"ask": number, "spec": spec} for number, spec in enumerate(specs)]
-
-
-def _records(spec: StreamSpec, keys: list[Any], step: int) -> pa.RecordBatch:
+def _records(spec: StreamSpec, keys: list[Key], step: int) -> pa.RecordBatch:
     schema = columns_schema(spec.columns)
     row = {"s": "free", "n": 1, "i": 1, "f": 0.5, "b": True, "ts": step * _TICK}
     rows = [row | {"key": key, "x": 0.1 * i * step, "y": 0.2} for i, key in enumerate(keys)]
