@@ -2,7 +2,7 @@
 PYTHON ?= python3
 # So many tests run side by side. Engines have a Java process of up to 2 GB each; 0 runs all in one process.
 TESTERS ?= 2
-# Not empty: fail where quick starts cannot be prepared. Without it an installation only takes longer to start.
+# STRICT=1 makes a failed preparation of quick starts an error; otherwise sessions only take longer to start.
 STRICT ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
