@@ -200,7 +200,7 @@ def _so_far(told: Spec) -> list[Item]:
             "matches so far",
             f"{mine['matched']} ({_share(mine['matched'], mine['tested'])} of the candidates)",
         ),
-        ("updates so far", mine["told"]),
+        ("updates so far", mine["sent"]),
         ("share of time so far", f"about {_share(mine['tested'], everything['tested'])}, by candidates"),
     ]
 

@@ -26,7 +26,7 @@ Spec: TypeAlias = dict[str, Any]
 SAMPLE = 1000
 """Objects of the region's box on which region and condition are tested, at most."""
 
-_COUNTERS = ("tested", "matched", "told")
+_COUNTERS = ("tested", "matched", "sent")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
@@ -43,7 +43,7 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> S
         box: the region's, four numbers, None where it has no end or the focal object is not present.
         sides: by index the cells in each direction, and the cells that the box touches.
         terms: in how many of the counted texts, `total`, each term of the condition came.
-        query: tested, matched and told of the query itself, None where it is not here; all: the same
+        query: tested, matched and sent of the query itself, None where it is not here; all: the same
         of all queries of the stream.
     """
     present = PresentObjects.of(state, spec.stream_id)
@@ -84,7 +84,7 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
 
 def _frequencies(state: SlotState, spec: BoundQuery) -> Spec:
     """Return how often the condition's terms occurred, where the slot counts terms."""
-    if f"s{spec.stream_id}/terms/total" not in state:
+    if f"s{spec.stream_id}/terms/counted" not in state:
         return {"terms": {}, "total": 0}
     import pyarrow as pa
 
@@ -93,7 +93,7 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> Spec:
     phrases: Any = pa.array(asked, pa.string())
     _, wanted = tokens(phrases)
     codes = terms.words.find(wanted)
-    seen = state.array(f"s{spec.stream_id}/terms/seen")
+    seen = state.array(f"s{spec.stream_id}/terms/counts")
     counted = [int(seen[code]) if 0 <= code < len(seen) else 0 for code in codes.tolist()]
     return {"terms": dict(zip(wanted.to_pylist(), counted, strict=True)), "total": terms.total}
 
