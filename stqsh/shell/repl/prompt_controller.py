@@ -56,7 +56,7 @@ class PromptController:
         return prompt
 
     def _redraw(self) -> None:
-        """Show what has changed, or raise the session's error in the prompt; called from the session thread."""
+        """Show what has changed, or raise the session's error in the prompt; for the session thread."""
         app = None if self._prompt is None else self._prompt.app
         if app is None or not app.is_running:
             return

@@ -31,7 +31,7 @@ class OutputChoice:
         self._writers: dict[str, Writer] = {}
 
     def screen(self) -> Screen:
-        """Return the screen for the status line: the terminal, or standard error where data goes elsewhere."""
+        """Return the screen for the status line: on standard error where data goes elsewhere."""
         if self.live:
             return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.

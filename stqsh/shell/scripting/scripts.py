@@ -75,7 +75,7 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
     """Read the statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    # As many lines before it as in the text, so that errors tell the right one.
+    # As many lines before it as in the text, so that errors name the right one.
     part = "\n" * text.count("\n", 0, start) + text[start:end]
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)

@@ -23,7 +23,12 @@ _USE = re.compile(
 
 
 def assign(variables: dict[str, str], words: str) -> None:
-    """Assign a variable: `words` is a name, then its value, plain or in single quotes. Raises `StqshError`."""
+    """Assign a variable. Raises `StqshError`.
+
+    Args:
+        variables: All variables.
+        words: A name, then its value, plain or in single quotes.
+    """
     name, _, value = words.partition(" ")
     if not _NAME.fullmatch(name):
         raise StqshError(f"'{name}' cannot be a variable's name", hint="letters, digits and _")

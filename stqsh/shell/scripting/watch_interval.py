@@ -14,7 +14,7 @@ USUAL_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class WatchInterval:
-    """How often a statement is repeated: `interval_s` from start to start; `count` times, None without end."""
+    """How often a statement is repeated: every `interval_s` seconds, `count` times or without end."""
 
     interval_s: float = USUAL_S
     count: int | None = None

@@ -53,7 +53,7 @@ def colour_depth() -> ColorDepth | None:
 def scheme_name(wanted: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the name of the colour scheme.
 
-    Without colours (NO_COLOR, a dumb terminal) that is `none`; `auto` is decided by the terminal's background.
+    Without colours (NO_COLOR, a dumb terminal) that is `none`; `auto` depends on the terminal's background.
     """
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return "none"

@@ -76,7 +76,7 @@ class RawKeys:
             self._read()
             while not self._found and self._ready(_ESCAPE_S):
                 self._read()
-            self._parser.flush()  # a lone Escape is not the beginning of anything
+            self._parser.flush()  # an Escape by itself is a key
         found, self._found = self._found, []
         return found
 

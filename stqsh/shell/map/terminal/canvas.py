@@ -122,7 +122,7 @@ class Canvas:
         self._paint(columns, rows, style)
 
     def letters(self, across: Array, down: Array, text: str, style: str, *, several: str = "") -> None:
-        """Write a letter at each point, float64 (n,); `several` replaces it where another letter is already."""
+        """Write a letter at each point, float64 (n,); `several` where another letter is already."""
         columns, rows, _ = self.grid.cells(across, down)
         taken = np.full(len(columns), ord(text), np.uint32)
         if several:

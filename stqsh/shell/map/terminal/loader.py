@@ -61,7 +61,7 @@ class MapLoader:
                 self._look()
                 self._is_new_pick.wait(pace.rest_s())
                 self._is_new_pick.clear()
-        except Exception as error:  # shown, or raised, by whoever draws
+        except Exception as error:  # raised by the view that draws
             self.error = error
 
     def _look(self) -> None:

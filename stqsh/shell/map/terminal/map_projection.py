@@ -57,7 +57,7 @@ class MapProjection:
         return self.x - side, self.y - up, self.x + side, self.y + up
 
     def dots(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return columns and rows, float64 (n,), of places; the dot is the integer part, 0 is top and left."""
+        """Return columns and rows, float64 (n,), of places; 0 is top and left."""
         columns = (x - self.x) / self.across + self.width / 2
         rows = (self.y - y) / self.scale + self.height / 2
         return columns, rows

@@ -49,7 +49,7 @@ class MapMouse:
 
     def _drag(self, event: MouseEvent) -> NotImplementedOrNone:
         at, held = event.position, self._held
-        if event.button is not MouseButton.LEFT:  # let go where the terminal did not tell
+        if event.button is not MouseButton.LEFT:  # released outside the terminal
             self._held = None
         if self._held is None or held is None or at == held:
             return NotImplemented

@@ -107,7 +107,7 @@ class Candidates:
         return bool(stream) and columns.get(stream[1] if stream else "", "STRING") != "STRING"
 
     def named(self, category: str, cursor: CursorContext) -> list[Word]:
-        """Return the words of a category of `stqsh.lang.syntax.expected`; a keyword is a category of its own."""
+        """Return the words of a category of `stqsh.lang.syntax.expected`; keywords are categories, too."""
         if category.isupper() and category[0].isalpha():
             return [_FORMS.get(category, (category, _statement_help(category, cursor)))]
         if category == "column":
@@ -131,7 +131,7 @@ class Candidates:
         return [(_name(name), kind) for name in names[kind]]
 
     def _columns(self, cursor: CursorContext) -> Iterator[Word]:
-        """Yield columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
+        """Yield columns that fit by type: declared in a CREATE, of the FROM's relations, else of all."""
         if cursor.first == "TAIL":
             yield from self._followed(cursor)
             return
@@ -154,7 +154,7 @@ class Candidates:
             yield "DISTANCE", "metres from the centre"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
-        """Yield the columns for the condition of a TAIL: what its query selects, then its relations' columns."""
+        """Yield columns for the condition of a TAIL: what its query selects, then its relations' columns."""
         query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
         for name, outputs, over in self.glance.selected:
             if name == query:
