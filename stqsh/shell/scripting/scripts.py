@@ -140,7 +140,7 @@ def _included(
 ) -> Iterator[StatementBlock | CommandCall]:
     path = str((Path(file).parent if file else Path()) / Path(name).expanduser())
     if path in trail:
-        raise CommandLineError(f"{path} includes itself", hint=f"by way of {', '.join(trail)}")
+        raise CommandLineError(f"{path} includes itself", hint=f"included by {', '.join(trail)}")
     yield from _read(script_text(path), path, reading, (*trail, path))
 
 

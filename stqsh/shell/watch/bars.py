@@ -29,7 +29,7 @@ def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
 def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
     """Return the records of the last batch by slot: as bars where there is room, else a character a slot."""
     if not slots:
-        return [("class:dim", "no slot has told of its load yet")]
+        return [("class:dim", "no slot has reported its load yet")]
     loads = [slot.get("records") or 0 for slot in slots]
     most = max(loads, default=0)
     line: Line = [("class:dim", "slots")]
