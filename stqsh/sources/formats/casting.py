@@ -1,7 +1,7 @@
-"""From what a file holds to the declared types: whole columns at once, bad values set aside.
+"""Cast columns of files to the declared types, and mark bad values.
 
-A column is cast as a whole. Where that fails it is halved, again and again, until the bad values stand alone;
-so a value is good or bad by itself, whatever stands beside it in its block.
+A column is cast as a whole. If that fails, it is halved repeatedly until the bad values are isolated, so that
+a value is good or bad regardless of the other values in its block.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stqsh.spec.chunk import arrow_type
 Caster = Callable[[Array], Array]
 
 _MICROS = 1_000_000
-#: Years 1 to 9999: what ISO 8601 can write. In seconds.
+#: The years 1 to 9999 of ISO 8601, in seconds.
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
 _NAIVE = pa.timestamp("us")
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-#: What a value must look like, as bytes, to be worth a try; whether it is good, its caster says.
+#: The bytes of values that are worth casting, by type.
 _PLAUSIBLE = {
     "STRING": (
         r"^([\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*$"
@@ -70,7 +70,7 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
-    """Cast times that a pattern describes; what does not fit it, or is no text at all, is bad."""
+    """Cast times of a pattern; values that do not fit it, or are no text, are bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
     values = times.parse(text)
@@ -80,7 +80,7 @@ def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
 
 
 def _plain(raw: Array) -> Array:
-    """Return a column without Arrow's other ways to store the same values."""
+    """Return a column in Arrow's plain form, without dictionaries and the like."""
     if isinstance(raw.type, pa.DictionaryType):
         raw = raw.cast(raw.type.value_type)
     if pa.types.is_large_string(raw.type) or pa.types.is_string_view(raw.type):
@@ -95,7 +95,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _trimmed(text: Array) -> Array:
-    """Return text without blanks around it, null where nothing is left."""
+    """Return text without surrounding blanks, null where it is empty."""
     trimmed = pc.ascii_trim_whitespace(text.view(pa.string()))
     kept: Array = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), None, trimmed)
     return kept
@@ -111,7 +111,7 @@ def _first_that_casts(raw: Array, casters: Sequence[Caster]) -> Array | None:
 
 
 def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> CastColumn:
-    """Cast what can be cast of a column of text; what does not look like its kind is not even tried."""
+    """Cast the values of a text column that look like their type; the others are bad."""
     looks = pc.match_substring_regex(text.view(pa.binary()), _PLAUSIBLE[kind])
     plausible = np.asarray(pc.fill_null(looks, True).to_numpy(zero_copy_only=False), dtype=np.bool_)
     if plausible.all():
@@ -126,7 +126,7 @@ def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> Cas
 
 
 def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> CastColumn:
-    """Cast what can be cast, piece by piece; a value that no caster takes becomes null and bad."""
+    """Cast piece by piece; a value that no caster takes becomes null and bad."""
     values: list[Array] = []
     bad = np.zeros(len(raw), dtype=np.bool_)
     waiting = [(0, len(raw))]
@@ -148,7 +148,7 @@ def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Cast
 
 
 def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ...]:
-    """List the ways to read a column; no value can be read in two ways that differ."""
+    """List the casters of a column; no value has two different results."""
     target = arrow_type(kind)
     if kind == "TIMESTAMP":
         return _time_casters(raw, times)
@@ -159,7 +159,7 @@ def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ..
 
 
 def _as_text(text: Array, kind: str) -> Array:
-    """Take bytes for text; only a STRING column must be valid UTF-8, the others' parsers refuse it."""
+    """Return bytes as text; only a STRING column must be valid UTF-8, as other parsers refuse bad text."""
     if pa.types.is_string(text.type):
         text.validate(full=kind == "STRING")
         return text
@@ -182,7 +182,7 @@ def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _numbers(values: Array, times: TimeFormat) -> Array:
-    """Take numbers for time since the epoch; exact to the microsecond for this and the next century."""
+    """Read numbers as time since the epoch; exact to the microsecond for this and the next century."""
     per_second = times.per_second
     inside = pc.and_(
         pc.greater_equal(values, _EARLIEST * per_second), pc.less(values, (_LATEST + 1) * per_second)
@@ -198,7 +198,7 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
 
 
 def _instants(values: Array, times: TimeFormat) -> Array:
-    """Take Arrow's own dates and times; those that name no zone are in the source's, UTC unless said."""
+    """Read Arrow's dates and times; those without a zone are in the zone of the source."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _in_range(values.cast(_UTC, safe=False))
     return _in_range(times.in_utc(values.cast(_NAIVE, safe=False)))
@@ -213,7 +213,7 @@ def _iso_with_offset(text: Array, times: TimeFormat) -> Array:
 
 
 def _iso_beyond_micros(text: Array, times: TimeFormat) -> Array:
-    """Read times with more than six decimals, the rest cut off."""
+    """Read times with more than six decimals, and drop the rest."""
     short = pc.replace_substring_regex(text.view(pa.string()), r"([.]\d{6})\d+", r"\1")
     try:
         return _iso(short, times)
