@@ -66,9 +66,7 @@ BENCHMARKS = (
         in_all=False,
         module="stqsh.bench.peers",
     ),
-    Benchmark(
-        "register", "How long it takes to register and drop very many queries, from their text to the slots."
-    ),
+    Benchmark("register", "How long it takes to register and to drop very many queries."),
     Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
     Benchmark(
         "sole",
