@@ -1,8 +1,8 @@
 """Cast columns of files to the declared types, and mark bad values.
 
-A column is cast as a whole. If that fails, the rows of each form are cast separately. If that also fails, they
-are halved repeatedly until the bad values are isolated, so that a value is good or bad regardless of the other
-values in its block.
+A column is cast as a whole. If that fails, the rows of each form are cast separately. If that also fails,
+they are halved repeatedly until the bad values are isolated, so that a value is good or bad regardless of the
+other values in its block.
 """
 
 from __future__ import annotations
