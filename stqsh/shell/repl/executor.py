@@ -72,10 +72,8 @@ class StatementExecutor:
         session = self._ready_session()
         self._console.last = replace(block, statements=block.statements[-1:])
         renderer, watch = PromptRenderer(self._console, session), Stopwatch(self._console)
-        notice, waiting = (
-            InterruptNotice(session),
-            WaitIndicator(lambda: open_screen(sys.stdout), self._activity),
-        )
+        notice = InterruptNotice(session)
+        waiting = WaitIndicator(lambda: open_screen(sys.stdout), self._activity)
 
         def begin(number: int) -> None:
             statement = block.statements[number - 1]
