@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import Struct
 
-from msgspec import UNSET, Struct, UnsetType
-
-
-class SnapshotQuestion(Struct, frozen=True):
-    """A snapshot that a batch asks of its slots.
-
-    ask: the number of the answer. spec: the snapshot's query. place: x and y of its focal object, None where
-    there is no such object; unset: the question is where the object is, or the region does not move.
-    """
-
-    ask: int
-    spec: dict[str, Any]
-    place: tuple[float, float] | UnsetType | None = UNSET
+from stqsh.spec.query import AskSpec
 
 
 class BatchClock(Struct, frozen=True):
@@ -45,7 +33,7 @@ class BatchClock(Struct, frozen=True):
     backlog: int = 0
     due_us: int | None = None
     room: int = 0
-    asks: tuple[SnapshotQuestion, ...] = ()
+    asks: tuple[AskSpec, ...] = ()
 
     @property
     def steps(self) -> int:

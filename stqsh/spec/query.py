@@ -81,6 +81,11 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     name: str = ""
 
 
+def slot_query(query: QuerySpec) -> SlotQuery:
+    """Return the parts of a query that slots look at."""
+    return SlotQuery(**{name: getattr(query, name) for name in SlotQuery.__struct_fields__})
+
+
 class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A SELECT that is answered once.
 

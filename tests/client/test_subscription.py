@@ -9,6 +9,7 @@ from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
 from stqsh.errors import EngineDeadError, SourceError
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
+from stqsh.spec.log import RunToEnd
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
 from stqsh.storage.control_log import append
@@ -134,7 +135,7 @@ def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query
 
 
 def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, query):
-    append(link.db, "run", "RUN;", {"mode": "end"})
+    append(link.db, RunToEnd(), "RUN;")
     deliver(seq=query.seq - 1)
     shows = []
 
@@ -178,7 +179,7 @@ def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
 
 
 def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     running = RunHandle(run.seq, run.spec, link)
     assert not running.finished
     running.cancel()
@@ -190,7 +191,7 @@ def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
 
 
 def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
     with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
         RunHandle(run.seq, run.spec, link).wait()
@@ -215,7 +216,7 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
 
     link.start = start
     link.wake()
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     with pytest.raises(EngineDeadError, match="ValueError: no memory"):
         RunHandle(run.seq, run.spec, link).wait()
     link.wake()

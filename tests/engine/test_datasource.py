@@ -104,7 +104,7 @@ def a_table(world: World, stream: int) -> None:
 
 
 def a_snapshot(world: World, stream: int) -> None:
-    world.log("ask", spec={"region": {"type": "all"}})
+    world.log("ask", spec={"stream_id": 1, "kind": "range", "region": {"type": "all"}})
 
 
 @pytest.mark.parametrize("comes", [a_run, a_play, a_table, a_snapshot])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from stqsh.engine.planning.planner import Planner
 from stqsh.lang.binder.parameters import Hole
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.stats import BatchStats
 from stqsh.storage.bulk_register import register_rows
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
@@ -40,7 +42,7 @@ class World:
         self.at = self.planner.initial()
 
     def log(self, kind: Any, payload: bytes | None = None, /, **spec: Any) -> int:
-        return append(self.db, kind, "", entry(kind, spec), payload).seq
+        return append(self.db, entry(kind, spec), payload=payload).seq
 
     def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
         spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts"}
@@ -415,7 +417,7 @@ def test_the_size_of_batches_follows_what_the_last_one_cost(tmp_path: Path) -> N
     first = clock(world.batch() or [])
     assert (first["rows"], first["room"]) == ({"1": 65_000}, 65_536)
     took = {"room": 65_536, "records": 65_000, "time": {"total_us": 1_000_000, "kernel_us": 900_000}}
-    record_progress(world.db, Progress(batch=1, stats=took))
+    record_progress(world.db, Progress(batch=1, stats=msgspec.convert(took, BatchStats)))
     second = clock(world.batch() or [])
     assert (second["rows"], second["room"]) == ({"1": 209_000}, 144_444)
 
@@ -423,7 +425,7 @@ def test_the_size_of_batches_follows_what_the_last_one_cost(tmp_path: Path) -> N
 def test_a_command_comes_with_a_small_batch(tmp_path: Path) -> None:
     world = World(tmp_path, max_records=1_000_000)
     stream = world.stream([(tick // 1000, "a") for tick in range(400_000)])
-    record_progress(world.db, Progress(batch=1, stats={"room": 200_000}))
+    record_progress(world.db, Progress(batch=1, stats=BatchStats(room=200_000)))
     world.query(stream)
     world.log("run", mode="end")
     rows = [clock(batch)["rows"]["1"] for batch in world.all_batches()]

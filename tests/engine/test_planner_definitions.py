@@ -157,7 +157,7 @@ class Posts(World):
         super().__init__(home, slots=SLOTS, max_records=1000)
         roles = {"key": "oid", "x": "x", "y": "y", "time": "ts", "planar": True, "kind": "event"}
         spec = {"name": "posts", "columns": COLUMNS, "tick_us": SECOND, **roles}
-        self.id = append(self.db, "create_stream", "", stream_spec(spec)).seq
+        self.id = append(self.db, stream_spec(spec)).seq
 
     def write(self) -> None:
         at = np.arange(100.0)

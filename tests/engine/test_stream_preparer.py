@@ -13,6 +13,7 @@ from support.specs import stream_spec
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
+from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.home import SessionHome
@@ -59,9 +60,9 @@ def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_
     ("progress", "expected"),
     [
         (Progress(), None),
-        (Progress(base_tick=100, step=10, stats={"rows": {"3": 7}, "steps": 1}), None),
-        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 1}), 520),
-        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200}), 1200),
+        (Progress(base_tick=100, step=10, stats=BatchStats(rows={3: 7}, steps=1)), None),
+        (Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=1)), 520),
+        (Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=200)), 1200),
     ],
 )
 def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expected: int | None) -> None:
@@ -69,7 +70,7 @@ def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expect
 
 
 def test_a_stream_with_much_in_store_is_not_extended() -> None:
-    progress = Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200})
+    progress = Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=200))
     assert wanted_tick(progress, 3, MANIFEST | {"rows": 5_000_000}) is None
 
 
@@ -105,10 +106,10 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")
-        record_progress(control, Progress(1, 300, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        record_progress(control, Progress(1, 300, base_tick=100, stats=BatchStats(rows={1: 7}, steps=1)))
         until(lambda: made[-1] == 520)
         full[0] = True
-        record_progress(control, Progress(2, 700, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        record_progress(control, Progress(2, 700, base_tick=100, stats=BatchStats(rows={1: 7}, steps=1)))
         seen = looks[0]
         until(lambda: looks[0] > seen + 3)
         assert made[-1] == 520

@@ -59,7 +59,7 @@ def measured(session: Session, ticks: int, per_tick: int, what: str = "record") 
     meter = ProcessorMeter(session)
     batches, rates = paced(session, ticks, per_tick)
     count = ticks * per_tick
-    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
+    updates = sum(progress.stats.updates for progress in batches)
     return {
         f"{what}s_per_s": rates,
         f"{what}s": count,
@@ -87,6 +87,6 @@ def split(batches: Sequence[Progress]) -> dict[str, list[float] | None]:
     found: dict[str, list[float] | None] = {}
     for key in SPLIT:
         part = key.replace("_ms", "_us")
-        times = [progress.stats["time"][part] / 1000 for progress in batches if "time" in progress.stats]
+        times = [getattr(time, part) / 1000 for time in (progress.stats.time for progress in batches) if time]
         found[key] = times or None
     return found

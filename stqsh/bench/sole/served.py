@@ -148,7 +148,7 @@ def _played(session: Session, wanted: int) -> list[Progress]:
     last = session.progress().step + _STEPS_A_BATCH * wanted
     execute(session, "PLAY town AT 1x;")
     while len(batches) < wanted and (progress := session.progress()).step < last:
-        if progress.stats.get("due_us") and progress.stats.get("records"):
+        if progress.stats.due_us and progress.stats.records:
             batches[progress.batch] = progress
         time.sleep(_POLL_S)
     execute(session, "PAUSE town;")
@@ -167,15 +167,18 @@ def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
     response, updates = [], 0
     for number in counted:
         batch, before = batches[number], batches[number - 1]
-        waited = (batch.wall_us - batch.stats["due_us"]) / 1000
+        waited = (batch.wall_us - (batch.stats.due_us or 0)) / 1000
         response += [waited + 1000 * late for late in range(batch.step - before.step)]
-        updates += int(batch.stats["updates"])
-    times = [batches[number].stats["time"] for number in counted]
+        updates += batch.stats.updates
+    times = [time for number in counted if (time := batches[number].stats.time)]
     return {
         "ms": statistics.median(response),
         "p90_ms": statistics.quantiles(response, n=10)[-1],
-        "batch_ms": statistics.median(each["total_us"] / 1000 for each in times),
-        **{f"{part}_ms": statistics.median(each[f"{part}_us"] / 1000 for each in times) for part in _PARTS},
+        "batch_ms": statistics.median(each.total_us / 1000 for each in times),
+        **{
+            f"{part}_ms": statistics.median(getattr(each, f"{part}_us") / 1000 for each in times)
+            for part in _PARTS
+        },
         "updates": updates / len(response),
         "steps": len(response),
         "batches": len(times),

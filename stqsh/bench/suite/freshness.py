@@ -161,9 +161,9 @@ def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[D
 
     def look(progress: Progress) -> None:
         stats = progress.stats
-        if stats.get("due_us") and stats.get("records"):
-            sizes = int(stats["records"]), int(stats["time"]["total_us"])
-            batches[progress.batch] = DeliveredBatch(progress.step, stats["due_us"], progress.wall_us, *sizes)
+        if stats.due_us and stats.records and stats.time:
+            sizes = stats.records, stats.time.total_us
+            batches[progress.batch] = DeliveredBatch(progress.step, stats.due_us, progress.wall_us, *sizes)
         if time.monotonic() > end or progress.ended:
             raise Over
 

@@ -16,8 +16,8 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.bind import bind
-from stqsh.lang.binder.options import BUILT_IN_KINDS
 from stqsh.lang.binder.parameters import COLUMN_TYPES
+from stqsh.lang.binder.query_options import BUILT_IN_KINDS
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql

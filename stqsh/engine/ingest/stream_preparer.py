@@ -201,14 +201,14 @@ def wanted_tick(
     if int(manifest["rows"]) - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
-    steps = int(progress.stats.get("steps", 0))
+    steps = progress.stats.steps
     until = int(clock or 0) + max(tuning.ahead_steps, tuning.ahead_batches * steps)
     return until if manifest["last_tick"] is None or until > int(manifest["last_tick"]) else None
 
 
 def taken_rows(progress: Progress, stream_id: int) -> int:
     """Return how many rows of a stream had been taken."""
-    return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
+    return progress.stats.rows.get(stream_id, 0)
 
 
 def _status_of(stream_id: int, manifest: Manifest) -> StreamStatus:

@@ -19,7 +19,7 @@ from typing import Any
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, limit_first, records_after
-from stqsh.engine.planning.clock import (
+from stqsh.engine.planning.event_clock import (
     FAR,
     PlaybackPace,
     apply_clock_rows,
@@ -28,7 +28,7 @@ from stqsh.engine.planning.clock import (
     last_step,
     start_clock,
 )
-from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
+from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
 from stqsh.spec.offset import Offset, PlayState, RunState
@@ -80,7 +80,7 @@ class Planner:
         first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
         self._view.read(first)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
-        asks = tuple(question(row) for row in snapshot_rows(log.pending, first.answered, last.answered))
+        asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.feeds(last), asks)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)

@@ -83,7 +83,7 @@ class Dashboard:
         """The same without what keys do, and no longer than need be."""
         if self._progress is None:
             return [[("class:dim", "reading the answers…")]]
-        lines = [self._top(width), slots_line(self._progress.stats.get("slots", []), width)]
+        lines = [self._top(width), slots_line(self._progress.stats.slots, width)]
         for number, room in self._rooms(height - len(lines)):
             has_focus = number == self.focus and len(self.panels) > 1
             if number == self.focus:
