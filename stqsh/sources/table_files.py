@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from stqsh.errors import SourceError
+from stqsh.fs import replacing
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
@@ -25,8 +26,15 @@ BATCH_ROWS = 1 << 16
 Report = Callable[[float | None, str], None]
 
 
-def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[str, Any]:
-    """Read a table's source into `directory`, unless it is there; give {"rows", "dead"}.
+class PreparedTable(NamedTuple):
+    """How many rows a table has, and how many dead letters."""
+
+    rows: int
+    dead: int
+
+
+def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> PreparedTable:
+    """Read a table's source into `directory`, unless it is there.
 
     `spec` is a TableSpec. Rows stand in the order of their files' names, then of their place; a row without
     a key, and a later row of a key that is there, is a dead letter. May be called again after a crash.
@@ -41,7 +49,7 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[s
         _write(spec, directory, report)
     rows = sum(batch.num_rows for batch in read_table(directory))
     with (directory / DEAD_LETTERS).open("rb") as letters:
-        return {"rows": rows, "dead": sum(1 for _ in letters)}
+        return PreparedTable(rows, sum(1 for _ in letters))
 
 
 def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
@@ -62,15 +70,14 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
 def _write(spec: TableSpec, directory: Path, report: Report) -> None:
     layout, source = RecordSchema.of_table(spec), file_source(spec)
     files = find_files(source)
-    hidden = directory / f".{CONTENT}.new"
     with (
+        replacing(directory / CONTENT) as hidden,
         DeadLetterWriter(directory / DEAD_LETTERS) as dead,
         pa.OSFile(str(hidden), "wb") as sink,
         pa.ipc.new_file(sink, layout.schema) as writer,
     ):
         for batch in _batches(files, source, layout, dead, report):
             writer.write_batch(batch)
-    hidden.replace(directory / CONTENT)
 
 
 def _batches(

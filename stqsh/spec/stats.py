@@ -140,7 +140,7 @@ class BatchStats(Struct, frozen=True):
 
     records: int = 0
     records_total: int = 0
-    records_per_s: int | None = None
+    records_per_s: int | float | None = None
     updates: int = 0
     stale: int = 0
     steps: int = 0

@@ -17,8 +17,8 @@ from stqsh.storage.disk_space import DiskFullError
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
 from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.leases import all_read
-from stqsh.storage.update_log.log import LogCompactedError
 
 
 def shown(items):
@@ -180,7 +180,7 @@ def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
 
 def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
     run = append(link.db, RunToEnd(), "RUN;")
-    running = RunHandle(run.seq, run.spec, link)
+    running = RunHandle(run.seq, run.entry, link)
     assert not running.finished
     running.cancel()
     assert link.db.clock_rows_after(run.seq, {"stop_run"}) == [(run.seq + 1, "stop_run", {"run": run.seq})]
@@ -194,7 +194,7 @@ def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
     run = append(link.db, RunToEnd(), "RUN;")
     set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
     with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
-        RunHandle(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.entry, link).wait()
 
 
 def test_a_condition_is_put_to_the_rows(link, deliver, query):
@@ -218,7 +218,7 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
     link.wake()
     run = append(link.db, RunToEnd(), "RUN;")
     with pytest.raises(EngineDeadError, match="ValueError: no memory"):
-        RunHandle(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.entry, link).wait()
     link.wake()
     link.wake()
     assert len(starts) == 2

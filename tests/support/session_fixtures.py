@@ -7,7 +7,7 @@ from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import NO_STATS, Progress
-from stqsh.storage.update_log.log import write_batch
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.specs import stream_spec
 from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part

@@ -34,7 +34,7 @@ from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
-from stqsh.storage.update_log.log import write_batch
+from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
 Array = npt.NDArray[Any]

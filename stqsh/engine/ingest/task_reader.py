@@ -24,6 +24,7 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow
 
 #: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
@@ -66,6 +67,10 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     yield from _seed_chunks(task, rows)
 
 
+def _home(task: SourceTask) -> SessionHome:
+    return SessionHome(Path(task.home))
+
+
 def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
     after, up_to = span
     return read_log(control, after, up_to) if after < up_to else []
@@ -79,7 +84,7 @@ def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
         return
     table = row.seq
     yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.entry))
-    directory = Path(task.home) / "tables" / str(table)
+    directory = _home(task).table(table)
     if (directory / CONTENT).exists():
         for number, rows in enumerate(read_table(directory), start=1):
             order = ChunkOrder(Phase.DEFINE, number=number)
@@ -116,13 +121,13 @@ def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -
 
 def event_routing(task: SourceTask) -> EventRouting:
     """Return the routings of a home's event streams."""
-    home = Path(task.home)
+    home = _home(task)
 
     def routing(stream_id: int) -> CellRouting | None:
-        manifest = read_manifest(home / "streams" / str(stream_id))
+        manifest = read_manifest(home.stream(stream_id))
         return None if manifest is None else _cell_routing(manifest, task.slots)
 
-    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home), area)))
+    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home.path), area)))
 
 
 def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
@@ -162,7 +167,7 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
 
     wanted: the slots whose records are given.
     """
-    directory = Path(task.home) / "streams" / str(piece.stream_id)
+    directory = _home(task).stream(piece.stream_id)
     store, stream = open_store(directory), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)

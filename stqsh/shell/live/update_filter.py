@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.shell.writers.text_columns import SIGNS, alike, instant, occurring, rounded, selected, texts, whole
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

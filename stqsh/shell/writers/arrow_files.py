@@ -22,7 +22,7 @@ from pyarrow import parquet
 from stqsh.errors import StqshError
 from stqsh.shell.messages import file_error_reason
 from stqsh.shell.writers.text_columns import alike, occurring, outputs, selected
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates

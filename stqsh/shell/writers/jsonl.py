@@ -22,7 +22,7 @@ from stqsh.shell.writers.text_columns import (
     selected,
     steps_at,
 )
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates

@@ -21,7 +21,7 @@ from stqsh.shell.writers.text_columns import (
     steps_at,
     texts,
 )
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates

@@ -30,7 +30,7 @@ from stqsh.shell.writers.text_columns import (
 )
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import SelectColumn
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates

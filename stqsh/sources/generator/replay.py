@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,8 +75,8 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
     return manifest
 
 
-def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
-    """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
+def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> Manifest:
+    """Make the records of a generated stream up to `until_tick` and a little more; give the manifest.
 
     needed_row: segments wholly before this row are deleted, which nobody will read again.
     To be called by one process at a time; a call that was cut off is made good by the next.
@@ -87,10 +86,10 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
         raise SourceError(f"no replay store in {directory}")
     manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
-        return manifest.to_json()
+        return manifest
     with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as state:
         generator = generator_of(spec).restored(dict(state))
-    return _generate(generator, directory, manifest, until_tick).to_json()
+    return _generate(generator, directory, manifest, until_tick)
 
 
 def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:

@@ -44,8 +44,8 @@ _INFLATION = 6
 _TINY_BYTES = 64 << 10
 
 
-def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> dict[str, Any]:
-    """Make the replay store of a stream in `directory`, unless it is there; give its manifest as JSON.
+def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> Manifest:
+    """Make the replay store of a stream in `directory`, unless it is there; give its manifest.
 
     `spec` is a StreamSpec. `report` is told how far it is (0 to 1, None where unknown) and what it does.
     `spark` is a Spark session for sources larger than memory; without one all is done here. May be called
@@ -61,7 +61,7 @@ def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = N
             found = begin(spec, directory, report)
         else:
             found = _prepare_files(spec, directory, report, spark)
-    return found.to_json()
+    return found
 
 
 def _clear(directory: Path) -> None:
