@@ -12,7 +12,7 @@ from stqsh.errors import HomeError, SessionNameError
 from stqsh.profile import Profile, load_profile
 from stqsh.shell.messages import print_message
 from stqsh.shell.terminal.capabilities import has_colour, table_width
-from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.text_columns import instant
 from stqsh.shell.writers.writer import Target
 from stqsh.storage.engine_info import is_alive, read_engine

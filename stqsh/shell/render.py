@@ -21,8 +21,8 @@ from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 from stqsh.shell.terminal.pager import page_output
 from stqsh.shell.terminal.screen import open_screen
-from stqsh.shell.writers.formats import open_writer
-from stqsh.shell.writers.writer import Target, write_data
+from stqsh.shell.writers.opening import open_writer, write_data
+from stqsh.shell.writers.writer import Target
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from stqsh.shell.scripting.blocks import StatementBlock
     from stqsh.shell.scripting.console import Console
     from stqsh.shell.scripting.watch_interval import WatchInterval
-    from stqsh.shell.writers.writer import Data, Writer
+    from stqsh.shell.writers.opening import Data
+    from stqsh.shell.writers.writer import Writer
 
 
 class OutcomeRenderer(Protocol):

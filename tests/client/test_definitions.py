@@ -147,7 +147,7 @@ def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
     import io
 
     from stqsh.client.run import RunHandle
-    from stqsh.shell.writers.formats import open_writer
+    from stqsh.shell.writers.opening import open_writer
     from stqsh.shell.writers.writer import Target
 
     out = io.BytesIO()

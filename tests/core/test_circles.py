@@ -132,5 +132,5 @@ def test_pairs_matches_and_updates_are_counted():
     circle = {"type": "circle", "x": 0.0, "y": 0.0, "radius": 1.0}
     slot.batch(1, 1, [], [register(7, circle), register(8)])
     slot.batch(2, 3, [(2, "a", 0.9, 0.9, 2), (2, "b", 0, 0.5, 2), (3, "b", 0, 0.6, 3)])
-    counters = {name: slot.state.array(f"s1/range/{name}").tolist() for name in ("tested", "matched", "told")}
-    assert counters == {"tested": [3, 2], "matched": [2, 2], "told": [1, 2]}
+    counters = {name: slot.state.array(f"s1/range/{name}").tolist() for name in ("tested", "matched", "sent")}
+    assert counters == {"tested": [3, 2], "matched": [2, 2], "sent": [1, 2]}

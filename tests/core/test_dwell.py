@@ -91,6 +91,13 @@ def test_a_query_that_ends_tells_nothing_more():
     ]
 
 
+def test_a_query_resumed_in_the_step_of_its_pause_goes_on_counting():
+    slot = Slot()
+    slot.batch(1, 1, [(1, "a", *IN, 1)], [dwelling(7, 3_000_000)])
+    again = [{"op": "pause", "id": 7}, {"op": "resume", "id": 7}]
+    assert slot.updates(2, 4, commands=again) == [(4, 7, "+", "a", "none")]
+
+
 def test_a_resumed_query_counts_anew():
     slot = Slot()
     slot.batch(1, 3, [(1, "a", *IN, 1), (3, "b", *IN, 3)], [dwelling(7, 2_000_000)])

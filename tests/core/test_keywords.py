@@ -162,14 +162,14 @@ def test_queries_hang_under_the_term_that_is_rare_among_records(monkeypatch):
     world.add([(0.0, 0.0, 1.0, 1.0, ["a", "c"], True, False)])
     world.settle()
 
-    def hung():
+    def filed_under():
         terms = world.index.terms.words.strings().to_pylist()
-        return [terms[code] for code in world.state.array("s1/range/keywords/asked/hung")]
+        return [terms[code] for code in world.state.array("s1/range/keywords/asked/filed_under")]
 
-    assert hung()[-1] == "c"
+    assert filed_under()[-1] == "c"
     _, (_, new) = made(world.state, [(0, 0, 0, 0, None, ["b", "c"])] * 49 + [(0, 0, 0, 0, None, ["a"])])
     world.index.count(new, None)
-    assert hung() == ["a"] * 4
+    assert filed_under() == ["a"] * 4
     some = moves(20)
     assert world.found(some) == world.wanted(some)
 

@@ -57,12 +57,12 @@ class FurthestLogic(MergingLogic):
     def on_events(self, begun):
         first = self.batch.timing.first
         for step in sorted({first, *self.batch.objects.events.step.tolist()}):
-            living = (self.queries["mode"] == ACTIVE) & (self.queries["until"] > step)
+            living = (self.queries.mode == ACTIVE) & (self.queries.until > step)
             for position in np.flatnonzero(living):
                 self.offer(position, step, again=step == first and position in begun)
 
     def offer(self, position, step, again):
-        sent, id_, objects = self.sent, self.queries["id"][position], self.batch.objects
+        sent, id_, objects = self.sent, self.queries.id[position], self.batch.objects
         _, before = sent.pop_queries([id_])
         versions, x, y = objects.at(step)
         now, rank = self.furthest(position, x, y)
@@ -81,14 +81,14 @@ class FurthestLogic(MergingLogic):
 
     def furthest(self, position, x, y):
         there = np.flatnonzero(~np.isnan(x)).astype(np.int32)
-        rank = -np.hypot(x[there] - self.queries["a"][position], y[there] - self.queries["b"][position])
+        rank = -np.hypot(x[there] - self.queries.x1[position], y[there] - self.queries.y1[position])
         keys = self.batch.objects.table.show_keys(there).to_pylist()
-        order = sorted(range(len(there)), key=lambda i: (rank[i], keys[i]))[: self.queries["k"][position]]
+        order = sorted(range(len(there)), key=lambda i: (rank[i], keys[i]))[: self.queries.k[position]]
         order = np.sort(np.array(order, np.int64))
         return there[order], rank[order]
 
     def retire(self, positions, steps, why):
-        self.sent.pop_queries(self.queries["id"][positions])
+        self.sent.pop_queries(self.queries.id[positions])
         super().retire(positions, steps, why)
 
     @property

@@ -11,14 +11,16 @@ from shapely.affinity import scale as scaled
 from support.budget import share
 from support.typed import slot_query
 
-from core.slots import TICK, Slot, records, register
+from core.slots import SPEC, TICK, Slot, records, register
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import distance
 from stqsh.core.matching.region_scaling import scale, will_scale
-from stqsh.core.queries.query_table import REGION, QueryTable, columns_of
+from stqsh.core.objects.object_table import ObjectTable
+from stqsh.core.queries.query_table import REGION, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stream import stream_spec
 
 STAR = [[0, 0], [8, 0], [8, 2], [3, 3], [2, 9], [0, 9], [0, 0]]
 REGIONS = {
@@ -60,18 +62,22 @@ def holds(region, area, place, focal, planar=True):
 def table_of(*regions, least=0.0):
     table = QueryTable(SlotState.fresh(0), "s1/range")
     specs = [slot_query(demanding(i, region, least)["query"]) for i, region in enumerate(regions)]
-    columns = columns_of(NewQueries.of(specs), set(), BatchTiming(1, 1, 1, TICK, -1, 3))
-    for i, region in enumerate(regions):
-        columns["focal"][i] = 0 if "focal" in region else -1
-    table.append(columns)
+    add(table, specs)
     return table
+
+
+def add(table, specs):
+    new = NewQueries.of(specs)
+    focals = ObjectTable(SlotState.fresh(0), "s1/focal", stream_spec(SPEC), columns=False)
+    focals.intern(new.moving(focals.key_type)[1])
+    return table.register(new, set(), BatchTiming(1, 1, 1, TICK, -1, 3), focals)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.7, 0.999, 1.0]), max_size=5), st.sampled_from([0.0, 0.5]))
 def test_regions_come_back_to_the_bit(areas, least):
     table = table_of(*REGIONS.values(), {"type": "all"}, least=least)
     every = np.arange(len(table))
-    before = {name: table[name].copy() for name in REGION}
+    before = {name: table.array(name).copy() for name in REGION}
     for area in areas:
         scale(table, area, every)
         for name in REGION:
@@ -80,21 +86,21 @@ def test_regions_come_back_to_the_bit(areas, least):
     scale(table, 1.0, every)
     assert table.shares is None
     for name in REGION:
-        np.testing.assert_array_equal(table[name], before[name])
+        np.testing.assert_array_equal(table.array(name), before[name])
 
 
 def test_shares_follow_queries_that_come_and_go():
     table = table_of(REGIONS["circle"], REGIONS["moving_circle"])
     scale(table, 0.25, np.arange(2))
-    assert table["radius"].tolist() == [2.5, 2.0]
+    assert table.radius.tolist() == [2.5, 2.0]
     spec = slot_query(demanding(7, REGIONS["circle"], 0.0)["query"])
-    at = table.append(columns_of(NewQueries.of([spec]), set(), BatchTiming(1, 1, 1, TICK, -1, 3)))
-    assert table["radius"].tolist() == [2.5, 2.0, 5.0]
+    at = add(table, [spec])
+    assert table.radius.tolist() == [2.5, 2.0, 5.0]
     scale(table, 0.25, at)
     table.remove(np.array([0]))
-    assert (table["radius"].tolist(), table.shares.tolist()) == ([2.0, 2.5], [0.25, 0.25])
+    assert (table.radius.tolist(), table.shares.tolist()) == ([2.0, 2.5], [0.25, 0.25])
     scale(table, 1.0, np.array([0, 1]))
-    assert (table["radius"].tolist(), table.shares) == ([4.0, 5.0], None)
+    assert (table.radius.tolist(), table.shares) == ([4.0, 5.0], None)
 
 
 def test_where_the_scaled_ones_have_gone_nothing_is_remembered():
@@ -103,17 +109,17 @@ def test_where_the_scaled_ones_have_gone_nothing_is_remembered():
     table.remove(np.array([0]))
     scale(table, 1.0)
     assert table.shares is None
-    table["c"][:] = 7.0
+    table.reach[:] = 7.0
     scale(table, 0.25)
-    assert table["c"].tolist() == [7.0]
+    assert table.reach.tolist() == [7.0]
 
 
 def test_no_region_falls_below_its_least_accuracy_and_everywhere_stays_everywhere():
     table = table_of(REGIONS["circle"], {"type": "all"}, least=0.64)
     scale(table, 0.25, np.arange(2))
     assert table.shares.tolist() == [0.64, 1.0]
-    assert table["radius"][0] == pytest.approx(4.0)
-    assert table["a"][1] == -np.inf
+    assert table.radius[0] == pytest.approx(4.0)
+    assert table.x1[1] == -np.inf
 
 
 FOCAL = (0.5, 0.5)

@@ -168,7 +168,7 @@ def test_queries_that_pause_or_end_hold_nobody():
     assert kept(slot) == {"p": 1}
     play(slot, 9, 9, (), [{"op": "resume", "id": 9}])
     assert kept(slot) == {"p": 2}
-    assert InterestTable(slot.state, 1)["held"].tolist() == [1, 1]
+    assert InterestTable(slot.state, 1).held.tolist() == [1, 1]
 
 
 def test_frozen_answers_of_a_paused_query_are_taken_back_by_their_keys():
@@ -398,7 +398,7 @@ def test_references_are_those_of_brute_force():
             for n in range(first, last + 1):
                 expected = brute.step(n, [r for r in rows if r[0] == n], now[n])
             assert kept(slot) == expected
-            held = InterestTable(slot.state, 1)["held"]
+            held = InterestTable(slot.state, 1).held
             assert held.sum() == sum(expected.values())
             assert len(held) == len(brute.queries)
             references += sum(expected.values())

@@ -9,7 +9,7 @@ import pyarrow as pa
 from support.specs import stream_spec
 
 from stqsh.client.results import Updates
-from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.writer import Target
 from stqsh.storage.rows import QueryRow, StreamRow
 from tests.support.typed import query_spec

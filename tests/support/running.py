@@ -13,7 +13,7 @@ from typing import Any
 from stqsh.client.api import Session
 from stqsh.client.results import Answer
 from stqsh.client.run import RunHandle
-from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.writer import Target
 from support.cases import Area, Case, Clock, Table
 from support.scripts import Line, ScriptCase, printed, write_script

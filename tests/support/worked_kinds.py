@@ -254,6 +254,14 @@ KINDS = {
         ),
         [(3, "+", "a", ""), (8, "-", "a", "left")],
     ),
+    "paused and resumed in one step, a row goes on waiting": (
+        case(
+            5,
+            [(1, dwelling(2, UNIT, 2)), (2, {"op": "pause", "id": 2}), (2, {"op": "resume", "id": 2})],
+            [(1, at("a", 0, 0, 0))],
+        ),
+        [(3, "+", "a", "")],
+    ),
     "what has not been told is not taken back": (
         case(
             3,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
-from stqsh.core.queries.query_table import ACTIVE, PAUSED, columns_of, set_focals
+from stqsh.core.queries.query_table import ACTIVE, PAUSED
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
 def _drop(logic: QueryLogic) -> None:
     """Retire the queries that a command drops, or all where the stream is dropped."""
     commands, queries = logic.batch.commands, logic.queries
-    at = queries.positions(queries["id"] if commands.stream_dropped else commands.dropped)
+    at = queries.positions(queries.id if commands.stream_dropped else commands.dropped)
     if len(at):
         logic.retire(at, np.full(len(at), logic.batch.timing.first), DROPPED)
 
@@ -44,10 +44,10 @@ def _drop(logic: QueryLogic) -> None:
 def _pause(logic: QueryLogic) -> None:
     queries = logic.queries
     at = queries.positions(logic.batch.commands.paused)
-    at = at[queries["mode"][at] == ACTIVE]
+    at = at[queries.mode[at] == ACTIVE]
     if len(at):
         logic.pause(at)
-        queries["mode"][at] = PAUSED
+        queries.mode[at] = PAUSED
 
 
 def _resume(logic: QueryLogic) -> Array:
@@ -63,20 +63,19 @@ def _register(logic: QueryLogic) -> Array:
     batch, new = logic.batch, logic.batch.commands.registered
     if not len(new):
         return np.empty(0, np.int64)
-    columns = columns_of(new, batch.commands.still, batch.timing)
-    set_focals(columns, new, batch.focal.table)
-    at = logic.register(new, columns)
-    active: Array = at[logic.queries["mode"][at] == ACTIVE]
+    at = logic.queries.register(new, batch.commands.still, batch.timing, batch.focal.table)
+    logic.register(at, new)
+    active: Array = at[logic.queries.mode[at] == ACTIVE]
     return active
 
 
 def _end(logic: QueryLogic) -> None:
     """Retire the queries whose FOR is over, each at its own step."""
     queries, last = logic.queries, logic.batch.timing.last
-    over = np.flatnonzero(queries["until"] <= last)
+    over = np.flatnonzero(queries.until <= last)
     if not len(over):
         return
-    steps, ids = queries["until"][over], queries["id"][over]
+    steps, ids = queries.until[over], queries.id[over]
     for i in np.argsort(steps, kind="stable").tolist():
         logic.output.notices.append({"event": "ended", "query": int(ids[i]), "step": int(steps[i])})
     logic.retire(over, steps, ENDED)

@@ -41,11 +41,10 @@ class MergingLogic(QueryLogic):
         super().__init__(kind, batch, output)
         self.partials = Partials(batch, kind.name)
 
-    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
-        """Store new queries, and announce them to Aggregate."""
-        positions = super().register(new, columns)
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Announce new queries to Aggregate."""
+        super().register(positions, new)
         self._mark(positions, self.batch.timing.first, REGISTER)
-        return positions
 
     def pause(self, positions: Array) -> None:
         """Let Aggregate freeze the answers of queries."""
@@ -62,6 +61,6 @@ class MergingLogic(QueryLogic):
         return self.partials.chunks()
 
     def _mark(self, positions: Array, step: int, mark: int) -> None:
-        columns = (self.queries[name][positions] for name in ("id", "k", "far"))
-        ids, k, far = columns
-        self.partials.mark(ids, step, mark, k, far > 0)
+        queries = self.queries
+        shows = queries.shows_distance[positions] > 0
+        self.partials.mark(queries.id[positions], step, mark, queries.k[positions], shows)

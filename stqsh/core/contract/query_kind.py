@@ -46,14 +46,14 @@ Example:
     ...     def on_events(self, begun):
     ...         steps = {self.batch.timing.first, *self.batch.objects.events.step.tolist()}
     ...         for step in sorted(steps):
-    ...             living = (self.queries["mode"] == ACTIVE) & (self.queries["until"] > step)
+    ...             living = (self.queries.mode == ACTIVE) & (self.queries.until > step)
     ...             for position in np.flatnonzero(living):
     ...                 self.update(position, step)
     ...     def update(self, position, step):
-    ...         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries["id"][position]
+    ...         sent, id_ = SentAnswers(self.batch.state, self.prefix), self.queries.id[position]
     ...         _, before = sent.pop_queries([id_])
     ...         versions, x, y = self.batch.objects.at(step)
-    ...         box = [self.queries[name][position] for name in "abcd"]
+    ...         box = [self.queries.array(name)[position] for name in ("x1", "y1", "x2", "y2")]
     ...         now = np.flatnonzero(in_diamond(box, x, y)).astype(np.int32)
     ...         sent.add(np.full(len(now), id_), now)
     ...         come, gone = np.setdiff1d(now, before), np.setdiff1d(before, now)
@@ -64,7 +64,7 @@ Example:
     ...     def retire(self, positions, steps, why):
     ...         sent = SentAnswers(self.batch.state, self.prefix)
     ...         for position, step in zip(positions, steps):
-    ...             _, objects = sent.pop_queries([self.queries["id"][position]])
+    ...             _, objects = sent.pop_queries([self.queries.id[position]])
     ...             shown = self.batch.objects.shown(objects, step - 1)
     ...             self.emit_removals(step, position, shown, np.full(len(shown), why, np.int8))
     ...         super().retire(positions, steps, why)
@@ -237,15 +237,14 @@ class QueryLogic(ABC):
         del steps, why
         self.queries.remove(positions)
 
-    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
-        """Store new queries, and return their positions.
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store what the kind keeps of new queries beside their rows in `queries`; the default: nothing.
 
         Args:
+            positions: of the queries, in the order of `new`.
             new: the queries, with the specs that they share.
-            columns: the same as columns of a `QueryTable`, by name.
         """
-        del new
-        return self.queries.append(columns)
+        del positions, new
 
     def pause(self, positions: Array) -> None:
         """Store what is needed to resume queries that pause now, and are still active here.

@@ -111,22 +111,21 @@ class NearestLogic(MergingLogic):
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self._frozen: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
-    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
-        """Store new queries, with empty circles and their conditions."""
-        columns["radius"] = np.zeros(len(new))
-        positions = super().register(new, columns)
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store the conditions of new queries, and give them empty circles."""
+        super().register(positions, new)
+        self.queries.radius[positions] = 0
         self._members.append_empty(len(positions))
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
-        return positions
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Take back what paused queries have sent; of the others Aggregate knows what was sent."""
         for step in np.unique(steps).tolist():
             at = positions[steps == step]
-            ids, objects = self._sent.pop_queries(self.queries["id"][at[self.queries["mode"][at] == PAUSED]])
+            ids, objects = self._sent.pop_queries(self.queries.id[at[self.queries.mode[at] == PAUSED]])
             if len(ids):
-                query = np.searchsorted(self.queries["id"], ids)
+                query = np.searchsorted(self.queries.id, ids)
                 self._offer(sent_before_pause(self._context(), query, objects, step, why))
         self._members.remove(positions)
         super().retire(positions, steps, why)
@@ -135,15 +134,15 @@ class NearestLogic(MergingLogic):
         """Store what queries have offered, and forget their circles."""
         tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
         query, objects = tracker.offered_before(positions)
-        self._sent.add(self.queries["id"][query], objects)
+        self._sent.add(self.queries.id[query], objects)
         self._members.replace(positions, np.zeros(len(positions) + 1, np.int64), np.empty(0, np.int32))
         super().pause(positions)
 
     def resume(self, positions: Array) -> None:
         """Load what queries had offered before they paused."""
-        self.queries["radius"][positions] = 0
-        ids, objects = self._sent.pop_queries(self.queries["id"][positions])
-        self._frozen = np.searchsorted(self.queries["id"], ids), objects
+        self.queries.radius[positions] = 0
+        ids, objects = self._sent.pop_queries(self.queries.id[positions])
+        self._frozen = np.searchsorted(self.queries.id, ids), objects
 
     def on_events(self, begun: Array) -> None:
         """Offer what the events change about each query's k nearest objects on this slot."""
@@ -158,11 +157,11 @@ class NearestLogic(MergingLogic):
         begin = np.full(len(queries), -1, np.int64)
         begin[begun] = first
         context = self._context()
-        living = np.flatnonzero((queries["mode"] == ACTIVE) & (queries["until"] > first))
+        living = np.flatnonzero((queries.mode == ACTIVE) & (queries.until > first))
         changes = CircleTracker(context, self._members, begin).track(living)
         for some in changes:
             self._offer(some)
-            queries["told"][:] += np.bincount(some.query, minlength=len(queries))
+            queries.sent[:] += np.bincount(some.query, minlength=len(queries))
         self._take_back(context, changes)
 
     def _take_back(self, context: QueryContext, changes: list[CandidateChanges]) -> None:
@@ -180,7 +179,7 @@ class NearestLogic(MergingLogic):
         return context_of(self.batch, self.queries, self._conditions, self.prefix, staying=True)
 
     def _offer(self, changes: CandidateChanges) -> None:
-        ids = self.queries["id"][changes.query]
+        ids = self.queries.id[changes.query]
         self.partials.offer(
             CandidateOffers(changes.step, ids, changes.op, changes.why, changes.show, changes.distance)
         )

@@ -29,7 +29,6 @@ from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.matching.update_emitter import UpdateEmitter
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates, arrivals
 from stqsh.core.output.sent_answers import SentAnswers
-from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
@@ -50,7 +49,7 @@ class RangeKind(QueryKind):
 
     def needs_each_step(self, queries: QueryTable) -> bool:
         """Return whether a query has DWELL: its updates show the record at the step in which they are due."""
-        return bool((queries["dwell"] > 0).any())
+        return bool((queries.dwell > 0).any())
 
     def count_members(self, selection: SnapshotSelection) -> int:
         """Return how many objects are members, from the box alone where nothing else is to be tested."""
@@ -84,23 +83,19 @@ class RangeLogic(QueryLogic):
         self._since: Array | None = None
         self._is_outdated = False
 
-    def register(self, new: NewQueries, columns: dict[str, Any]) -> Array:
-        """Store new queries with their polygons, conditions and keywords."""
-        assign_polygons(self.batch.state, columns, new)
-        positions = super().register(new, columns)
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store the conditions and keywords of new queries, and scale their regions."""
         self._conditions.add(positions, self._index.add_keywords(new))
         scale(self.queries, self._area, positions)
         self._is_outdated = True
-        return positions
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Emit a minus, with the record before the step, for each member that queries have sent."""
         context, begun = self._context(), np.ones(len(positions), np.bool_)
         if self._since is not None:
-            begun = (self._since[positions] < steps) | (self.queries["mode"][positions] == PAUSED)
+            begun = (self._since[positions] < steps) | (self.queries.mode[positions] == PAUSED)
         for step in np.unique(steps).tolist():
             self._take_back(context, positions[begun & (steps == step)], step, why)
-        release_polygons(self.batch.state, self.queries["area"][positions])
         super().retire(positions, steps, why)
         if why == ENDED:
             self._index.fill(self._context())
@@ -110,14 +105,14 @@ class RangeLogic(QueryLogic):
     def pause(self, positions: Array) -> None:
         """Store what queries have sent."""
         members = self._members(self._context(), positions, self.batch.timing.first - 1)
-        self._sent.add(self.queries["id"][members.query], members.obj)
+        self._sent.add(self.queries.id[members.query], members.obj)
         self._is_outdated = True
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
         queries, first = self.queries, self.batch.timing.first
-        at = will_scale(queries, self._area, np.flatnonzero(queries["until"] > first))
-        active: Array = at[queries["mode"][at] == ACTIVE]
+        at = will_scale(queries, self._area, np.flatnonzero(queries.until > first))
+        active: Array = at[queries.mode[at] == ACTIVE]
         members = self._context().members(active, first - 1)
         scale(queries, self._area, at)
         self._frozen.append((members.query.astype(np.int64), members.obj))
@@ -125,8 +120,8 @@ class RangeLogic(QueryLogic):
 
     def resume(self, positions: Array) -> None:
         """Load what queries had sent before they paused."""
-        ids, objects = self._sent.pop_queries(self.queries["id"][positions])
-        self._frozen.append((np.searchsorted(self.queries["id"], ids), objects))
+        ids, objects = self._sent.pop_queries(self.queries.id[positions])
+        self._frozen.append((np.searchsorted(self.queries.id, ids), objects))
 
     def on_events(self, begun: Array) -> None:
         """Emit what the events change about answers, then the answers that begin."""
@@ -139,16 +134,16 @@ class RangeLogic(QueryLogic):
             ObjectCellStore(self.batch, self.prefix).release()
             return
         context = self._context()
-        living = QueryLifetimes(self._since, queries["until"])
+        living = QueryLifetimes(self._since, queries.until)
         updates = [QueryUpdates(*region_updates(context, self._index, living))]
-        starting = begun[queries["until"][begun] > first]
+        starting = begun[queries.until[begun] > first]
         if len(starting):
             updates += _first_answers(context, starting, self._frozen)
         self._emit(context, updates)
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates]) -> None:
         """Emit changes of answers; those of queries with DWELL have to last first."""
-        emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries["dwell"] > 0
+        emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
         for some in updates:
             if not dwell.any():
                 emitter.emit(some)
@@ -167,12 +162,12 @@ class RangeLogic(QueryLogic):
 
     def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
         emitter = UpdateEmitter(context, self.output)
-        paused = self.queries["mode"][positions] == PAUSED
+        paused = self.queries.mode[positions] == PAUSED
         members = self._members(context, positions[~paused], step - 1)
         emitter.emit_end(step, members.query, why, members.version)
-        ids, objects = self._sent.pop_queries(self.queries["id"][positions[paused]])
+        ids, objects = self._sent.pop_queries(self.queries.id[positions[paused]])
         versions = self.batch.objects.shown(objects, step - 1)
-        emitter.emit_end(step, np.searchsorted(self.queries["id"], ids), why, versions)
+        emitter.emit_end(step, np.searchsorted(self.queries.id, ids), why, versions)
 
 
 def _first_answers(

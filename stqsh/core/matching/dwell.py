@@ -6,7 +6,7 @@ A stage between changes of answers and updates, for queries `WITH (dwell => …)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +15,34 @@ from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
+
+
+class WaitingChanges(NamedTuple):
+    """Rows of a `DwellTable`, (n,) each: ids of queries int64, objects int32, steps int64, op int8."""
+
+    query: Array
+    obj: Array
+    step: Array
+    op: Array
 
 
 class DwellTable(StateTable):
     """Changes of answers that wait until they have lasted: `DwellChanges`, with the ids of queries."""
 
-    specs: ClassVar[Specs] = {
-        "query": ArraySpec(np.int64),
-        "obj": ArraySpec(np.int32, "objects"),
-        "step": ArraySpec(np.int64),
-        "op": ArraySpec(np.int8),
-    }
+    query = ArraySpec(np.int64)
+    obj = ArraySpec(np.int32, "objects")
+    step = ArraySpec(np.int64)
+    op = ArraySpec(np.int8)
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         super().__init__(state, f"{prefix}/dwell")
 
-    def pop_queries(self, ids: Iterable[int]) -> dict[str, Array]:
-        """Remove the waiting changes of these queries and return them, by the names of the columns."""
-        return self.pop(np.isin(self["query"], np.array([*ids], np.int64)))
+    def pop_queries(self, ids: Iterable[int]) -> WaitingChanges:
+        """Remove the waiting changes of these queries and return them."""
+        return WaitingChanges(*self.pop(np.isin(self.query, np.array([*ids], np.int64))))
 
     def sent_members(
         self, context: QueryContext, members: AnswerMembers, positions: Array, step: int
@@ -44,12 +51,12 @@ class DwellTable(StateTable):
 
         members: those that the queries at `positions` have.
         """
-        waits = self.pop_queries(context.queries["id"][positions])
-        if not len(waits["query"]):
+        waits = self.pop_queries(context.queries.id[positions])
+        if not len(waits.query):
             return members
         objects = context.batch.objects
-        query = np.searchsorted(context.queries["id"], waits["query"]).astype(np.int32)
-        came, obj = waits["op"] > 0, waits["obj"]
+        query = np.searchsorted(context.queries.id, waits.query).astype(np.int32)
+        came, obj = waits.op > 0, waits.obj
         count = len(objects.table)
         have = members.query.astype(np.int64) * count + members.obj
         known = ~np.isin(have, (query.astype(np.int64) * count + obj)[came])
@@ -66,19 +73,17 @@ class DwellTable(StateTable):
         """
         queries, timing = context.queries, context.batch.timing
         columns = [self._toggles(context, told) for told in changes]
-        position = np.searchsorted(queries["id"], self["query"])
-        columns.append((position, self["obj"], self["step"], self["op"]))
+        position = np.searchsorted(queries.id, self.query)
+        columns.append((position, self.obj, self.step, self.op))
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
         order = np.lexsort((step, obj, query))
         toggles = DwellChanges(*(column[order] for column in (query.astype(np.int32), obj, step, op)))
-        lasted, due, left = find_lasting(toggles, queries["dwell"], queries["until"], timing)
+        lasted, due, left = find_lasting(toggles, queries.dwell, queries.until, timing)
         self.store(
-            {
-                "query": queries["id"][toggles.query[left]],
-                "obj": toggles.obj[left],
-                "step": toggles.step[left],
-                "op": toggles.op[left],
-            }
+            query=queries.id[toggles.query[left]],
+            obj=toggles.obj[left],
+            step=toggles.step[left],
+            op=toggles.op[left],
         )
         return _as_of(
             context, DwellChanges(toggles.query[lasted], toggles.obj[lasted], due, toggles.op[lasted])

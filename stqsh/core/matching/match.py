@@ -73,7 +73,7 @@ def match(
 def region_updates(context: QueryContext, index: RegionIndex, lives: QueryLifetimes) -> UpdateArrays:
     """Return the updates that a batch's events bring to the queries that live then, and count their pairs."""
     pairs, events = match(context, index, lives)
-    count_pairs(pairs, context.queries["tested"], context.queries["matched"])
+    count_pairs(pairs, context.queries.tested, context.queries.matched)
     why, show = context.batch.objects.reasons(events.new, events.obj, events.step)
     return make_updates(pairs, events, why, show)
 

@@ -43,7 +43,7 @@ def moving_pairs(
     An object that a region gains or loses by moving itself gets an event that changes nothing about it.
     """
     queries, batch = context.queries, context.batch
-    at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
+    at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
     cells = ObjectCellStore(batch, context.prefix)
     if not len(at):
         cells.release()
@@ -85,10 +85,10 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
 def movers_of(context: QueryContext, at: Array) -> MovingQueries:
     """Return the moving queries at these positions, as they are before the batch."""
     queries, focals = context.queries, context.batch.focal
-    focal, radius = queries["focal"][at], queries["radius"][at]
-    reach, rounds = queries["c"][at], queries["shape"][at] == CIRCLE
+    focal, radius = queries.focal[at], queries.radius[at]
+    reach, rounds = queries.reach[at], queries.shape[at] == CIRCLE
     _, xs, ys = focals.at(context.batch.timing.first - 1)
-    x, y, sides = xs[focal], ys[focal], (queries["a"][at], queries["b"][at])
+    x, y, sides = xs[focal], ys[focal], (queries.x1[at], queries.y1[at])
     now = np.column_stack([extended_boxes(x, y, *sides, reach, context.planar), x, y])
     now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], context.planar)
     start, member = by_focal(focal, len(focals.table))
@@ -99,7 +99,7 @@ def movers_of(context: QueryContext, at: Array) -> MovingQueries:
         ydist=sides[1],
         reach=reach,
         radius=np.where(rounds, radius, -1.0),
-        checked=(queries["template"][at] >= 0) | context.staying,
+        checked=(queries.template[at] >= 0) | context.staying,
         now=now,
         past=now.copy(),
         start=start,

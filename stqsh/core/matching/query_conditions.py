@@ -77,26 +77,26 @@ class QueryConditions:
             if kind == "STRING":
                 values = self._objects.table.pool.intern(pa.array(values, pa.string()))
             self._state.append(f"{self._prefix}/t{t}/{j}", np.array(values, DTYPES[kind])[entry])
-        self._queries["template"][positions] = t
-        self._queries["params"][positions] = held + np.arange(len(positions))
+        self._queries.template[positions] = t
+        self._queries.constants[positions] = held + np.arange(len(positions))
 
     def _compact(self, t: int) -> int:
         """Drop the constants of removed queries, and return how many rows are left."""
-        mine = np.flatnonzero(self._queries["template"] == t)
-        rows = self._queries["params"][mine]
+        mine = np.flatnonzero(self._queries.template == t)
+        rows = self._queries.constants[mine]
         for j in range(len(self.templates[t].kinds)):
             name = f"{self._prefix}/t{t}/{j}"
             self._state.replace(name, self._state.array(name)[rows])
-        self._queries["params"][mine] = np.arange(len(mine))
+        self._queries.constants[mine] = np.arange(len(mine))
         return len(mine)
 
     def queries_of(self, t: int) -> Array:
         """Return the positions of the queries that have the shape t."""
-        return np.flatnonzero(self._queries["template"] == t)
+        return np.flatnonzero(self._queries.template == t)
 
     def constant(self, t: int, j: int, queries: Array) -> Column:
         """Return constant j of queries with the shape t; queries are positions, (n,)."""
-        rows = self._queries["params"][queries]
+        rows = self._queries.constants[queries]
         return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
@@ -104,9 +104,9 @@ class QueryConditions:
 
         WAS asks the version before the event, with NOW a step before it; IS asks the version after, at it.
         """
-        if (self._queries["template"] < 0).all():
+        if (self._queries.template < 0).all():
             return pairs
-        shapes, flags = self._queries["template"][pairs.query], pairs.flags.copy()
+        shapes, flags = self._queries.template[pairs.query], pairs.flags.copy()
         for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
             mine = np.flatnonzero(shapes == t)
             was, now = mine[flags[mine] & WAS != 0], mine[flags[mine] & IS != 0]

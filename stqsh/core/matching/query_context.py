@@ -59,14 +59,14 @@ class QueryContext:
     def circles(self) -> QueryCircles:
         """The circles of fixed regions."""
         queries = self.queries
-        mine = (queries["shape"] == CIRCLE) & (queries["focal"] < 0)
-        x, y = (np.where(mine, queries[name], np.nan) for name in "ab")
-        return QueryCircles(x, y, queries["radius"])
+        mine = (queries.shape == CIRCLE) & (queries.focal < 0)
+        x, y = (np.where(mine, column, np.nan) for column in (queries.x1, queries.y1))
+        return QueryCircles(x, y, queries.radius)
 
     def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
         """Return the centres of queries after steps, NaN where there is none. float64 (n,) each."""
         x, y = self.circles.x[positions], self.circles.y[positions]
-        focal = self.queries["focal"][positions]
+        focal = self.queries.focal[positions]
         moving = np.flatnonzero(focal >= 0)
         if len(moving):
             x[moving], y[moving] = self.batch.focal.places(focal[moving], steps[moving])
@@ -75,9 +75,10 @@ class QueryContext:
     def boxes(self, positions: Array, step: int) -> Array:
         """Return the boxes of regions after a step, float64 (n, 4); NaN while a focal object is absent."""
         queries = self.queries
-        boxes = np.column_stack([queries[name][positions] for name in "abcd"])
-        radius, focal = queries["radius"][positions], queries["focal"][positions]
-        round_ = queries["shape"][positions] == CIRCLE
+        corners = queries.x1, queries.y1, queries.x2, queries.y2
+        boxes = np.column_stack([corner[positions] for corner in corners])
+        radius, focal = queries.radius[positions], queries.focal[positions]
+        round_ = queries.shape[positions] == CIRCLE
         moving = np.flatnonzero((focal >= 0) & ~round_)
         if not len(moving) and not round_.any():
             return boxes
@@ -101,7 +102,7 @@ class QueryContext:
         """Clear WAS and IS where a place lies in the box of a fixed shape, but not in the shape."""
         if len(pairs.event) and not np.isnan(self.circles.x).all():
             pairs = pairs._replace(flags=filter_circles(pairs, events, self.circles, self.planar))
-        if (self.queries["shape"] == AREA).any():
+        if (self.queries.shape == AREA).any():
             pairs = pairs._replace(flags=self._in_areas(pairs, events))
         return pairs
 
@@ -111,7 +112,7 @@ class QueryContext:
         )  # shapely takes a while to load, and few slots have areas
 
         areas, flags = PolygonTable(self.batch.state), pairs.flags.copy()
-        row = self.queries["area"][pairs.query]
+        row = self.queries.area[pairs.query]
         for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):
             at = np.flatnonzero((row >= 0) & (flags & flag != 0))
             event, factor = pairs.event[at], factors(self.queries, pairs.query[at])
@@ -153,9 +154,9 @@ class QueryContext:
         """Return the pairs of queries and objects in their boxes; keyword queries test their terms too."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
-            with_terms = np.isin(self.queries["id"][positions], keywords.ids)
+            with_terms = np.isin(self.queries.id[positions], keywords.ids)
             mine, positions = np.sort(positions[with_terms]), positions[~with_terms]
-            index = keywords.alone(self.queries["id"][mine], self.boxes(mine, step))
+            index = keywords.alone(self.queries.id[mine], self.boxes(mine, step))
             found = keyword_pairs(self.batch, index, arrivals)
             keyworded = [found._replace(query=mine[found.query].astype(np.int32))]
         tag = np.arange(len(positions), dtype=np.int32) * 2
@@ -166,13 +167,13 @@ class QueryContext:
     def _in_circles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
         """Filter pairs by the moving circles, as they are after a step."""
         queries = self.queries
-        mine = (queries["shape"] == CIRCLE) & (queries["focal"] >= 0)
+        mine = (queries.shape == CIRCLE) & (queries.focal >= 0)
         if not mine.any():
             return pairs
         x, y = np.full(len(queries), np.nan), np.full(len(queries), np.nan)
         at = np.flatnonzero(mine)
         x[at], y[at] = self.centres(at, np.full(len(at), step))
-        circles = QueryCircles(x, y, queries["radius"])
+        circles = QueryCircles(x, y, queries.radius)
         return pairs._replace(flags=filter_circles(pairs, arrivals, circles, self.planar))
 
 
@@ -185,7 +186,7 @@ def context_of(
     staying: bool = False,
 ) -> QueryContext:
     """Return the context of a batch, for as long as no query comes or goes; see `QueryContext`."""
-    focal = queries["focal"]
+    focal = queries.focal
     own = np.full(len(focal), -1, np.int32)
     moving = np.flatnonzero(focal >= 0)
     if len(moving):

@@ -29,8 +29,9 @@ Array = npt.NDArray[Any]
 class UnscaledRegions(QueryTable):
     """The queries of a table of which some are scaled, with their regions as registered; only to be read."""
 
-    def __getitem__(self, name: str) -> Array:
-        return super().__getitem__(f"whole/{name}" if name in REGION else name)
+    def array(self, name: str) -> Array:
+        """Return an array, those of regions as they were registered."""
+        return super().array(f"whole/{name}" if name in REGION else name)
 
     @property
     def shares(self) -> Array | None:
@@ -66,16 +67,15 @@ def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
 
 
 def _shares(queries: QueryTable, area: float, at: Array) -> Array:
-    shares: Array = np.clip(np.maximum(area, queries["least"][at]), 0.0, 1.0)
+    shares: Array = np.clip(np.maximum(area, queries.min_accuracy[at]), 0.0, 1.0)
     return shares
 
 
 def _scalable(queries: QueryTable, at: Array) -> Array:
     """Return whether queries have a region that ends somewhere; bool (n,)."""
-    whole = {name: queries.whole(name)[at] for name in ("a", "b", "radius")}
-    boxed = np.isfinite(whole["a"]) & np.isfinite(whole["b"])
-    ends = np.where(queries["shape"][at] == CIRCLE, np.isfinite(whole["radius"]), boxed)
-    scalable: Array = ends & (queries["k"][at] == 0)
+    x1, y1, radius = (queries.whole(name)[at] for name in ("x1", "y1", "radius"))
+    ends = np.where(queries.shape[at] == CIRCLE, np.isfinite(radius), np.isfinite(x1) & np.isfinite(y1))
+    scalable: Array = ends & (queries.k[at] == 0)
     return scalable
 
 
@@ -83,19 +83,19 @@ def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
     """Put the regions at these positions, scaled to shares of their areas, into the table's columns."""
     factor = np.sqrt(shares)
     for name in REGION:
-        queries[name][at] = queries.whole(name)[at]
-    rounds = queries["shape"][at] == CIRCLE
-    queries["radius"][at[rounds]] *= factor[rounds]
-    moving = queries["focal"][at] >= 0
-    for name in "ab":
-        queries[name][at[moving]] *= factor[moving]
+        queries.array(name)[at] = queries.whole(name)[at]
+    rounds = queries.shape[at] == CIRCLE
+    queries.radius[at[rounds]] *= factor[rounds]
+    moving = queries.focal[at] >= 0
+    for side in (queries.width, queries.height):
+        side[at[moving]] *= factor[moving]
     boxed = ~moving & ~rounds & (shares < 1)
     at, factor = at[boxed], factor[boxed]
-    for low, high in ("ac", "bd"):
-        first, last = queries[low][at], queries[high][at]
+    for low, high in ((queries.x1, queries.x2), (queries.y1, queries.y2)):
+        first, last = low[at], high[at]
         middle = (first + last) / 2
-        queries[low][at] = middle + (first - middle) * factor
-        queries[high][at] = middle + (last - middle) * factor
+        low[at] = middle + (first - middle) * factor
+        high[at] = middle + (last - middle) * factor
 
 
 def factors(queries: QueryTable, at: Array) -> Array | None:

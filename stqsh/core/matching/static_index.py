@@ -48,13 +48,13 @@ class StaticRegionIndex:
     def fill(self, context: QueryContext) -> None:
         """Rebuild the index from the active queries, after any of them came, changed or went."""
         queries, bounds = context.queries, self._batch.spec.bounds
-        still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
+        still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
         boxes[still] = context.boxes(still, self._batch.timing.first - 1)
-        checked = (queries["template"] >= 0) | (queries["shape"] != RECT) | context.staying
+        checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
         if index is not None:
-            index.refresh(queries["id"], boxes, checked, bounds)
+            index.refresh(queries.id, boxes, checked, bounds)
             boxes[index.positions] = np.nan
             if not len(index):
                 release_keywords(self._batch, self._prefix)

@@ -44,7 +44,7 @@ class UpdateEmitter:
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
         """Return the distances of shown rows, NaN where a query does not ask; None if none does."""
-        far = self._queries["far"]
+        far = self._queries.shows_distance
         asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):
             return None

@@ -130,7 +130,7 @@ class CircleSearch:
 
     def _too_few(self, circles: SearchCircles, goal: Array, at: Array, want: Array) -> Array:
         """Return those of the circles that have too few members, and raise what is wanted of them."""
-        checked = self._context.queries["template"][circles.position] >= 0
+        checked = self._context.queries.template[circles.position] >= 0
         mine = np.flatnonzero(checked & np.isfinite(circles.radius))
         if not len(mine):
             return at[:0]

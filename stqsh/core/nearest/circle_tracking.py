@@ -68,7 +68,7 @@ class StaticCircleIndex:
         if not len(events.step):
             return CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         keyworded, found = self._keyworded(events)
-        still = at[(context.queries["focal"][at] < 0) & ~keyworded[at]]
+        still = at[(context.queries.focal[at] < 0) & ~keyworded[at]]
         boxes = context.boxes(still, context.batch.timing.first - 1)
         tag = (2 * still + 1).astype(np.int32)
         pairs = join(events, *rect_lists(boxes, tag, context.batch.spec.bounds))
@@ -82,9 +82,9 @@ class StaticCircleIndex:
         if index is None:
             return keyworded, CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         boxes = np.full((len(queries), 4), np.nan)
-        still = np.flatnonzero((queries["focal"] < 0) & (queries["mode"] == ACTIVE))
+        still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes[still] = context.boxes(still, context.batch.timing.first - 1)
-        index.refresh(queries["id"], boxes, np.ones(len(queries), np.bool_), context.batch.spec.bounds)
+        index.refresh(queries.id, boxes, np.ones(len(queries), np.bool_), context.batch.spec.bounds)
         keyworded[index.positions] = True
         return keyworded, keyword_pairs(context.batch, index, events)
 
@@ -106,7 +106,7 @@ class CircleTracker:
         self._world = RankingOrder(key_order(context), context.planar)
         self._turns, who = _turns(focal.events)
         self._turn_of = np.searchsorted(who, np.arange(len(focal.table) + 1))
-        self._want = enough(self._queries["k"])
+        self._want = enough(self._queries.k)
 
     def track(self, positions: Array) -> list[CandidateChanges]:
         """Return the changes of candidates of these queries, all that live in the batch."""
@@ -118,13 +118,13 @@ class CircleTracker:
             ranked, offered, touched = self._attempt(todo)
             out.append(offered)
             short = ranked.short.step >= 0
-            self._queries["radius"][touched[~short]] = ranked.radius[~short]
+            self._queries.radius[touched[~short]] = ranked.radius[~short]
             self._keep(ranked.roster, touched, ~short)
             todo = touched[short]
             if not len(todo):
                 break
             if attempt >= _ROUNDS:
-                self._queries["radius"][todo] = np.inf
+                self._queries.radius[todo] = np.inf
             self._widen(todo, ranked.short.x[short], ranked.short.y[short])
             cells.restore()
         return out
@@ -150,12 +150,12 @@ class CircleTracker:
         since[positions] = self._timing.first - 1
         context = replace(self._context)  # without what it remembers of radii
         pairs, events = match(
-            context, StaticCircleIndex(context, positions), QueryLifetimes(since, queries["until"])
+            context, StaticCircleIndex(context, positions), QueryLifetimes(since, queries.until)
         )
         self._count(pairs)
         touched = np.zeros(len(queries), np.bool_)
         touched[pairs.query] = True
-        focal = queries["focal"][positions]
+        focal = queries.focal[positions]
         moved = (focal >= 0) & (self._turn_of[focal + 1] > self._turn_of[focal])
         touched[positions[moved | (self._begin[positions] >= 0)]] = True
         at = np.flatnonzero(touched)
@@ -166,21 +166,21 @@ class CircleTracker:
     def _count(self, pairs: CandidatePairs) -> None:
         """Keep the figures of EXPLAIN ANALYZE."""
         size = len(self._queries)
-        self._queries["tested"][:] += np.bincount(pairs.query, minlength=size)
-        self._queries["matched"][:] += np.bincount(pairs.query[pairs.flags & IS != 0], minlength=size)
+        self._queries.tested[:] += np.bincount(pairs.query, minlength=size)
+        self._queries.matched[:] += np.bincount(pairs.query[pairs.flags & IS != 0], minlength=size)
 
     def _circling(self, positions: Array) -> TrackedCircles:
         queries = self._queries
         x, y = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))
-        focal = queries["focal"][positions]
+        focal = queries.focal[positions]
         return TrackedCircles(
-            k=queries["k"][positions],
-            radius=queries["radius"][positions],
+            k=queries.k[positions],
+            radius=queries.radius[positions],
             x=x,
             y=y,
             turn=self._turn_of[focal],
             end=self._turn_of[focal + 1],
-            until=queries["until"][positions],
+            until=queries.until[positions],
             begin=self._begin[positions],
         )
 
@@ -199,9 +199,9 @@ class CircleTracker:
         """Widen circles to hold enough around (x, y), and find their members before the batch."""
         if not len(positions):
             return
-        radius, want = self._queries["radius"], self._want[positions]
+        radius, want = self._queries.radius, self._want[positions]
         circles = SearchCircles(positions, x, y, radius[positions])
-        k = self._queries["k"][positions]
+        k = self._queries.k[positions]
         found = self._typical.radii(circles, (k + enough(k)) // 2, want)
         self._want[positions] = want * _GROWTH
         radius[positions] = np.maximum(found, _AT_LEAST * circles.radius)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
 
@@ -15,40 +15,33 @@ Array = npt.NDArray[Any]
 class MemberTable(StateTable):
     """The members of queries' circles that satisfy the conditions, by position of the query, in no order.
 
-    Query q's members are roster_obj[roster_start[q] : roster_start[q + 1]].
+    Query q's members are member_obj[member_start[q] : member_start[q + 1]].
     """
 
-    specs: ClassVar[Specs] = {
-        "roster_start": ArraySpec(np.int64, length=1),
-        "roster_obj": ArraySpec(np.int32, "objects", length=0),
-    }
-
-    @property
-    def _start(self) -> Array:
-        return self["roster_start"]
+    member_start = ArraySpec(np.int64, length=1)
+    member_obj = ArraySpec(np.int32, "objects", length=0)
 
     def append_empty(self, count: int) -> None:
         """Append empty lists for `count` new queries."""
-        self.state.append(f"{self.prefix}/roster_start", np.full(count, self._start[-1]))
+        self.grow(member_start=np.full(count, self.member_start[-1]))
 
     def remove(self, positions: Array) -> None:
         """Remove the lists of the queries at these positions; the positions of others change."""
-        staying = np.delete(np.arange(len(self._start) - 1), positions)
-        self._store(*self.of(staying))
+        staying = np.delete(np.arange(len(self.member_start) - 1), positions)
+        start, obj = self.of(staying)
+        self.store(member_start=start, member_obj=obj)
 
     def of(self, positions: Array) -> tuple[Array, Array]:
         """Return the members of some queries: start int64 (n + 1,), and objects."""
-        return _lists(self._start[positions], self._start[positions + 1], self["roster_obj"])
+        return _lists(self.member_start[positions], self.member_start[positions + 1], self.member_obj)
 
     def replace(self, positions: Array, start: Array, obj: Array) -> None:
         """Replace the lists of these queries; arguments as `of` returns them."""
-        known = len(self["roster_obj"])
-        begin, end = self._start[:-1].copy(), self._start[1:].copy()
+        known = len(self.member_obj)
+        begin, end = self.member_start[:-1].copy(), self.member_start[1:].copy()
         begin[positions], end[positions] = known + start[:-1], known + start[1:]
-        self._store(*_lists(begin, end, np.concatenate([self["roster_obj"], obj])))
-
-    def _store(self, start: Array, obj: Array) -> None:
-        self.store({"roster_start": start, "roster_obj": obj})
+        start, obj = _lists(begin, end, np.concatenate([self.member_obj, obj]))
+        self.store(member_start=start, member_obj=obj)
 
 
 def _lists(begin: Array, end: Array, pool: Array) -> tuple[Array, Array]:

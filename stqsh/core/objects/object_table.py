@@ -24,12 +24,13 @@ from stqsh.spec.stream import StreamSpec
 Array = npt.NDArray[Any]
 
 
-_STORED = {
-    "x": ArraySpec(np.float64),
-    "y": ArraySpec(np.float64),
-    "ts": ArraySpec(np.int64),
-    "known": ArraySpec(np.bool_),
-}
+class _StoredRecords(StateTable):
+    """The last record of each object, without its key; further declared columns are added at run time."""
+
+    x = ArraySpec(np.float64)
+    y = ArraySpec(np.float64)
+    ts = ArraySpec(np.int64)
+    known = ArraySpec(np.bool_)
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ class ObjectTable:
         self._kinds: dict[str, str] = spec.types
         self.key_type = arrow_type(self._kinds[spec.key])
         self._names = {name: i for i, (name, _) in enumerate(spec.columns) if columns and name not in own}
-        specs = _STORED | declared_arrays(spec.columns, self._names)
-        self._table = StateTable(state, prefix, specs)
+        self._table = _StoredRecords(state, prefix, declared_arrays(spec.columns, self._names))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -78,12 +78,12 @@ class ObjectTable:
     @property
     def stored(self) -> StoredArrays:
         """Places and times as stored; valid until the table grows."""
-        return StoredArrays(*(self._table[name] for name in _STORED))
+        return StoredArrays(self._table.x, self._table.y, self._table.ts, self._table.known)
 
     def column(self, name: str) -> Column:
         """Return a further column as stored."""
         i = self._names[name]
-        return Column(self._table[f"c{i}"], self._table[f"v{i}"])
+        return Column(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
     def instants(self, name: str) -> Array | None:
         """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""

@@ -74,12 +74,12 @@ class BatchOutput:
         if not len(updates.step):
             return
         # Kernels are compiled once for each combination of types, so there is one combination.
-        position, ids = updates.query.astype(np.int32, copy=False), queries["id"]
+        position, ids = updates.query.astype(np.int32, copy=False), queries.id
         op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
         whose, count, deltas = count_updates(position, op, ids)
         show = updates.show.astype(np.int64, copy=False)
         self.told.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
-        queries["told"][:] += count
+        queries.sent[:] += count
         grown = np.flatnonzero(deltas)
         self.grown.append((ids[grown], deltas[grown]))
 

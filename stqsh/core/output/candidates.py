@@ -37,7 +37,7 @@ class CandidateRecords:
 
     def _load(self, i: int) -> Column:
         """Return a copy of a column as stored: the state is rewritten before updates show what was there."""
-        return Column(self._table[f"c{i}"].copy(), self._table[f"v{i}"].copy())
+        return Column(self._table.array(f"c{i}").copy(), self._table.array(f"v{i}").copy())
 
     def __len__(self) -> int:
         key = self._spec.key
@@ -67,4 +67,4 @@ class CandidateRecords:
         """Store the records of the candidates after the batch; what `show` gives stays as it was."""
         for i, name in enumerate(self._kinds):
             column = pick(self._stored[name], self._rows[name], versions)
-            self._table.store({f"c{i}": column.values, f"v{i}": column.valid})
+            self._table.store(**{f"c{i}": column.values, f"v{i}": column.valid})

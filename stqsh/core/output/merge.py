@@ -7,7 +7,7 @@ merger keeps the results of continuous kNN queries); here for every step of a ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_marks
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
@@ -29,14 +29,12 @@ Array = npt.NDArray[Any]
 class _MergedQueries(StateTable):
     """Queries by id, and where the candidates of each one begin."""
 
-    specs: ClassVar[Specs] = {
-        "id": ArraySpec(np.int64),
-        "k": ArraySpec(np.int32),
-        "shows": ArraySpec(np.bool_),
-        "rank": ArraySpec(np.float64, length=0),
-        "told": ArraySpec(np.bool_, length=0),
-        "start": ArraySpec(np.int64, length=1),
-    }
+    id = ArraySpec(np.int64)
+    k = ArraySpec(np.int32)
+    shows = ArraySpec(np.bool_)
+    rank = ArraySpec(np.float64, length=0)
+    told = ArraySpec(np.bool_, length=0)
+    start = ArraySpec(np.int64, length=1)
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,12 @@ class _Merger:
     def run(self) -> MergedUpdates:
         """Merge the batch, and return the changes of the answers."""
         self._register()
-        known = np.arange(len(self._queries["rank"]), dtype=np.int32)
-        lists = CandidateLists(self._queries["start"], known, self._queries["rank"], self._queries["told"])
+        known = np.arange(len(self._queries.rank), dtype=np.int32)
+        lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.told)
         news, terms = self._news(), self._terms()
         changes, after = merge(lists, news, terms, self._records.order())
-        shown = np.where(self._queries["shows"][changes.query], changes.rank, np.nan)
-        ids = self._queries["id"][changes.query]
+        shown = np.where(self._queries.shows[changes.query], changes.rank, np.nan)
+        ids = self._queries.id[changes.query]
         show = changes.version.astype(np.int64)
         told = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
         self._keep(after, np.flatnonzero(terms.bye < 0))
@@ -100,15 +98,14 @@ class _Merger:
     def _register(self) -> None:
         """Add new queries; ids grow from one to the next."""
         new = np.flatnonzero(self._marks.mark == REGISTER)
-        new = new[~np.isin(self._marks.query[new], self._queries["id"])]
+        new = new[~np.isin(self._marks.query[new], self._queries.id)]
         marks = self._marks
-        self._queries.append({"id": marks.query[new], "k": marks.k[new], "shows": marks.shows[new]})
-        end = self._queries["start"][-1]
-        self._state.append(f"{self._prefix}/start", np.full(len(new), end))
+        self._queries.append(id=marks.query[new], k=marks.k[new], shows=marks.shows[new])
+        self._queries.grow(start=np.full(len(new), self._queries.start[-1]))
 
     def _news(self) -> SlotChanges:
         """Return the slots' changes in the kernel's order; a leave precedes a candidate of its key."""
-        queries, known = len(self._queries["id"]), len(self._queries["rank"])
+        queries, known = len(self._queries.id), len(self._queries.rank)
         if not self._batch.partials:
             none = [np.empty(0, kind) for kind in (np.int32, np.int64, np.int8, np.int8, np.float64)]
             return SlotChanges(np.zeros(queries + 1, np.int64), *none)
@@ -116,7 +113,7 @@ class _Merger:
         query, step, op, why, rank = (
             batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(PARTIAL))
         )
-        at = np.searchsorted(self._queries["id"], query)
+        at = np.searchsorted(self._queries.id, query)
         order = np.lexsort((op, step, at))
         self._records.take(batch.columns[len(PARTIAL) :])
         start = np.searchsorted(at[order], np.arange(queries + 1))
@@ -126,14 +123,14 @@ class _Merger:
 
     def _terms(self) -> MergeTerms:
         """Return when queries pause or retire."""
-        ids, marks = self._queries["id"], self._marks
+        ids, marks = self._queries.id, self._marks
         frozen = np.isin(ids, marks.query[marks.mark == PAUSE])
         bye, why = np.full(len(ids), -1, np.int64), np.zeros(len(ids), np.int8)
         for mark, reason in ((END, ENDED), (DROP, DROPPED)):
             mine = np.flatnonzero(marks.mark == mark)
             at = np.searchsorted(ids, marks.query[mine])
             bye[at], why[at] = marks.step[mine], reason
-        return MergeTerms(self._queries["k"], frozen, bye, why)
+        return MergeTerms(self._queries.k, frozen, bye, why)
 
     def _keep(self, lists: CandidateLists, staying: Array) -> None:
         """Store the lists after the batch; those of retired queries are empty."""
@@ -142,5 +139,5 @@ class _Merger:
             return
         self._queries.keep(np.isin(np.arange(len(self._queries)), staying))
         start = lists.start[np.append(0, staying + 1)]
-        self._queries.store({"start": start, "rank": lists.rank, "told": lists.told})
+        self._queries.store(start=start, rank=lists.rank, told=lists.told)
         self._records.keep(lists.version)

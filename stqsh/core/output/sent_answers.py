@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
 
@@ -16,13 +16,14 @@ Array = npt.NDArray[Any]
 class SentAnswers(StateTable):
     """Members of answers, one row each; the built-in kinds keep those of paused queries."""
 
-    specs: ClassVar[Specs] = {"sent_query": ArraySpec(np.int64), "sent_obj": ArraySpec(np.int32, "objects")}
+    sent_query = ArraySpec(np.int64)
+    sent_obj = ArraySpec(np.int32, "objects")
 
     def add(self, queries: Array, objects: Array) -> None:
         """Add members of queries: ids int64 (n,), objects int32 (n,)."""
-        self.append({"sent_query": queries, "sent_obj": objects})
+        self.append(sent_query=queries, sent_obj=objects)
 
     def pop_queries(self, queries: Iterable[int]) -> tuple[Array, Array]:
         """Remove these queries' members and return them: ids and objects, (n,) each."""
-        popped = self.pop(np.isin(self["sent_query"], list(queries)))
-        return popped["sent_query"], popped["sent_obj"]
+        ids, objects = self.pop(np.isin(self.sent_query, list(queries)))
+        return ids, objects

@@ -1,4 +1,4 @@
-"""Queries whose regions are areas: they name rows of the slot's areas, and own the polygons they bring."""
+"""Polygons of queries: a query with an area names its row in the slot's table of polygons."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from stqsh.spec.region import NamedRegionSpec, PolygonSpec
 Array = npt.NDArray[Any]
 
 
-def assign_polygons(state: SlotState, columns: dict[str, Any], new: NewQueries) -> None:
-    """Assign rows and boxes to new queries with polygons or areas.
+def assign_polygons(state: SlotState, new: NewQueries, boxes: Array) -> Array:
+    """Store the polygons of new queries, and return the row of each one's area, -1 for none; int32 (n,).
 
-    columns: of a `QueryTable`, changed in place: area, and the box in a to d.
+    Args:
+        state: The slot's.
+        new: The queries.
+        boxes: float64 (n, 4), changed in place: those of queries with an area are set.
 
     Raises:
-        KeyError: no such area.
+        KeyError: No such named region.
     """
+    rows = np.full(len(new), -1, np.int32)
     own, polygons = new.regions(PolygonSpec)
     named, members = new.regions(NamedRegionSpec)
     if not len(own) and not len(named):
-        return
-    from stqsh.core.regions.polygon_table import (
-        PolygonTable,
-    )  # shapely takes a while to load, and few slots have areas
+        return rows
+    # shapely takes long to load, and few slots have areas
+    from stqsh.core.regions.polygon_table import PolygonTable
 
-    areas, rows = PolygonTable(state), columns["area"]
+    areas = PolygonTable(state)
     if len(own):
         rows[own] = areas.intern_polygons([region.rings for region in polygons])
     rows[named] = [areas.row_of(region.area, region.member) for region in members]
     both = np.concatenate([own, named])
-    boxes = areas.boxes(rows[both])
-    for axis, name in enumerate("abcd"):
-        corners = np.array(columns[name], np.float64)
-        corners[both] = boxes[:, axis]
-        columns[name] = corners
+    boxes[both] = areas.boxes(rows[both])
+    return rows
 
 
 def release_polygons(state: SlotState, rows: Array) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import asdict
 
 from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
 from stqsh.core.queries.registrations import NewQueries, gathered
 from stqsh.core.state.retention_mode import RetentionOrder
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import Alias, ArraySpec, StateTable
 from stqsh.spec.command import (
     DropCommand,
     DropStreamCommand,
@@ -48,7 +49,7 @@ ACTIVE, PAUSED = 1, 2
 RECT, CIRCLE, AREA = 0, 1, 2
 """What a region is beyond its box: nothing, the places within a radius, those in a row of the areas."""
 
-REGION = ("a", "b", "c", "d", "radius")
+REGION = ("x1", "y1", "x2", "y2", "radius")
 """The columns that say where a region is; while some are scaled, see `stqsh.core.matching.region_scaling`."""
 
 
@@ -59,32 +60,72 @@ class QueryTable(StateTable):
     left, and whole/{name} for each of `REGION`, the columns as they were registered.
     """
 
-    specs: ClassVar[Specs] = {
-        "id": ArraySpec(np.int64),  # ascending
-        "mode": ArraySpec(np.uint8),  # ACTIVE or PAUSED
-        "until": ArraySpec(np.int64),  # the step at which FOR ends it, NEVER
-        "shape": ArraySpec(np.uint8),  # RECT, CIRCLE or AREA
-        "a": ArraySpec(np.float64),  # x1; of a stationary circle x; of a moving rectangle its width
-        "b": ArraySpec(np.float64),  # y1; of a stationary circle y; of a moving rectangle its height
-        "c": ArraySpec(np.float64),  # x2; of a moving rectangle by how much more it reaches, NaN: not at all
-        "d": ArraySpec(np.float64),  # y2
-        "radius": ArraySpec(np.float64),  # of a circle; infinite where all places belong
-        "area": ArraySpec(np.int32),  # row among the slot's areas, -1 for none
-        "k": ArraySpec(np.int32),  # how many neighbours are wanted, 0 for other kinds
-        "focal": ArraySpec(np.int32),  # focal object, -1 for a region that stands still
-        "template": ArraySpec(np.int32),  # shape of its condition, -1 for none
-        "params": ArraySpec(np.int32),  # row of its constants among those of the template
-        "far": ArraySpec(np.uint8),  # whether its updates tell DISTANCE
-        "dwell": ArraySpec(np.int64),  # µs for which a member must stay in or out before it is told
-        "least": ArraySpec(np.float64),  # its least accuracy, 0 .. 1: how much of it load shedding leaves
-        "tested": ArraySpec(np.int64),  # pairs of events and this query that were looked at so far
-        "matched": ArraySpec(np.int64),  # those of them after which the object was a member
-        "told": ArraySpec(np.int64),  # updates sent so far
-    }
+    id = ArraySpec(np.int64)  # ascending
+    mode = ArraySpec(np.uint8)  # ACTIVE or PAUSED
+    until = ArraySpec(np.int64)  # the step at which FOR ends it, NEVER
+    shape = ArraySpec(np.uint8)  # RECT, CIRCLE or AREA
+    x1 = ArraySpec(np.float64)  # of a box; x of a static circle
+    y1 = ArraySpec(np.float64)  # of a box; y of a static circle
+    x2 = ArraySpec(np.float64)  # of a box
+    y2 = ArraySpec(np.float64)  # of a box
+    width, height = Alias("x1"), Alias("y1")  # of a moving rectangle
+    reach = Alias("x2")  # by how much a moving region is extended, NaN: not at all
+    radius = ArraySpec(np.float64)  # of a circle; infinite where all places belong
+    area = ArraySpec(np.int32)  # row among the slot's areas, -1 for none
+    k = ArraySpec(np.int32)  # how many neighbours are wanted, 0 for other kinds
+    focal = ArraySpec(np.int32)  # focal object, -1 for a region that stands still
+    template = ArraySpec(np.int32)  # of its condition, -1 for none
+    constants = ArraySpec(np.int32)  # row of its constants among those of the template
+    shows_distance = ArraySpec(np.uint8)  # whether its updates have DISTANCE
+    dwell = ArraySpec(np.int64)  # µs for which a member must stay in or out before it is sent
+    min_accuracy = ArraySpec(np.float64)  # 0 .. 1: how much of it load shedding leaves
+    tested = ArraySpec(np.int64)  # pairs of events and this query that were looked at so far
+    matched = ArraySpec(np.int64)  # those of them after which the object was a member
+    sent = ArraySpec(np.int64)  # updates sent so far
 
-    def append(self, columns: Mapping[str, Any]) -> Array:
-        """Add queries, given as columns, and return their positions. Their regions are not scaled."""
-        scaled, at = self.shares is not None, super().append(columns)
+    def register(
+        self, new: NewQueries, paused: Collection[int], timing: BatchTiming, focals: ObjectTable
+    ) -> Array:
+        """Add new queries, whole and without their conditions, and return their positions.
+
+        Args:
+            new: The queries; their polygons are stored too.
+            paused: The ids of those that are paused at once.
+            timing: Of the batch.
+            focals: The table of focal objects, which knows those of all queries.
+
+        Raises:
+            KeyError: No such named region.
+        """
+        at, specs = timing.at(timing.first), new.patterns
+        regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
+        lasting = [NEVER if spec.for_us is None else timing.step_reaching(at + spec.for_us) for spec in specs]
+        distance = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
+        neighbours = [region.k if isinstance(region, NearestSpec) else 0 for region in regions]
+        box, radius = _boxes(new)
+        area = assign_polygons(self.state, new, box)
+        return self.append(
+            id=new.ids,
+            mode=np.where(np.isin(new.ids, list(paused)), PAUSED, ACTIVE),
+            until=np.maximum(new.spread(lasting, np.int64), timing.first),
+            shape=new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
+            x1=box[:, 0],
+            y1=box[:, 1],
+            x2=box[:, 2],
+            y2=box[:, 3],
+            radius=radius,
+            area=area,
+            k=new.spread(neighbours, np.int32),
+            focal=_focals(new, focals),
+            template=np.full(len(new), -1),
+            shows_distance=new.spread(distance, np.uint8),
+            dwell=new.spread([given.dwell_us or 0 for given in options], np.int64),
+            min_accuracy=new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
+        )
+
+    def append(self, **columns: npt.ArrayLike) -> Array:
+        """Append queries and return their positions. Their regions are not scaled."""
+        scaled, at = self.shares is not None, super().append(**columns)
         if scaled:
             for name in REGION:
                 self.state.append(f"{self.prefix}/whole/{name}", columns[name])
@@ -94,13 +135,13 @@ class QueryTable(StateTable):
     def keep(self, stay: Array) -> None:
         """Remove all queries but those that stay, bool (n,); the positions of others change."""
         for name in () if self.shares is None else ("share", *REGION):
-            self.state.replace(f"{self.prefix}/whole/{name}", self[f"whole/{name}"][stay])
+            self.state.replace(f"{self.prefix}/whole/{name}", self.array(f"whole/{name}")[stay])
         super().keep(stay)
 
     @property
     def shares(self) -> Array | None:
         """The share of each region's area that is left, float64 (n,); None while all of them are whole."""
-        return self["whole/share"] if f"{self.prefix}/whole/share" in self.state else None
+        return self.array("whole/share") if f"{self.prefix}/whole/share" in self.state else None
 
     def set_shares(self, shares: Array | None) -> None:
         """Store shares; the caller changes the columns of regions. None: all regions are whole again."""
@@ -109,22 +150,27 @@ class QueryTable(StateTable):
             return
         if self.shares is None:
             for name in REGION:
-                self.state.replace(f"{self.prefix}/whole/{name}", self[name])
+                self.state.replace(f"{self.prefix}/whole/{name}", self.array(name))
         self.state.replace(f"{self.prefix}/whole/share", shares)
 
     def whole(self, name: str) -> Array:
         """Return a column of `REGION` as it was registered."""
-        return self[name] if self.shares is None else self[f"whole/{name}"]
+        return self.array(name) if self.shares is None else self.array(f"whole/{name}")
+
+    def remove(self, positions: Array) -> None:
+        """Remove queries and their polygons; the positions of others change."""
+        release_polygons(self.state, self.area[positions])
+        super().remove(positions)
 
     def positions(self, ids: Iterable[int]) -> Array:
         """Return where the queries with these ids are; ids that are not there are left out."""
-        return np.flatnonzero(np.isin(self["id"], np.array(sorted(ids), np.int64)))
+        return np.flatnonzero(np.isin(self.id, np.array(sorted(ids), np.int64)))
 
     def resume(self, ids: Iterable[int], step: int) -> Array:
         """Resume paused queries, except those that end at the step, and return their positions."""
         at = self.positions(ids)
-        going: Array = at[(self["mode"][at] == PAUSED) & (self["until"][at] > step)]
-        self["mode"][going] = ACTIVE
+        going: Array = at[(self.mode[at] == PAUSED) & (self.until[at] > step)]
+        self.mode[going] = ACTIVE
         return going
 
 
@@ -154,13 +200,6 @@ class QueryCommands:
     def of_kind(self, name: str) -> QueryCommands:
         """Return the same, with the new queries of one kind only."""
         return replace(self, registered=self.registered.of_kind(name))
-
-
-def set_focals(columns: dict[str, Any], new: NewQueries, focals: ObjectTable) -> None:
-    """Put the focal objects of new queries into their column "focal"; `focals` knows the keys of all."""
-    rows, keys = new.moving(focals.key_type)
-    if len(rows):
-        columns["focal"][rows] = focals.keys.find(keys)
 
 
 def digest(commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
@@ -236,27 +275,13 @@ def _has(ids: Array, id_: int) -> bool:
     return at < len(ids) and bool(ids[at] == id_)
 
 
-def columns_of(new: NewQueries, still: set[int], timing: BatchTiming) -> dict[str, Any]:
-    """New queries as the columns of a `QueryTable`, but for areas, focal objects and conditions."""
-    at, count, specs = timing.at(timing.first), len(new), new.patterns
-    lasting = [spec.for_us for spec in specs]
-    regions = [spec.region for spec in specs]
-    options = [spec.options for spec in specs]
-    until = [NEVER if us is None else max(timing.first, timing.step_reaching(at + us)) for us in lasting]
-    far = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
-    nothing = {name: np.zeros(count) for name in ("params", "tested", "matched", "told")}
-    return nothing | {
-        "id": new.ids,
-        "mode": np.where(np.isin(new.ids, list(still)), PAUSED, ACTIVE),
-        "until": new.spread(until, np.int64),
-        "shape": new.spread([_SHAPES.get(type(region), RECT) for region in regions], np.uint8),
-        **_region_columns(new),
-        "k": new.spread([region.k if isinstance(region, NearestSpec) else 0 for region in regions], np.int32),
-        **{name: np.full(count, -1) for name in ("area", "focal", "template")},
-        "far": new.spread(far, np.uint8),
-        "dwell": new.spread([given.dwell_us or 0 for given in options], np.int64),
-        "least": new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
-    }
+def _focals(new: NewQueries, focals: ObjectTable) -> Array:
+    """Return the focal object of each new query, -1 for those that stand still; int32 (n,)."""
+    found = np.full(len(new), -1, np.int32)
+    rows, keys = new.moving(focals.key_type)
+    if len(rows):
+        found[rows] = focals.keys.find(keys)
+    return found
 
 
 _SHAPES: dict[type[RegionBase], int] = {
@@ -266,27 +291,24 @@ _SHAPES: dict[type[RegionBase], int] = {
     PolygonSpec: AREA,
     NamedRegionSpec: AREA,
 }
-_COLUMN_OF = {
-    **{"x1": "a", "y1": "b", "x2": "c", "y2": "d"},
-    **{"x": "a", "y": "b", "xdist": "a", "ydist": "b", "radius": "radius"},
-}
-"""The columns of the numbers that differ among the queries of a pattern."""
+_CORNERS = {"x1": 0, "y1": 1, "x2": 2, "y2": 3, "x": 0, "y": 1, "xdist": 0, "ydist": 1}
+"""Where numbers that differ among the queries of a pattern are in a row of `_boxes`."""
 
 
-def _region_columns(new: NewQueries) -> dict[str, Array]:
-    """Return the columns of `REGION`: as the patterns say, or as the queries' own numbers do."""
-    corners = np.array([_corners(spec.region) for spec in new.patterns], np.float64).reshape(-1, 4)
-    columns = {name: corners[new.which, i] for i, name in enumerate("abcd")}
-    radii = [_radius(spec.region) for spec in new.patterns]
-    columns["radius"] = new.spread(radii, np.float64)
+def _boxes(new: NewQueries) -> tuple[Array, Array]:
+    """Return the boxes, float64 (n, 4), and radii, float64 (n,), of new queries."""
+    regions = [spec.region for spec in new.patterns]
+    box = np.array([_corners(region) for region in regions], np.float64).reshape(-1, 4)[new.which]
+    radius = new.spread([_radius(region) for region in regions], np.float64)
     for name, values in new.numbers.items():
         own = ~np.isnan(values)
-        columns[_COLUMN_OF[name]][own] = values[own]
-    return columns
+        target = radius if name == "radius" else box[:, _CORNERS[name]]
+        target[own] = values[own]
+    return box, radius
 
 
 def _corners(region: Region) -> tuple[float, float, float, float]:
-    """Return the numbers of a region, in the order of the columns a to d."""
+    """Return the numbers of a region in the order of the columns x1, y1, x2, y2."""
     match region:
         case MovingRectangleSpec():
             return region.xdist, region.ydist, np.nan, np.nan

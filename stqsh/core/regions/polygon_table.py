@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from stqsh.core.kernels.geometry.polygons import PolygonArrays, build_polygons, 
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
 Rings = Sequence[Sequence[Sequence[float]]]
@@ -32,15 +32,13 @@ class PolygonTable(StateTable):
     named area and the number of its members, whose names are in the interner `areas/{id}/names`.
     """
 
-    specs: ClassVar[Specs] = {
-        "use": ArraySpec(np.uint8),
-        "bands": ArraySpec(np.int32),
-        "per_y": ArraySpec(np.float64),
-        "at": ArraySpec(np.int64),
-        "box": ArraySpec(np.float64, width=4),
-        "edge": ArraySpec(np.float64, length=0),
-        "start": ArraySpec(np.int64, length=0),
-    }
+    use = ArraySpec(np.uint8)
+    bands = ArraySpec(np.int32)
+    per_y = ArraySpec(np.float64)
+    at = ArraySpec(np.int64)
+    box = ArraySpec(np.float64, width=4)
+    edge = ArraySpec(np.float64, length=0)
+    start = ArraySpec(np.int64, length=0)
 
     def __init__(self, state: SlotState) -> None:
         super().__init__(state, "areas")
@@ -48,9 +46,8 @@ class PolygonTable(StateTable):
 
     @property
     def _arrays(self) -> PolygonArrays:
-        bands, per_y, at = (self[name] for name in ("bands", "per_y", "at"))
-        box, edge = self["box"].reshape(-1, 4), self["edge"].reshape(-1, 4)
-        return PolygonArrays(box, bands, per_y, at, self["start"], edge)
+        box, edge = self.box.reshape(-1, 4), self.edge.reshape(-1, 4)
+        return PolygonArrays(box, self.bands, self.per_y, self.at, self.start, edge)
 
     def define(self, area: int, batch: pa.RecordBatch) -> None:
         """Add a named area; an existing one stays as it is.
@@ -85,7 +82,7 @@ class PolygonTable(StateTable):
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
         """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""
-        free = np.flatnonzero(self["use"] == _FREE)[: len(polygons)]
+        free = np.flatnonzero(self.use == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
         self._store_rows(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
         return rows.astype(np.int32)
@@ -93,7 +90,7 @@ class PolygonTable(StateTable):
     def release_polygons(self, rows: Array) -> None:
         """Remove the polygons of queries among these rows; rows of named areas stay, -1 is none."""
         rows = rows[rows >= 0]
-        self._free(rows[self["use"][rows] == _INLINE])
+        self._free(rows[self.use[rows] == _INLINE])
 
     def boxes(self, rows: Array) -> Array:
         """Return the boxes of rows: float64 (n, 4), x1, y1, x2, y2; NaN for an empty area and for -1."""
@@ -122,28 +119,27 @@ class PolygonTable(StateTable):
         """Store areas in free or new rows."""
         if not len(rows):
             return
-        state, size = self.state, max(len(self), int(rows[-1]) + 1)
-        entries, lists = len(self["edge"]) // 4, len(self["start"])
-        state.append("areas/edge", laid.edge.reshape(-1))
-        state.append("areas/start", laid.start + entries)
+        size = max(len(self), int(rows[-1]) + 1)
+        entries, lists = len(self.edge) // 4, len(self.start)
+        self.grow(edge=laid.edge.reshape(-1), start=laid.start + entries)
         self.resize(size)
         own = self._arrays
         own.box[rows], own.bands[rows], own.per_y[rows] = laid.box, laid.bands, laid.per_y
         own.at[rows] = laid.at + lists
-        self["use"][rows] = use
+        self.use[rows] = use
 
     def _free(self, rows: Array) -> None:
         """Free rows; lists are compacted once more than half of all entries are those of removed areas."""
-        self["use"][rows] = _FREE
+        self.use[rows] = _FREE
         self._arrays.box[rows] = np.nan
-        left = np.flatnonzero(self["use"] != _FREE)
+        left = np.flatnonzero(self.use != _FREE)
         size = int(left[-1]) + 1 if len(left) else 0
         self.resize(size)
         own = self._arrays
         first, last = own.start[own.at[left]], own.start[own.at[left] + own.bands[left]]
         if len(own.edge) > 2 * int((last - first).sum()) + _SPARE:
             start, edge = _compacted(own, left, first, last)
-            self.store({"start": start, "edge": edge.reshape(-1)})
+            self.store(start=start, edge=edge.reshape(-1))
 
 
 def _names(state: SlotState, area: int) -> Interner:

@@ -14,7 +14,7 @@ that this happens to any of a million dropped objects among a million that repor
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
@@ -48,20 +48,18 @@ def dropped_references(state: SlotState, stream: int) -> Array:
 class DroppedObjects(StateTable):
     """Dropped objects, each once, ascending by hash."""
 
-    specs: ClassVar[Specs] = {
-        "hash": ArraySpec(np.uint64),  # `hash_keys` of the key
-        "x": ArraySpec(np.float64),
-        "y": ArraySpec(np.float64),
-        "end": ArraySpec(np.uint32),  # the step from which on the object is silent, modulo 2**32
-        "refs": ArraySpec(np.uint8),  # in how many queries' extended regions it is, `MOST` for more
-    }
+    hash = ArraySpec(np.uint64)  # `hash_keys` of the key
+    x = ArraySpec(np.float64)
+    y = ArraySpec(np.float64)
+    end = ArraySpec(np.uint32)  # the step from which on the object is silent, modulo 2**32
+    refs = ArraySpec(np.uint8)  # in how many queries' extended regions it is, `MOST` for more
 
     def __init__(self, state: SlotState, spec: StreamSpec) -> None:
         super().__init__(state, f"s{spec.id}/shadow")
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
         """Return the rows of keys, -1 for those that are not there. int32 (n,)."""
-        sought, own = hash_keys(keys), self["hash"]
+        sought, own = hash_keys(keys), self.hash
         if not len(own):
             return np.full(len(sought), -1, np.int32)
         at = np.minimum(np.searchsorted(own, sought), len(own) - 1)
@@ -76,19 +74,19 @@ class DroppedObjects(StateTable):
         """
         hashes = hash_keys(keys)
         order = np.argsort(hashes, kind="stable")
-        at = np.searchsorted(self["hash"], hashes[order])
+        at = np.searchsorted(self.hash, hashes[order])
         x, y, ends, refs = what
         columns: tuple[Array, ...] = (hashes, x, y, ends.astype(np.uint32), np.minimum(refs, MOST))
         self.store(
-            {
-                name: np.insert(self[name], at, values[order])
+            **{
+                name: np.insert(self.array(name), at, values[order])
                 for name, values in zip(self.specs, columns, strict=True)
             }
         )
 
     def count(self, refs: Array) -> None:
         """Store the references of all rows, int64 (n,)."""
-        self["refs"][:] = np.minimum(refs, MOST)
+        self.refs[:] = np.minimum(refs, MOST)
 
     def connected(self, timing: BatchTiming) -> Array:
         """Tell which have reported within REPORT EVERY of the last step; bool (n,).
@@ -96,7 +94,7 @@ class DroppedObjects(StateTable):
         Rows are removed in the step in which their objects fall silent, so that ends modulo 2**32 are
         unambiguous.
         """
-        ahead: Array = (self["end"] - np.uint32(timing.last & 0xFFFFFFFF)).view(np.int32)
+        ahead: Array = (self.end - np.uint32(timing.last & 0xFFFFFFFF)).view(np.int32)
         return ahead > 0
 
     def arrivals(self, step: int) -> Transitions:
@@ -105,4 +103,4 @@ class DroppedObjects(StateTable):
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
         rows = np.arange(count, dtype=np.int32)
         steps = np.full(count, step, np.int64)
-        return Transitions(steps, rows, none, none, nowhere, nowhere, self["x"].copy(), self["y"].copy())
+        return Transitions(steps, rows, none, none, nowhere, nowhere, self.x.copy(), self.y.copy())

@@ -17,8 +17,11 @@ from stqsh.core.state.table import ArraySpec, StateTable
 Array = npt.NDArray[Any]
 
 
-_FOLLOWS = {"follower": ArraySpec(np.int64), "followed": ArraySpec(np.int32)}
-"""The ids of queries that have not been dropped, and their focal objects."""
+class _FollowedObjects(StateTable):
+    """The focal objects of the queries that have not been dropped."""
+
+    follower = ArraySpec(np.int64)  # id of the query
+    followed = ArraySpec(np.int32)  # its focal object
 
 
 def forget_focals(batch: StreamBatch) -> None:
@@ -26,10 +29,10 @@ def forget_focals(batch: StreamBatch) -> None:
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:
         return
-    follows = StateTable(state, f"s{batch.spec.id}/interest", _FOLLOWS)
+    follows = _FollowedObjects(state, f"s{batch.spec.id}/interest")
     rows, keys = commands.registered.moving(table.key_type)
-    follows.append({"follower": commands.registered.ids[rows], "followed": table.keys.find(keys)})
-    follows.keep(~np.isin(follows["follower"], list(commands.dropped)))
+    follows.append(follower=commands.registered.ids[rows], followed=table.keys.find(keys))
+    follows.keep(~np.isin(follows.follower, list(commands.dropped)))
     lost = np.ones(len(table), np.bool_)
-    lost[follows["followed"]] = False
+    lost[follows.followed] = False
     table.stored.known[lost] = False

@@ -28,11 +28,12 @@ from stqsh.core.state.table import ArraySpec, StateTable
 Array = npt.NDArray[Any]
 
 
-_BY_OBJECT = {
-    "refs": ArraySpec(np.int32),  # active queries that the object is kept for
-    "near": ArraySpec(np.int32),  # how many of these are kNN queries
-    "role": ArraySpec(np.uint8),  # FOCAL and LOCKED, as after the last step
-}
+class ObjectInterest(StateTable):
+    """Why a stream's objects are kept."""
+
+    refs = ArraySpec(np.int32)  # active queries that the object is kept for
+    near = ArraySpec(np.int32)  # how many of these are kNN queries
+    role = ArraySpec(np.uint8)  # FOCAL and LOCKED, as after the last step
 
 
 class InterestTracker:
@@ -56,13 +57,17 @@ class InterestTracker:
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
-        self._by_object = StateTable(batch.state, f"s{batch.spec.id}/objects", _BY_OBJECT)
+        self._by_object = ObjectInterest(batch.state, f"s{batch.spec.id}/objects")
         self._by_object.resize(len(batch.objects.table))
 
     @property
     def refs(self) -> Array:
         """The reference counts, int32 (objects,); a view that may be changed."""
-        return self._by_object["refs"]
+        return self._by_object.refs
+
+    def forget(self, objects: Array) -> None:
+        """Set the counts of objects, int32, to zero."""
+        self._by_object.refs[objects] = self._by_object.near[objects] = 0
 
     @cached_property
     def context(self) -> QueryContext:
@@ -79,12 +84,12 @@ class InterestTracker:
         begun = self._apply_commands()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
-        lives = QueryLifetimes(since, self.queries["until"])
+        lives = QueryLifetimes(since, self.queries.until)
         if len(self.queries):
             context = self.context
             pairs, events = match(context, self.still, lives)
-            count_references(pairs, events, self.refs, self.queries["held"])
-            ranges = begun[(self.queries["mode"][begun] == ACTIVE) & (lives.until[begun] > self.first)]
+            count_references(pairs, events, self.refs, self.queries.held)
+            ranges = begun[(self.queries.mode[begun] == ACTIVE) & (lives.until[begun] > self.first)]
             self._count(context.members(ranges, self.first), 1)
         self._end_queries(since)
         self._count_near()
@@ -107,7 +112,7 @@ class InterestTracker:
             Pairs, ascending by object, then query.
         """
         at, last = self.queries.active if at is None else at, self.batch.timing.last
-        ranges = self.context.members(at[self.queries["mode"][at] == ACTIVE], last, objects)
+        ranges = self.context.members(at[self.queries.mode[at] == ACTIVE], last, objects)
         query, obj = self.near.pairs(self.context, objects)
         mine = np.isin(query, at)
         query, obj = np.concatenate([ranges.query, query[mine]]), np.concatenate([ranges.obj, obj[mine]])
@@ -117,7 +122,7 @@ class InterestTracker:
 
     def set_roles(self, focal: Array) -> None:
         """Store the roles of objects after the last step. focal: bool (objects,)."""
-        role = self._by_object["role"]
+        role = self._by_object.role
         role[:] = np.where(focal, FOCAL, 0)
         at = self.queries.active
         at = at[locked(self.queries, at)]
@@ -132,36 +137,35 @@ class InterestTracker:
             return np.empty(0, np.int64)
         gone, paused = queries.positions(commands.dropped), queries.positions(commands.paused)
         self._discount(np.union1d(gone, paused), self.first - 1)
-        queries["mode"][paused] = PAUSED
+        queries.mode[paused] = PAUSED
         queries.remove(gone)
         resumed = queries.resume(commands.resumed, self.first)
         queries.circle(resumed)
-        new = queries.register(self.batch) if len(commands.registered) else np.empty(0, np.int64)
+        new = queries.register_all(self.batch) if len(commands.registered) else np.empty(0, np.int64)
         if len(new) or commands.memory is not None:
-            queries.extend(self.reach, self._memory.area)
+            queries.set_reach(self.reach, self._memory.area)
         self._refresh()
-        begun: Array = np.concatenate([resumed, new[queries["mode"][new] != PAUSED]])
+        begun: Array = np.concatenate([resumed, new[queries.mode[new] != PAUSED]])
         if commands.memory is not None:
-            self.refs[:] = self._by_object["near"]
+            self.refs[:] = self._by_object.near
             begun = queries.active
-            queries["held"][queries["mode"] == ACTIVE] = 0
+            queries.held[queries.mode == ACTIVE] = 0
         return begun
 
     def _discount(self, positions: Array, step: int) -> None:
         """Subtract the objects in the regions of queries that end from the counts."""
-        mode = self.queries["mode"][positions]
+        mode = self.queries.mode[positions]
         self._count(self.context.members(positions[mode == ACTIVE], step), -1)
-        for name in ("held", "shed"):
-            self.queries[name][positions] = 0
+        self.queries.held[positions] = self.queries.shed[positions] = 0
 
     def _count(self, members: AnswerMembers, sign: int) -> None:
         if len(members.query):
             self.refs[:] += sign * np.bincount(members.obj, minlength=len(self.refs)).astype(np.int32)
-            self.queries["held"][:] += sign * np.bincount(members.query, minlength=len(self.queries))
+            self.queries.held[:] += sign * np.bincount(members.query, minlength=len(self.queries))
 
     def _end_queries(self, since: Array) -> None:
         """Remove queries whose FOR has passed, each at its own step."""
-        until = self.queries["until"]
+        until = self.queries.until
         over = np.flatnonzero(until <= self.batch.timing.last)
         for step in np.unique(until[over]).tolist():
             at = over[(until[over] == step) & (since[over] < step)]
@@ -172,14 +176,14 @@ class InterestTracker:
 
     def _count_near(self) -> None:
         """Count again which objects are near kNN queries, whose circles change with each step."""
-        near = self._by_object["near"]
-        circling = np.flatnonzero(self.queries["mode"] == CIRCLING)
+        near = self._by_object.near
+        circling = np.flatnonzero(self.queries.mode == CIRCLING)
         if not len(circling) and not near.any():
             return
         counts, held = self.near.counts(self.context, circling)
         self.refs[:] += counts - near
         near[:] = counts
-        self.queries["held"][circling] = held
+        self.queries.held[circling] = held
 
 
 def remove_from_index(interest: InterestTracker, objects: Array) -> None:

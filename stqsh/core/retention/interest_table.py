@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.matching.region_scaling import scale
-from stqsh.core.queries.query_polygons import assign_polygons, release_polygons
-from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable, columns_of, set_focals
+from stqsh.core.queries.query_table import ACTIVE, CIRCLE, QueryTable
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.state.table import ArraySpec, Specs
+from stqsh.core.state.table import Alias, ArraySpec
 
 Array = npt.NDArray[Any]
 
@@ -26,12 +25,12 @@ FOCAL, LOCKED = 1, 2
 class InterestTable(QueryTable):
     """A `QueryTable` of all queries of a stream that has a region or k neighbours, in the order of ids.
 
-    Column "c" of a moving region is the distance by which it is extended, "d" of a moving circle its own
-    radius, "radius" the sum of what is left of that and "c". "least" is the least accuracy. held
-    and shed are the kept and the dropped objects in the extended region; 0 unless active.
+    The radius of a moving circle is what load shedding leaves of its own radius, plus its reach.
     """
 
-    specs: ClassVar[Specs] = {**QueryTable.specs, "held": ArraySpec(np.int64), "shed": ArraySpec(np.int64)}
+    held = ArraySpec(np.int64)  # kept objects in the extended region, 0 unless active
+    shed = ArraySpec(np.int64)  # dropped objects in the extended region, 0 unless active
+    own_radius = Alias("y2")  # of a moving circle, before it is extended
 
     def __init__(self, state: SlotState, stream: int) -> None:
         super().__init__(state, f"s{stream}/interest")
@@ -39,41 +38,33 @@ class InterestTable(QueryTable):
     @property
     def active(self) -> Array:
         """The positions of the queries that are not paused."""
-        return np.flatnonzero((self["mode"] == ACTIVE) | (self["mode"] == CIRCLING))
+        return np.flatnonzero((self.mode == ACTIVE) | (self.mode == CIRCLING))
 
-    def remove(self, positions: Array) -> None:
-        """Remove the queries at these positions, and their polygons; the positions of others change."""
-        release_polygons(self.state, self["area"][positions])
-        super().remove(positions)
-
-    def register(self, batch: StreamBatch) -> Array:
+    def register_all(self, batch: StreamBatch) -> Array:
         """Add a batch's new queries, their regions not extended yet; return their positions."""
-        commands, new = batch.commands, batch.commands.registered
-        columns = columns_of(new, commands.still, batch.timing)
-        set_focals(columns, new, batch.focal.table)
-        assign_polygons(self.state, columns, new)
-        columns = {name: np.asarray(values) for name, values in columns.items()}
-        rounds = (columns["shape"] == CIRCLE) & (columns["focal"] >= 0)
-        columns["d"] = np.where(rounds, columns["radius"], columns["d"])
-        at = self.append(columns)
+        commands = batch.commands
+        at = self.register(commands.registered, commands.still, batch.timing, batch.focal.table)
+        rounds = at[(self.shape[at] == CIRCLE) & (self.focal[at] >= 0)]
+        for own_radius in (self.own_radius, self.whole("y2")):
+            own_radius[rounds] = self.radius[rounds]
         self.circle(at)
         return at
 
     def circle(self, positions: Array) -> None:
         """Set the mode of the active kNN queries among these."""
-        mine = positions[(self["k"][positions] > 0) & (self["mode"][positions] == ACTIVE)]
-        self["mode"][mine] = CIRCLING
+        mine = positions[(self.k[positions] > 0) & (self.mode[positions] == ACTIVE)]
+        self.mode[mine] = CIRCLING
 
-    def extend(self, reach: float, area: float) -> None:
+    def set_reach(self, reach: float, area: float) -> None:
         """Scale all regions to a share of their area, and extend the moving ones by a distance.
 
         A static region is not extended (unlike those of kNN queries). The radius r of a moving circle becomes
         r * sqrt(share) plus the distance.
         """
-        moving = (self["focal"] >= 0) & (self["k"] == 0)
-        rounds = np.flatnonzero(moving & (self["shape"] == CIRCLE))
+        moving = (self.focal >= 0) & (self.k == 0)
+        rounds = np.flatnonzero(moving & (self.shape == CIRCLE))
         scale(self, 1.0)
-        self["c"][moving] = reach
-        self["radius"][rounds] = self["d"][rounds]
+        self.reach[moving] = reach
+        self.radius[rounds] = self.own_radius[rounds]
         scale(self, area)
-        self["radius"][rounds] += reach
+        self.radius[rounds] += reach

@@ -77,7 +77,7 @@ class KnnInterest:
 
     def pairs(self, context: QueryContext, objects: Array) -> tuple[Array, Array]:
         """Find the pairs of kNN queries and present objects, int32, that they need: positions and objects."""
-        circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
+        circling = np.flatnonzero(context.queries.mode == CIRCLING)
         present = arrivals_at(self._batch.objects, self._batch.timing.last, objects)
         everybody = self._holders_of_all(context, circling)
         query, obj = self._pairs(context, circling[~np.isin(circling, everybody)], present)
@@ -95,7 +95,7 @@ class KnnInterest:
         Returns:
             Positions of queries and numbers of arrivals, int64 (n,) each.
         """
-        circling = np.flatnonzero(context.queries["mode"] == CIRCLING)
+        circling = np.flatnonzero(context.queries.mode == CIRCLING)
         if not len(circling):
             return circling, circling
         x, y = context.centres(circling, np.full(len(circling), self._batch.timing.last))
@@ -109,20 +109,20 @@ class KnnInterest:
         batch = self._batch
         queries = NearestKind().queries(batch.state, batch.spec.id)
         roster = MemberTable(batch.state, queries.prefix)
-        at = np.flatnonzero(queries["mode"] == ACTIVE)
+        at = np.flatnonzero(queries.mode == ACTIVE)
         start, obj = roster.of(at)
         owner = np.repeat(np.arange(len(at)), np.diff(start))
         x, y = self._centres(queries, at)
         stored = batch.objects.stored
         far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
-        radius = kth_distances(start, far, queries["k"][at])
+        radius = kth_distances(start, far, queries.k[at])
         mine = far <= radius[owner]
-        ids = queries["id"][at]
+        ids = queries.id[at]
         return PreviousCircles(ids, radius, ids[owner[mine]], obj[mine])
 
     def _centres(self, queries: QueryTable, at: Array) -> tuple[Array, Array]:
         """Return the centres of kNN queries before the first step."""
-        x, y, focal = queries["a"][at].copy(), queries["b"][at].copy(), queries["focal"][at]
+        x, y, focal = queries.x1[at].copy(), queries.y1[at].copy(), queries.focal[at]
         moving = np.flatnonzero(focal >= 0)
         before = np.full(len(moving), self._batch.timing.first - 1)
         x[moving], y[moving] = self._batch.focal.places(focal[moving], before)
@@ -133,18 +133,18 @@ class KnnInterest:
 
         All objects as far away as the k-th are needed, but not all of them are in the answer.
         """
-        at = np.searchsorted(queries["id"], self._past.owner)
-        return np.minimum(np.bincount(at, minlength=len(queries)), queries["k"])
+        at = np.searchsorted(queries.id, self._past.owner)
+        return np.minimum(np.bincount(at, minlength=len(queries)), queries.k)
 
     def _needed_within(self, context: QueryContext, circling: Array) -> Array:
         """Return the distance within which queries need objects: float64 (circling,), infinite for all."""
-        moves = context.queries["focal"][circling] >= 0
+        moves = context.queries.focal[circling] >= 0
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
     def radii(self, context: QueryContext, circling: Array) -> Array:
         """Return the distance of the k-th neighbour before the first step, or infinite; float64."""
         queries, past = context.queries, self._past
-        ids = queries["id"][circling]
+        ids = queries.id[circling]
         radius = np.full(len(circling), np.inf)
         if len(past.id):
             place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
@@ -168,7 +168,7 @@ class KnnInterest:
         radius[np.isinf(radius)] = np.nan  # without a centre
         query, event = self._within(QueryCircles(x, y, radius), present)
         obj, past = present.obj[event], self._past
-        ids = context.queries["id"][circling]
+        ids = context.queries.id[circling]
         old = np.flatnonzero(np.isin(past.owner, ids[~np.isnan(x)]) & np.isin(past.neighbour, present.obj))
         size = np.int64(len(self._batch.objects.table))
         both = np.concatenate([query, np.searchsorted(ids, past.owner[old])]) * size

@@ -71,8 +71,7 @@ def shed(
         return decision
     dropped = candidates[_choose_dropped(interest, candidates, back[weak])]
     refs = interest.refs[dropped]
-    for name in ("refs", "near"):
-        batch.state.array(f"s{batch.spec.id}/objects/{name}")[dropped] = 0
+    interest.forget(dropped)
     _store_dropped(batch, shadow, dropped, refs)
     why = decision.why.copy()
     why[dropped] = SHED
@@ -106,7 +105,7 @@ def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -
     lengths = np.diff(begin)[order]
     start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     query = members.query[np.repeat(begin[order] - start[:-1], lengths) + np.arange(start[-1])]
-    standing = QueryLoad(*(queries[name] for name in ("held", "shed", "least")))
+    standing = QueryLoad(queries.held, queries.shed, queries.min_accuracy)
     dropped = np.empty(len(candidates), np.bool_)
     dropped[order] = shed_objects(start, query.astype(np.int32), standing)
     return dropped
@@ -135,9 +134,9 @@ def _update_dropped(
     stay[row[back]] = False
     shadow.keep(stay)
     query, row = _needed_dropped(batch, interest, shadow)
-    interest.queries["shed"][:] = np.bincount(query, minlength=len(interest.queries))
+    interest.queries.shed[:] = np.bincount(query, minlength=len(interest.queries))
     shadow.count(np.bincount(row, minlength=len(shadow)))
-    shadow.keep(shadow["refs"] > 0)
+    shadow.keep(shadow.refs > 0)
     return back
 
 
@@ -146,11 +145,11 @@ def _needed_dropped(
 ) -> tuple[Array, Array]:
     """Find the pairs of active queries and dropped objects in their extended regions."""
     queries, last = interest.queries, batch.timing.last
-    moving = np.flatnonzero(queries["focal"] >= 0)
+    moving = np.flatnonzero(queries.focal >= 0)
     focals = np.full(len(queries), -1, np.int32)
     if len(moving):
-        focals[moving] = shadow.find(batch.focal.table.show_keys(queries["focal"][moving]))
+        focals[moving] = shadow.find(batch.focal.table.show_keys(queries.focal[moving]))
     context, arrivals = replace(interest.context, focals=focals), shadow.arrivals(last)
-    ranges = context.holders(np.flatnonzero(queries["mode"] == ACTIVE), arrivals, last)
+    ranges = context.holders(np.flatnonzero(queries.mode == ACTIVE), arrivals, last)
     query, event = interest.near.pairs_of_dropped(context, arrivals)
     return np.concatenate([ranges.query, query]), np.concatenate([ranges.event, event])

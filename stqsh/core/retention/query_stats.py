@@ -30,16 +30,16 @@ Spec = dict[str, Any]
 class ProperRegions(InterestTable):
     """The queries of an `InterestTable` with their own regions, without cache areas; read-only."""
 
-    def __getitem__(self, name: str) -> Array:
-        values = super().__getitem__(name)
-        if name not in ("c", "radius"):
+    def array(self, name: str) -> Array:
+        """Return an array, those of regions without cache areas."""
+        values = super().array(name)
+        if name not in ("x2", "radius"):
             return values
-        moving = (super().__getitem__("focal") >= 0) & (super().__getitem__("k") == 0)
-        rounds = moving & (super().__getitem__("shape") == CIRCLE)
-        if name == "c":
+        moving = (self.focal >= 0) & (self.k == 0)
+        if name == "x2":
             return np.where(moving, np.nan, values)
-        left = super().__getitem__("d")
-        return np.where(rounds, left if self.shares is None else left * np.sqrt(self.shares), values)
+        left = self.own_radius if self.shares is None else self.own_radius * np.sqrt(self.shares)
+        return np.where(moving & (self.shape == CIRCLE), left, values)
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,16 @@ def sizes_of(state: SlotState, spec: StreamSpec, at: Array) -> QuerySizes:
     near = KnnInterest(batch, distance)
     extended = _context(batch, table)
     proper = replace(extended, queries=ProperRegions(state, spec.id))
-    mode = table["mode"][at]
+    mode = table.mode[at]
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)
     inside += np.bincount(members.query, minlength=len(table))
-    inside += np.minimum(near.neighbours(table), table["held"])  # some are kept for other queries only
+    inside += np.minimum(near.neighbours(table), table.held)  # some are kept for other queries only
     radius = near.radii(extended, at[mode == CIRCLING])
     areas = []
     for context, more in ((proper, 0.0), (extended, distance)):
         area = _areas(context, at, last)
-        looks = np.where(table["focal"][at[mode == CIRCLING]] >= 0, 3.0, 1.0) * more
+        looks = np.where(table.focal[at[mode == CIRCLING]] >= 0, 3.0, 1.0) * more
         own = region_sizes.circles(radius + looks, context.planar)
         own[np.isnan(context.centres(at[mode == CIRCLING], np.full(len(radius), last))[0])] = np.nan
         area[mode == CIRCLING] = own
@@ -112,13 +112,13 @@ def _areas(context: QueryContext, at: Array, step: int) -> Array:
     queries, planar = context.queries, context.planar
     out = region_sizes.boxes(context.boxes(at, step), planar)
     x, _ = context.centres(at, np.full(len(at), step))
-    rounds = queries["shape"][at] == CIRCLE
+    rounds = queries.shape[at] == CIRCLE
     out[rounds] = np.where(
-        np.isnan(x[rounds]), np.nan, region_sizes.circles(queries["radius"][at[rounds]], planar)
+        np.isnan(x[rounds]), np.nan, region_sizes.circles(queries.radius[at[rounds]], planar)
     )
-    shaped = np.flatnonzero(queries["shape"][at] == AREA)
+    shaped = np.flatnonzero(queries.shape[at] == AREA)
     if len(shaped):
         shares = queries.shares
         left = 1.0 if shares is None else shares[at[shaped]]
-        out[shaped] = left * region_sizes.polygons(context.batch.state, queries["area"][at[shaped]], planar)
+        out[shaped] = left * region_sizes.polygons(context.batch.state, queries.area[at[shaped]], planar)
     return out

@@ -74,11 +74,11 @@ def _marked(
     state: SlotState, spec: StreamSpec, piece: BatchPiece, queries: InterestTable
 ) -> tuple[GridFrame, Array]:
     """Mark the cells that moving extended regions touch, before the piece and at any time in it."""
-    at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE))
+    at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE))
     focal = ObjectTable(state, f"s{spec.id}/focal", spec, columns=False)
     who, x, y = _sighted(focal, piece)
-    at = at[np.argsort(queries["focal"][at], kind="stable")]
-    begin, end = (np.searchsorted(queries["focal"][at], who, side=side) for side in ("left", "right"))
+    at = at[np.argsort(queries.focal[at], kind="stable")]
+    begin, end = (np.searchsorted(queries.focal[at], who, side=side) for side in ("left", "right"))
     count = end - begin
     row = np.repeat(np.arange(len(who)), count)
     mover = at[np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]]
@@ -103,8 +103,8 @@ def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array
 
 def _boxes(queries: InterestTable, at: Array, x: Array, y: Array, planar: bool) -> Array:
     """Return the boxes of extended regions with their focal objects at given places."""
-    width, height, reach = (queries[name][at] for name in "abc")
+    width, height, reach = queries.width[at], queries.height[at], queries.reach[at]
     boxes = extended_boxes(x, y, width, height, reach, planar)
-    rounds = queries["shape"][at] == CIRCLE
-    boxes[rounds] = circle_boxes(x[rounds], y[rounds], queries["radius"][at[rounds]], planar)
+    rounds = queries.shape[at] == CIRCLE
+    boxes[rounds] = circle_boxes(x[rounds], y[rounds], queries.radius[at[rounds]], planar)
     return boxes

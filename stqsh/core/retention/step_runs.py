@@ -70,7 +70,7 @@ def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator
         yield from single_steps(rest, partial(needs_quiet_steps, state, spec.id))
         return
     rest = drop_far_rows(state, spec, rest)
-    until = InterestTable(state, spec.id)["until"]
+    until = InterestTable(state, spec.id).until
     for end in np.unique(until[(until >= first) & (until <= last)]).tolist():
         if first < end:
             yield between(rest, first, end - 1)
@@ -105,7 +105,7 @@ def _needs_each_step(state: SlotState, stream: int) -> bool:
 
 def is_run(batch: StreamBatch) -> bool:
     """Tell whether `evaluate_run` can evaluate a piece of a batch."""
-    until = InterestTable(batch.state, batch.spec.id)["until"]
+    until = InterestTable(batch.state, batch.spec.id).until
     return (
         can_run(batch.state, batch.spec.id)
         and not batch.commands.any
@@ -140,7 +140,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
         y=y,
         event=np.full(len(x), -1, np.int32),
         refs=interest.refs,
-        held=queries["held"],
+        held=queries.held,
         out=np.full(objects.versions, NEVER),
     )
     before = course.version.copy(), ~np.isnan(x)
@@ -151,7 +151,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
     kept: Array = ~np.isnan(course.x)
     signs = _counted(course.version, kept, objects.versions) - _counted(*before, objects.versions)
     change = np.bincount(query, weights=signs[version], minlength=len(queries))
-    queries["held"][:] += change.astype(np.int64)
+    queries.held[:] += change.astype(np.int64)
     return kept
 
 
@@ -218,7 +218,7 @@ def _plan(interest: InterestTracker, arrivals: ObjectArrivals, counts: Array) ->
 def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
     """Return the input of the moving join; without moving regions there are no cells."""
     batch, queries = interest.batch, interest.queries
-    at = np.flatnonzero((queries["focal"] >= 0) & (queries["mode"] == ACTIVE)).astype(np.int32)
+    at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
     store = ObjectCellStore(batch, interest.prefix)
     if len(at):
         lattice, cells = store.open(arrivals)
@@ -226,7 +226,7 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
         store.release()
         lattice = GridFrame(0.0, 0.0, 1.0, 1.0, 1)
         cells = lay_cells(SlotState.fresh(0), interest.prefix, lattice, (np.empty(0), np.empty(0)))
-    lives = QueryLifetimes(np.full(len(queries), batch.timing.first - 1), queries["until"])
+    lives = QueryLifetimes(np.full(len(queries), batch.timing.first - 1), queries.until)
     turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
     return MovingInput(

@@ -58,13 +58,13 @@ def tallies(state: SlotState, spec: StreamSpec) -> QueryTallies:
     sizes = sizes_of(state, spec, at)
     beyond = np.subtract(sizes.extended, sizes.area, out=np.zeros(len(at)), where=~np.isinf(sizes.area))
     return QueryTallies(
-        id=queries["id"][at],
+        id=queries.id[at],
         inside=sizes.inside,
-        cached=queries["held"][at] - sizes.inside,
-        shed=queries["shed"][at],
+        cached=queries.held[at] - sizes.inside,
+        shed=queries.shed[at],
         area=sizes.area,
         cache_area=beyond,
-        min_accuracy=queries["least"][at],
+        min_accuracy=queries.min_accuracy[at],
         accuracy=accuracies(queries, at),
         locked=locked(queries, at),
     )
@@ -80,14 +80,14 @@ def accuracies(queries: InterestTable, at: Array) -> Array:
 
     It is the share of needed objects that is kept, times the share of the region that query shedding leaves.
     """
-    held, shed = queries["held"][at], queries["shed"][at]
+    held, shed = queries.held[at], queries.shed[at]
     share = 1.0 if queries.shares is None else queries.shares[at]
     return share * np.where(held + shed > 0, held / np.maximum(held + shed, 1), 1.0)
 
 
 def locked(queries: InterestTable, at: Array) -> Array:
     """Tell which of the queries at these positions cannot lose another object; bool (n,)."""
-    return locked_queries(QueryLoad(*(queries[name][at] for name in ("held", "shed", "least"))))
+    return locked_queries(QueryLoad(queries.held[at], queries.shed[at], queries.min_accuracy[at]))
 
 
 def figures(state: SlotState, spec: StreamSpec) -> Spec:

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 SAMPLE = 1000
 """Objects of the region's box on which region and condition are tested, at most."""
 
-_COUNTERS = ("tested", "matched", "told")
+_COUNTERS = ("tested", "matched", "sent")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
@@ -77,7 +77,7 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
 
 def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], int]:
     """Return how many texts had each of the condition's terms, of how many; none without counts."""
-    if f"s{spec.stream_id}/terms/total" not in state:
+    if f"s{spec.stream_id}/terms/counted" not in state:
         return {}, 0
     import pyarrow as pa
 
@@ -86,7 +86,7 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
     phrases: Any = pa.array(asked, pa.string())
     _, wanted = tokens(phrases)
     codes = terms.words.find(wanted)
-    seen = state.array(f"s{spec.stream_id}/terms/seen")
+    seen = state.array(f"s{spec.stream_id}/terms/counts")
     counted = [int(seen[code]) if 0 <= code < len(seen) else 0 for code in codes.tolist()]
     return dict(zip(map(str, wanted.to_pylist()), counted, strict=True)), terms.total
 

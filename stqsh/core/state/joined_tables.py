@@ -67,7 +67,7 @@ class JoinedTables:
             if name != spec["key"]:
                 column = encode(batch.column(name), kind, texts)
                 columns |= {f"c{i}": column.values[positions], f"v{i}": column.valid[positions]}
-        self._table(spec).append(columns)
+        self._table(spec).append(**columns)
 
     def drop(self, table: int) -> None:
         """Remove a table, if it exists."""

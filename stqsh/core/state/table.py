@@ -1,14 +1,14 @@
 """Tables of a slot: named columns in the slot's state, and what the numbers in them refer to.
 
-A table declares its arrays once, as `ArraySpec`s. Numbers may refer to a stream's objects, to the strings of
-its dictionary or to its terms; where these are renumbered, see `renumber`, all such arrays follow.
+A table declares its arrays once, as attributes of its class. Numbers may refer to a stream's objects, to the
+strings of its dictionary or to its terms; where these are renumbered, see `renumber`, all such arrays follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ Relation: TypeAlias = Literal["objects", "strings", "terms"]
 """What numbers can refer to: the objects of a stream, its strings, or its terms."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ArraySpec:
-    """One array of a table.
+    """One array of a table; as an attribute of a table's class it reads as the array itself.
 
     Attributes:
         dtype: The type of its elements.
@@ -38,6 +38,29 @@ class ArraySpec:
     derived_from: Relation | None = None
     width: int = 1
     length: int | None = None
+    _name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, table: None, owner: type) -> ArraySpec: ...
+
+    @overload
+    def __get__(self, table: StateTable, owner: type) -> Array: ...
+
+    def __get__(self, table: StateTable | None, owner: type) -> ArraySpec | Array:
+        return self if table is None else table.array(self._name)
+
+
+class Alias:
+    """Another name of an array, for the rows in which it means something else."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, table: StateTable, owner: type) -> Array:
+        return table.array(self._name)
 
 
 Specs: TypeAlias = Mapping[str, ArraySpec]
@@ -48,14 +71,29 @@ _NO_ARRAY = ArraySpec(np.uint8)
 class StateTable:
     """Arrays `{prefix}/{name}` of a slot, created where they are missing.
 
-    All columns have the same number of rows. Subclasses declare `specs`, the first of which is a column.
+    All columns have the same number of rows. Subclasses declare arrays as attributes, the first of which is a
+    column:
+
+    >>> class Visits(StateTable):
+    ...     query = ArraySpec(np.int64)
+    ...     obj = ArraySpec(np.int32, "objects")
+    >>> visits = Visits(SlotState.fresh(0), "s1/visits")
+    >>> visits.append(query=[7, 7], obj=[0, 1]).tolist()
+    [0, 1]
+    >>> visits.obj.tolist()
+    [0, 1]
     """
 
     specs: ClassVar[Specs] = {}
 
-    def __init__(self, state: SlotState, prefix: str, specs: Specs | None = None) -> None:
+    def __init_subclass__(cls) -> None:
+        own = {name: spec for name, spec in vars(cls).items() if isinstance(spec, ArraySpec)}
+        cls.specs = {**cls.specs, **own}
+
+    def __init__(self, state: SlotState, prefix: str, more: Specs | None = None) -> None:
+        """Open the table, and create what is missing; `more` arrays are those known only at run time."""
         self.state, self.prefix = state, prefix
-        self._specs = self.specs if specs is None else specs
+        self._specs = {**self.specs, **more} if more else self.specs
         rows = self._rows()
         for name, spec in self._specs.items():
             if f"{prefix}/{name}" not in state:
@@ -71,18 +109,19 @@ class StateTable:
 
     def _rows(self) -> int:
         name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
-        return len(self[name]) // spec.width if f"{self.prefix}/{name}" in self.state else 0
+        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
 
     def __len__(self) -> int:
         return self._rows()
 
-    def __getitem__(self, name: str) -> Array:
+    def array(self, name: str) -> Array:
+        """Return an array by its name, a view that is valid until the array is resized."""
         return self.state.array(f"{self.prefix}/{name}")
 
     def _columns(self) -> list[tuple[str, ArraySpec]]:
         return [(name, spec) for name, spec in self._specs.items() if spec.length is None]
 
-    def append(self, columns: Mapping[str, Any]) -> Array:
+    def append(self, **columns: npt.ArrayLike) -> Array:
         """Append rows and return their positions; columns that are not given are filled with zeros."""
         before = self._rows()
         for name, values in columns.items():
@@ -98,10 +137,15 @@ class StateTable:
         for name, spec in self._columns():
             self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
 
-    def store(self, columns: Mapping[str, Array]) -> None:
+    def store(self, **columns: Array) -> None:
         """Replace the content of arrays."""
         for name, values in columns.items():
             self.state.replace(f"{self.prefix}/{name}", values.astype(self._specs[name].dtype, copy=False))
+
+    def grow(self, **values: npt.ArrayLike) -> None:
+        """Append elements to arrays that are not columns."""
+        for name, some in values.items():
+            self.state.append(f"{self.prefix}/{name}", some)
 
     def keep(self, stay: Array) -> None:
         """Remove all rows but those that stay, bool (rows,); the positions of later rows change."""
@@ -109,7 +153,7 @@ class StateTable:
             return
         for name, spec in self._columns():
             chosen = stay if spec.width == 1 else np.repeat(stay, spec.width)
-            self.state.shrink(f"{self.prefix}/{name}", self[name][chosen])
+            self.state.shrink(f"{self.prefix}/{name}", self.array(name)[chosen])
 
     def remove(self, positions: Array) -> None:
         """Remove the rows at these positions; the positions of later rows change."""
@@ -117,9 +161,9 @@ class StateTable:
         stay[positions] = False
         self.keep(stay)
 
-    def pop(self, chosen: Array) -> dict[str, Array]:
-        """Remove the chosen rows, bool (rows,), and return their columns, all of width 1."""
-        popped = {name: self[name][chosen] for name, _ in self._columns()}
+    def pop(self, chosen: Array) -> list[Array]:
+        """Remove the chosen rows, bool (rows,), and return their columns in order, all of width 1."""
+        popped = [self.array(name)[chosen] for name, _ in self._columns()]
         self.keep(~chosen)
         return popped
 
@@ -154,7 +198,7 @@ def _declared(state: SlotState, entry: str, relation: Relation, stream: int) -> 
 
 
 def referenced(state: SlotState, relation: Relation, stream: int, count: int) -> Array:
-    """Tell which of the `count` members of a relation some array refers to; bool (count,)."""
+    """Return which of the `count` members of a relation some array refers to; bool (count,)."""
     used = np.zeros(count, np.bool_)
     for name in references(state, relation, stream):
         numbers = state.array(name)
@@ -163,7 +207,7 @@ def referenced(state: SlotState, relation: Relation, stream: int, count: int) ->
 
 
 def renumber(state: SlotState, relation: Relation, stream: int, stay: Array) -> None:
-    """Let references follow when only the members that stay, bool (count,), keep a place in a relation.
+    """Renumber references when only the members that stay, bool (count,), keep a number.
 
     Members keep their order; references to others become -1.
     """

@@ -65,12 +65,12 @@ class KeywordIndex:
     @property
     def ids(self) -> Array:
         """The indexed queries, ascending. int64 (n,)."""
-        return self._asked.ids
+        return self._asked.id
 
     @property
     def positions(self) -> Array:
         """The positions of these queries among those of the kind, after `refresh`. int32 (n,)."""
-        return self._asked.positions
+        return self._asked.position
 
     @property
     def asked(self) -> AskedTerms:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import CodedTexts
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 
 Array = npt.NDArray[Any]
 
@@ -17,54 +17,38 @@ Array = npt.NDArray[Any]
 class QueryTerms(StateTable):
     """Terms of keyword queries: start, terms and box (flat) as in `keyword_join.AskedTerms`."""
 
-    specs: ClassVar[Specs] = {
-        "id": ArraySpec(np.int64),  # ascending
-        "every": ArraySpec(np.bool_),
-        "checked": ArraySpec(np.bool_),
-        "hung": ArraySpec(np.int32, "terms"),
-        "position": ArraySpec(np.int32),  # among the queries of the kind
-        "box": ArraySpec(np.float64, width=4),
-        "start": ArraySpec(np.int32, length=1),
-        "terms": ArraySpec(np.int32, "terms", length=0),
-    }
-
-    @property
-    def ids(self) -> Array:
-        """The queries, ascending. int64 (n,)."""
-        return self["id"]
-
-    @property
-    def positions(self) -> Array:
-        """The positions of these queries among those of the kind. int32 (n,)."""
-        return self["position"]
+    id = ArraySpec(np.int64)  # ascending
+    every = ArraySpec(np.bool_)
+    checked = ArraySpec(np.bool_)
+    filed_under = ArraySpec(np.int32, "terms")
+    position = ArraySpec(np.int32)  # among the queries of the kind
+    box = ArraySpec(np.float64, width=4)
+    start = ArraySpec(np.int32, length=1)
+    terms = ArraySpec(np.int32, "terms", length=0)
 
     @property
     def rows(self) -> AskedTerms:
         """The terms that each query asks for."""
-        start, terms, every, box, checked, hung = (
-            self[name] for name in ("start", "terms", "every", "box", "checked", "hung")
-        )
-        return AskedTerms(start, terms, every, box.reshape(-1, 4), checked, hung)
+        box = self.box.reshape(-1, 4)
+        return AskedTerms(self.start, self.terms, self.every, box, self.checked, self.filed_under)
 
     def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike) -> None:
         """Add new queries, whose ids are beyond all others; each has its terms and is not inserted yet."""
-        state, prefix, known = self.state, self.prefix, len(self["terms"])
-        state.append(f"{prefix}/start", coded.start[1:] + known)
-        state.append(f"{prefix}/terms", coded.codes)
-        hung = np.full(len(ids), -1)
-        self.append({"id": ids, "every": every, "box": np.full(4 * len(ids), np.nan), "hung": hung})
+        count, known = len(ids), len(self.terms)
+        self.grow(start=coded.start[1:] + known, terms=coded.codes)
+        self.append(id=ids, every=every, box=np.full(4 * count, np.nan), filed_under=np.full(count, -1))
 
     def keep(self, stay: Array) -> None:
         """Remove all rows but those that stay, bool (n,)."""
         if stay.all():
             return
-        counts = np.diff(self["start"])
-        self.store({"terms": self["terms"][np.repeat(stay, counts)], "start": offsets(counts[stay])})
+        counts = np.diff(self.start)
+        self.store(terms=self.terms[np.repeat(stay, counts)], start=offsets(counts[stay]))
         super().keep(stay)
 
     def chosen(self, ids: Array) -> tuple[CodedTexts, Array]:
         """Return the terms of some queries, ids ascending, and whether each asks for all of them."""
-        rows, asked = np.searchsorted(self.ids, ids), self.rows
+        rows, asked = np.searchsorted(self.id, ids), self.rows
         chosen, counts = np.zeros(len(self), np.bool_), np.diff(asked.start)
         chosen[rows] = True
         codes = asked.terms[np.repeat(chosen, counts)]

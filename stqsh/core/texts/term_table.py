@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from stqsh.core.kernels.text.term_sets import CodedTexts, TermSpans, count_terms
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of, remove_unused
-from stqsh.core.state.table import ArraySpec, Specs, StateTable
+from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.core.texts.tokenizer import coded_terms
 
 Array = npt.NDArray[Any]
@@ -29,8 +29,8 @@ class TermTable(StateTable):
     """The vocabulary of a stream's texts, and the terms of each text that was needed.
 
     words/… is an interner of terms. begin, end: one element per string of the stream (begin 0: not split
-    yet), the range of its terms in codes, ascending within a text. seen: the number of records with each
-    term; total: the number of records that were counted.
+    yet), the range of its terms in codes, ascending within a text. counts: the number of records with each
+    term; counted: the number of records that were counted.
 
     Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
     On reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
@@ -38,20 +38,18 @@ class TermTable(StateTable):
     would cost ten times as much as its probe.
     """
 
-    specs: ClassVar[Specs] = {
-        "begin": ArraySpec(np.int32, derived_from="strings"),
-        "end": ArraySpec(np.int32, derived_from="strings"),
-        "codes": ArraySpec(np.int32, "terms", length=1),
-        "seen": ArraySpec(np.int64, derived_from="terms", length=0),
-        "total": ArraySpec(np.int64, length=1),
-    }
+    begin = ArraySpec(np.int32, derived_from="strings")
+    end = ArraySpec(np.int32, derived_from="strings")
+    codes = ArraySpec(np.int32, "terms", length=1)
+    counts = ArraySpec(np.int64, derived_from="terms", length=0)
+    counted = ArraySpec(np.int64, length=1)
 
     def __init__(self, state: SlotState, stream: int) -> None:
         new = not has_terms(state, stream)
         super().__init__(state, f"s{stream}/terms")
         self._stream, self.words = stream, Interner(state, f"{self.prefix}/words")
         if new:
-            self["codes"][:] = -1
+            self.codes[:] = -1
 
     def __len__(self) -> int:
         return len(self.words)
@@ -59,36 +57,36 @@ class TermTable(StateTable):
     @property
     def spans(self) -> TermSpans:
         """The terms of texts, by the texts' codes; after `learn`."""
-        return TermSpans(self["begin"], self["end"], self["codes"])
+        return TermSpans(self.begin, self.end, self.codes)
 
     @property
     def seen(self) -> Array:
         """The number of records with each term. int64 (terms,)."""
-        return self.state.resize(f"{self.prefix}/seen", len(self))
+        return self.state.resize(f"{self.prefix}/counts", len(self))
 
     @property
     def total(self) -> int:
         """The number of records that were counted."""
-        return int(self["total"][0])
+        return int(self.counted[0])
 
     def learn(self, texts: Array) -> None:
         """Split texts that were not split yet; texts: codes of the stream's strings, -1 for NULL."""
         pool = pool_of(self.state, self._stream)
         self.resize(len(pool))
-        begin, end = self["begin"], self["end"]
+        begin, end = self.begin, self.end
         new = np.zeros(len(pool) + 1, np.bool_)
         new[texts] = True
         at = np.flatnonzero(new[:-1] & (begin == 0))
         if not len(at):
             return
         coded = self._coded(pool.take(at, pa.string()))
-        before = len(self["codes"])
-        self.state.append(f"{self.prefix}/codes", coded.codes)
+        before = len(self.codes)
+        self.grow(codes=coded.codes)
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
     def count(self, texts: Array) -> None:
         """Count the terms of records; texts: their codes, known to `learn`, -1 for NULL."""
-        seen, total = self.seen, self["total"]
+        seen, total = self.seen, self.counted
         count_terms(self.spans, frozen(texts), seen)
         total[0] += len(texts)
         if total[0] > _MEMORY:
@@ -97,7 +95,7 @@ class TermTable(StateTable):
 
     def pack(self) -> None:
         """Close the gaps of texts that have left the dictionary."""
-        self.store({"codes": pack_terms(self.spans)})
+        self.store(codes=pack_terms(self.spans))
 
     def of(self, phrases: list[str]) -> CodedTexts:
         """Return the terms of phrases, adding new ones to the vocabulary."""

@@ -98,9 +98,9 @@ class TermTree:
             left: The number of entries.
             bounds: The extent of the stream, if known.
         """
-        hung = int(np.count_nonzero(~np.isnan(self._asked.rows.box[:, 0])))
+        indexed = int(np.count_nonzero(~np.isnan(self._asked.rows.box[:, 0])))
         needed, used = _OUTGROWN * (left + _ROOM), int(self._array("forest/used")[1])
-        if used > needed or hung > _OUTGROWN * self._array("lattice")[5]:
+        if used > needed or indexed > _OUTGROWN * self._array("lattice")[5]:
             self.rebuild(bounds)
         else:
             self._insert(rows)

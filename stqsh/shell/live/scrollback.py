@@ -13,7 +13,7 @@ from stqsh.client.results import SnapshotMark
 from stqsh.shell.live.update_filter import ALL, UpdateFilter, wanted
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry, leave
 from stqsh.shell.terminal.screen import fitted
-from stqsh.shell.writers.text_columns import integers
+from stqsh.shell.writers.columns import head_columns
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KEPT = 50_000
 """So many rows are kept at least, where so many have come."""
 SIDEWAYS = 20
-_STYLES = {1: "ansigreen", -1: "ansired"}
+_STYLES = {"+": "ansigreen", "-": "ansired"}
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class ScrollBack:
     def _drawn(self, item: Updates | SnapshotMark) -> list[Line]:
         if isinstance(item, SnapshotMark):
             return [[("class:dim", self.lines.mark(item))]]
-        rows, signs = self.lines.rows(item), integers(item.table, "op")
+        rows, signs = self.lines.rows(item), head_columns(item).op.texts()
         return [[(_STYLES[sign], row[self.shift :])] for row, sign in zip(rows, signs, strict=True)]
 
     def _status(self, width: int) -> Line:

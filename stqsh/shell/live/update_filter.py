@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.shell.writers.text_columns import SIGNS, alike, instant, occurring, rounded, selected, texts, whole
+from stqsh.shell.writers.columns import SIGNS, group_updates, occurring
+from stqsh.shell.writers.text_columns import instant, rounded, texts, whole
 from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
@@ -51,13 +52,11 @@ class UpdateFilter:
 
     def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
         """Which rows have the text in their key, their time, their query's name, the reason, or a value."""
-        table, ids = updates.table, updates.table.column("query").to_numpy()
-        found = mentions(table.column("key"), self.text) | self._named(updates) | self._timed(updates)
-        for group in alike(occurring(updates)):
-            places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
-            own = replace(updates, table=table.take(places))
-            for column in selected(own, group[0]):
-                found[places] |= mentions(column, self.text)
+        found = mentions(updates.table.column("key"), self.text)
+        found |= self._named(updates) | self._timed(updates)
+        for group in group_updates(updates):
+            for column in group.selected():
+                found[group.places] |= mentions(column.values, self.text)
         return found
 
     def _named(self, updates: Updates) -> NDArray[np.bool_]:

@@ -7,15 +7,14 @@ from typing import IO, TYPE_CHECKING
 
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive, table_width
 from stqsh.shell.terminal.screen import Screen
-from stqsh.shell.writers.formats import open_writer
+from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.writer import Target
 from stqsh.storage.session_settings import session_settings
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
     from stqsh.shell.scripting.console import Console
-    from stqsh.shell.terminal.screen import Screen
-from stqsh.shell.writers.writer import Writer
+    from stqsh.shell.writers.writer import Writer
 
 
 class OutputChoice:

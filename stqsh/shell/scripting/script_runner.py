@@ -21,8 +21,8 @@ from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
-from stqsh.shell.writers.text_columns import occurring
-from stqsh.shell.writers.writer import write_data
+from stqsh.shell.writers.columns import occurring
+from stqsh.shell.writers.opening import write_data
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from stqsh.shell.live.tail import LiveView
     from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.terminal.screen import Screen
-    from stqsh.shell.writers.writer import Data, Writer
+    from stqsh.shell.writers.opening import Data
+    from stqsh.shell.writers.writer import Writer
     from stqsh.storage.rows import Progress
 
 

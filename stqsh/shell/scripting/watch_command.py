@@ -24,8 +24,8 @@ from stqsh.shell.terminal.capabilities import (
     terminal_charset,
 )
 from stqsh.shell.terminal.raw_keys import RawKeys
-from stqsh.shell.writers.formats import open_writer
-from stqsh.shell.writers.writer import Target, write_data
+from stqsh.shell.writers.opening import open_writer, write_data
+from stqsh.shell.writers.writer import Target
 
 if TYPE_CHECKING:
     from stqsh.client.results import Outcome

@@ -13,7 +13,8 @@ from stqsh.client.read.watch import AnswerState
 from stqsh.shell.live.update_filter import ALL, UpdateFilter
 from stqsh.shell.terminal.fullscreen import Line
 from stqsh.shell.watch.bars import steps_line
-from stqsh.shell.writers.text_columns import cells, cut_to, is_numeric, outputs, readable, selected
+from stqsh.shell.writers.aligned_text import TextColumn, aligned, cells, cut_to
+from stqsh.shell.writers.columns import selected_columns
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -144,20 +145,18 @@ class QueryPanel:
 
     def _aligned(self, shown: Updates, width: int) -> list[str]:
         """Header and rows: as many columns as there is room for, from the first one that is wanted."""
-        query = self.standing.query
-        names, columns = outputs(query), selected(shown, query)
-        self.shift = min(self.shift, len(names) - 1)
-        kept: list[list[str]] = []
-        room, left = width - 2, len(names) - self.shift
-        for name, column in list(zip(names, columns, strict=True))[self.shift :]:
-            found = [name, *readable(column)]
-            wide = min(_WIDEST, max(map(cells, found)))
-            if kept and wide > room:
+        columns = selected_columns(shown, self.standing.query)
+        self.shift = min(self.shift, len(columns) - 1)
+        kept: list[TextColumn] = []
+        room, left = width - 2, len(columns) - self.shift
+        for column in columns[self.shift :]:
+            name, *values = (_shortened(text) for text in (column.name, *column.readable()))
+            text = TextColumn(name, values, column.is_numeric)
+            if kept and text.width > room:
                 break
-            right = is_numeric(column)
-            kept.append([_cell(cell, wide, right=right) for cell in found])
-            room, left = room - wide - 2, left - 1
-        head, *lines = ("  ".join(row).rstrip() for row in zip(*kept, strict=True))
+            kept.append(text)
+            room, left = room - text.width - 2, left - 1
+        head, *lines = aligned(kept, [column.width for column in kept])
         return [f"{head}  → {left} more" if left else head, *lines]
 
 
@@ -166,10 +165,8 @@ def rate_words(rate: float) -> str:
     return f"{rate:.1f}" if rate < 100 else group_digits(rate)
 
 
-def _cell(text: str, width: int, *, right: bool) -> str:
-    cut = text if cells(text) <= width else cut_to(text, width)
-    blank = " " * (width - cells(cut))
-    return blank + cut if right else cut + blank
+def _shortened(text: str) -> str:
+    return text if cells(text) <= _WIDEST else cut_to(text, _WIDEST)
 
 
 def _by_key(rows: Updates) -> Updates:

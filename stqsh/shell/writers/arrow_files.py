@@ -11,7 +11,7 @@ complete, and can be read, when it has been closed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ from pyarrow import parquet
 
 from stqsh.errors import StqshError
 from stqsh.shell.messages import file_error_reason
-from stqsh.shell.writers.text_columns import alike, occurring, outputs, selected
-from stqsh.storage.update_log.reader import REASONS
+from stqsh.shell.writers.columns import UpdateGroup, group_updates, head_columns, row_columns
+from stqsh.shell.writers.text_columns import UTC
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -43,12 +43,10 @@ class ArrowFileWriter:
         """Rows of the tables of their queries' select lists."""
         if not updates.table.num_rows:
             return
-        ids = updates.table.column("query").to_numpy()
         made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
-        for group in alike(occurring(updates)):
-            places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
-            table = _update_table(replace(updates, table=updates.table.take(places)))
-            made.setdefault(table.schema, []).append((places, table))
+        for group in group_updates(updates):
+            table = _update_table(group)
+            made.setdefault(table.schema, []).append((group.places, table))
         for pieces in made.values():  # other expressions under the same names: one table, in order
             order = np.argsort(np.concatenate([places for places, _ in pieces]))
             self._add(pa.concat_tables([table for _, table in pieces]).take(order))
@@ -59,7 +57,7 @@ class ArrowFileWriter:
     def rows(self, statement: int, rows: Rows) -> None:
         """A table of its own; a column of different kinds of values becomes text."""
         del statement
-        columns = [_values([row[place] for row in rows.rows]) for place in range(len(rows.columns))]
+        columns = [column.arrow() for column in row_columns(rows)]
         self._whole(pa.Table.from_arrays(columns, names=_distinct(rows.columns)))
 
     def answer(self, statement: int, answer: Answer) -> None:
@@ -139,34 +137,20 @@ class _File:
         self._waiting, self._rows = [whole.slice(count)], self._rows - count
 
 
-def _update_table(updates: Updates) -> pa.Table:
-    """The table of updates of queries that select alike."""
-    table, queries = updates.table, occurring(updates)
-    ids = np.array([query.id for query in queries])
-    names: Any = pa.array([query.name for query in queries])
-    signs: Any = pa.array(["-", "+"])
-    reasons: Any = pa.array([None, *REASONS[1:]])
-    head: dict[str, Any] = {
-        "query": names.take(pa.array(np.searchsorted(ids, table.column("query").to_numpy()))),
-        "step": table.column("step"),
-        "at": table.column("at_us").cast(pa.timestamp("us", tz="UTC")),
-        "op": signs.take(pa.array((table.column("op").to_numpy() > 0).astype(np.int8))),
-        "why": reasons.take(table.column("why")),
-        "key": table.column("key"),
-    }
-    shown = [f"row.{name}" if name in head else name for name in outputs(queries[0])]
-    made = pa.Table.from_arrays(
-        [*head.values(), *selected(updates, queries[0])], names=_distinct([*head, *shown])
-    )
-    return _in_utc(made)
+def _update_table(group: UpdateGroup) -> pa.Table:
+    """Return updates of queries with the same select list as a table."""
+    head, selected = head_columns(group.updates), group.selected()
+    columns: list[Any] = [column.values for column in (*head, *selected)]
+    plain = [one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one for one in columns]
+    shown = [f"row.{one.name}" if one.name in head._fields else one.name for one in selected]
+    return _in_utc(pa.Table.from_arrays(plain, names=_distinct([*head._fields, *shown])))
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
     """The table with all its timestamps in microseconds, UTC."""
-    utc = pa.timestamp("us", tz="UTC")
     for place, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type) and column.type != utc:
-            table = table.set_column(place, column.name, table.column(place).cast(utc))
+        if pa.types.is_timestamp(column.type) and column.type != UTC:
+            table = table.set_column(place, column.name, table.column(place).cast(UTC))
     return table.replace_schema_metadata(None)
 
 
@@ -180,13 +164,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
             free = f"{name}_{number}"
         found.append(free)
     return found
-
-
-def _values(values: list[Any]) -> Any:
-    """A column of cells; as text where their kinds differ."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {int, float}:
-        return pa.array([None if value is None else float(value) for value in values])
-    if len(kinds) > 1:
-        values = [None if value is None else str(value) for value in values]
-    return pa.array(values, None if kinds else pa.string())

@@ -1,9 +1,8 @@
 """CSV and TSV: a header, then `query,step,at,op,key`, and the select list where only one query is shown.
 
-Where what comes has another shape than what came, an empty line and a new header stand between; the rows
-of a snapshot SELECT come under a header of its select list, one for each snapshot. The
-marks around the answer with which a TAIL begins have `begin` and `end` in the place of `op`. A text that
-holds the separator, a quote or a line break is quoted, with quotes doubled.
+Where the columns change, an empty line and a new header follow; each snapshot SELECT has a header of its
+own select list. The marks around the answer with which a TAIL starts have `begin` and `end` in the place of
+`op`. A text that holds the separator, a quote or a line break is quoted, with quotes doubled.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from stqsh.shell.writers.text_columns import (
-    SIGNS,
-    instant,
-    integers,
-    occurring,
-    outputs,
-    selected,
-    steps_at,
-    texts,
+from stqsh.shell.writers.columns import (
+    AnyColumn,
+    answer_columns,
+    head_columns,
+    only_query,
+    row_columns,
+    selected_columns,
+    selected_names,
 )
+from stqsh.shell.writers.text_columns import instant
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -31,7 +30,7 @@ HEAD = ("query", "step", "at", "op", "key")
 
 
 class CsvWriter:
-    """A `Writer` of lines of values with a separator between."""
+    """Writes lines of values with a separator between them."""
 
     def __init__(self, target: Target, separator: str) -> None:
         self._target = target
@@ -40,50 +39,38 @@ class CsvWriter:
         self._header: tuple[str, ...] | None = None
 
     def updates(self, updates: Updates) -> None:
-        """One line an update."""
+        """Write a line for each update."""
         if not updates.table.num_rows:
             return
-        queries = occurring(updates)
-        single = queries[0] if self._target.one_query and len(queries) == 1 else None
-        names = {query.id: query.name for query in queries}
-        table = updates.table
-        columns: list[list[str]] = [
-            [names[number] for number in integers(table, "query")],
-            texts(table.column("step")),
-            steps_at(table),
-            [SIGNS[op] for op in integers(table, "op")],
-            texts(table.column("key")),
-        ]
-        if single is not None:
-            columns += map(texts, selected(updates, single))
-        self._write((*HEAD, *(outputs(single) if single else ())), columns)
+        head = head_columns(updates)._asdict()
+        query = only_query(updates, one_query=self._target.one_query)
+        selected = [] if query is None else selected_columns(updates, query)
+        self._write_columns([*(head[name] for name in HEAD), *selected])
 
     def mark(self, mark: SnapshotMark) -> None:
-        """A line with `begin` or `end` for `op`."""
-        selects = outputs(mark.query) if self._target.one_query else ()
+        """Write a line with `begin` or `end` for `op`."""
+        selects = selected_names(mark.query) if self._target.one_query else ()
         values = (mark.query.name, str(mark.step), instant(mark.at_us) or "", mark.edge, "")
-        self._write(
-            (*HEAD, *selects),
-            [[value] for value in (*values, *("" for _ in selects))],
-        )
+        self._write((*HEAD, *selects), [[value] for value in (*values, *("" for _ in selects))])
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """The rows under a header of their columns."""
-        columns = [[_plain(row[place]) for row in rows.rows] for place in range(len(rows.columns))]
-        self._write(rows.columns, columns)
+        """Write the rows under a header of their columns."""
+        self._write_columns(row_columns(rows))
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """The rows under a header of the select list's names, which each snapshot has anew."""
+        """Write the rows under a header of the select list's names, which every snapshot repeats."""
         del statement  # as a column it would make the header another than the select list
         if self._header is not None:
             self._target.write(b"\n")
         self._header = None
-        table = answer.table
-        self._write(answer.names, [texts(table.column(place)) for place in range(table.num_columns)])
+        self._write_columns(answer_columns(answer))
 
     def script(self, text: str) -> None:
-        """The script as it is."""
-        self._target.write(text.encode() if text.endswith("\n") else text.encode() + b"\n")
+        """Write the script unchanged."""
+        self._target.write_script(text)
+
+    def _write_columns(self, columns: Sequence[AnyColumn]) -> None:
+        self._write(tuple(column.name for column in columns), [column.texts() for column in columns])
 
     def _write(self, header: tuple[str, ...], columns: Sequence[Sequence[str]]) -> None:
         lines: list[str] = []
@@ -103,9 +90,3 @@ class CsvWriter:
 
     def _quote(self, value: str) -> str:
         return '"' + value.replace('"', '""') + '"' if self._special.search(value) else value
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,15 +1,11 @@
-"""The output formats by name: how a name is checked, which one a file asks for, and how a writer opens."""
+"""The names of the output formats: how one is checked, and which one a file name asks for."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
 
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
-
-if TYPE_CHECKING:
-    from stqsh.shell.writers.writer import Target, Writer
 
 SUFFIXES = {
     ".jsonl": "jsonl",
@@ -20,13 +16,17 @@ SUFFIXES = {
     ".geojsonl": "geojson",
     ".md": "markdown",
 }
-"""The format that a file's name asks for."""
+"""The format that a file name asks for, by its suffix."""
 COLUMNAR = (".arrow", ".parquet")
 """Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
 
 
 def check_format(name: str) -> str:
-    """The format's name if there is such a format; raises `CommandLineError` with a near name otherwise."""
+    """Return the name of a format.
+
+    Raises:
+        CommandLineError: There is no such format; the hint is a similar name.
+    """
     if name in FORMATS:
         return name
     if f".{name}" in COLUMNAR:
@@ -34,10 +34,3 @@ def check_format(name: str) -> str:
     near = difflib.get_close_matches(name, FORMATS, n=1)
     hint = f"maybe you meant {near[0]}" if near else f"formats: {', '.join(FORMATS)}"
     raise CommandLineError(f"there is no format '{name}'", hint=hint)
-
-
-def open_writer(name: str, target: Target) -> Writer:
-    """Return a writer of the format called `name`; raises as `check_format`."""
-    from stqsh.shell.writers.registry import WRITERS
-
-    return WRITERS[check_format(name)](target)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from stqsh.shell.writers.jsonl import answer_lines, mark_line, row_lines, update_lines
+from stqsh.shell.writers.columns import answer_columns, row_columns
+from stqsh.shell.writers.jsonl import data_lines, mark_line, update_lines
 from stqsh.shell.writers.text_columns import NULL, json_fragments
 
 if TYPE_CHECKING:
@@ -19,47 +20,44 @@ if TYPE_CHECKING:
 
 
 class GeoJsonWriter:
-    """A `Writer` of Features, one a line."""
+    """Writes Features, one a line."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
 
     def updates(self, updates: Updates) -> None:
-        """One Feature an update, a point at the location of its record."""
+        """Write a Feature for each update, a point at the location of its record."""
         table, stream = updates.table, updates.stream.spec
         if table.num_rows:
             points = _points(table.column(f"c.{stream.x}"), table.column(f"c.{stream.y}"))
             self._write(points, update_lines(updates))
 
     def mark(self, mark: SnapshotMark) -> None:
-        """A Feature that is nowhere."""
+        """Write a Feature without a geometry."""
         self._write([NULL], [mark_line(mark)])
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """Features that are nowhere."""
-        self._write([NULL] * len(rows.rows), row_lines(statement, rows))
+        """Write Features without a geometry."""
+        self._write([NULL] * len(rows.rows), data_lines(statement, row_columns(rows)))
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """One Feature a row."""
+        """Write a Feature for each row."""
         if answer.location is None:
             points = [NULL] * answer.table.num_rows
         else:
             # By place: a select list may name a column twice.
             x, y = (answer.table.column(answer.names.index(name)) for name in answer.location)
             points = _points(x, y)
-        self._write(points, answer_lines(statement, answer))
+        self._write(points, data_lines(statement, answer_columns(answer)))
 
     def script(self, text: str) -> None:
-        """The script as it is."""
-        self._target.write(text.encode() if text.endswith("\n") else text.encode() + b"\n")
+        """Write the script unchanged."""
+        self._target.write_script(text)
 
     def _write(self, points: Iterable[bytes], records: Iterable[bytes]) -> None:
         feature = b'{"type":"Feature","geometry":%b,"properties":%b}\n'
-        self._target.write(
-            b"".join(
-                feature % (point, record.rstrip(b"\n")) for point, record in zip(points, records, strict=True)
-            )
-        )
+        lines = (feature % pair for pair in zip(points, map(bytes.rstrip, records), strict=True))
+        self._target.write(b"".join(lines))
 
 
 def _points(x: Column, y: Column) -> list[bytes]:

@@ -1,7 +1,7 @@
 r"""Where results go instead of standard output: `\o FILE`, `\o | COMMAND`, `--output FILE`.
 
-A file's name may say its format (`out.csv`); `.arrow` and `.parquet` are tables as a whole. A command gets
-the data on its standard input, each batch as it comes.
+The suffix of a file name may select the format (`out.csv`); `.arrow` and `.parquet` hold whole tables. A
+command gets the data on its standard input, each batch as it comes.
 """
 
 from __future__ import annotations
@@ -9,44 +9,54 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING
 
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
-from stqsh.shell.writers.formats import COLUMNAR, SUFFIXES, check_format, open_writer
-from stqsh.shell.writers.writer import Target
+from stqsh.shell.writers.formats import COLUMNAR, SUFFIXES, check_format
+from stqsh.shell.writers.opening import open_writer
+from stqsh.shell.writers.writer import ByteSink, Target
 
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter
     from stqsh.shell.writers.writer import Writer
 
 
+@dataclass
 class Redirect:
-    """An open destination. `name` is what the user called it, `format` what its name asks for, if anything.
+    """An open destination.
 
-    `whole`: it takes tables as a whole and no format.
+    Attributes:
+        name: The destination as the user wrote it.
+        format: The format that its name asks for, None for none.
+        tables: The writer of a file of whole tables, which takes no format; else None.
     """
 
-    def __init__(
-        self, name: str, stream: IO[bytes] | None, format_: str | None, end: Callable[[], None]
-    ) -> None:
-        self.name = name
-        self.format = format_
-        self.whole: ArrowFileWriter | None = None
-        self._stream = stream
-        self._end = end
-        self._writers: dict[tuple[str, bool], Writer] = {}
+    name: str
+    format: str | None
+    _stream: ByteSink | None
+    _end: Callable[[], None]
+    tables: ArrowFileWriter | None = None
+    _writers: dict[tuple[str, bool], Writer] = field(default_factory=dict, init=False)
 
     def writer(self, format_: str, *, one_query: bool, asked: bool = False) -> Writer:
-        """The writer of a format, always the same one; `asked`: the statement itself named the format.
+        """Return the writer of a format, always the same one.
 
-        Raises `StqshError` where the file is a table as a whole and another format was asked for.
+        Args:
+            format_: The name of the format.
+            one_query: Whether only the updates of a single query can come.
+            asked: Whether the statement itself named the format.
+
+        Raises:
+            StqshError: The file holds whole tables, and the statement named a format.
         """
-        if self.whole is not None:
+        if self.tables is not None:
             if asked:
                 raise StqshError(f"{self.name} takes whole tables, not {format_}", hint="leave FORMAT out")
-            return self.whole
+            return self.tables
         assert self._stream is not None, "only whole tables do without a stream"
         key = format_, one_query
         if key not in self._writers:
@@ -54,17 +64,26 @@ class Redirect:
         return self._writers[key]
 
     def close(self) -> None:
-        """Complete what was written. Raises `StqshError` where a command has failed or a disk is full."""
+        """Complete what was written.
+
+        Raises:
+            StqshError: The command has failed, or the disk is full.
+        """
         try:
             self._end()
         except OSError as error:
-            raise _unwritten(self.name, error) from error
+            raise _write_error(self.name, error) from error
 
 
 def open_outlet(words: str, format_: str | None = None) -> Redirect:
-    """Open a file, or `| command`. Raises `CommandLineError` where that cannot be.
+    """Open a file, or `| command`.
 
-    `format_` is the one that the command line says, which comes before the one in the file's name.
+    Args:
+        words: The file, or the command behind `|`.
+        format_: The format that the command line names, which wins over the file name's.
+
+    Raises:
+        CommandLineError: It cannot be opened.
     """
     if words.startswith("|"):
         return _to_command(words[1:].strip())
@@ -78,10 +97,12 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
             f"cannot write {words}: {file_error_reason(error)}", hint=file_error_hint(error, words)
         ) from error
     wanted = SUFFIXES.get(path.suffix) if format_ is None else check_format(format_)
-    return Redirect(words, cast("IO[bytes]", _File(file, words)), wanted, file.close)
+    stream = _GuardedStream(file, (OSError,), lambda error: _write_error(words, error))
+    return Redirect(words, wanted, stream, file.close)
 
 
 def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
+    # Only such files need Parquet, which would delay every other script.
     from stqsh.shell.writers.arrow_files import ArrowFileWriter
 
     if format_ is not None:
@@ -92,9 +113,7 @@ def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise CommandLineError(f"cannot write {name}: permission denied", hint="name another place")
     tables = ArrowFileWriter(path)
-    outlet = Redirect(name, None, None, tables.close)
-    outlet.whole = tables
-    return outlet
+    return Redirect(name, None, None, tables.close, tables)
 
 
 def _to_command(command: str) -> Redirect:
@@ -102,68 +121,48 @@ def _to_command(command: str) -> Redirect:
         raise CommandLineError(r"\o | takes a command", hint=r"\o | gzip > out.csv.gz")
     # In a process group of its own: Ctrl-C leaves a TAIL and must not end what its rows go to.
     process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, process_group=0)
-    pipe = _Pipe(process, command)
-    return Redirect(f"| {command}", cast("IO[bytes]", pipe), None, pipe.close)
+    stdin = process.stdin
+    assert stdin is not None, "it was opened with a pipe"
 
+    def explain(error: Exception) -> StqshError:
+        del error
+        hint = r"\o goes back to the terminal"
+        return StqshError(f"the command {command} takes no more", hint=hint)
 
-class _File:
-    """A file, as far as a `Target` needs a stream; a full disk is an error that the user is told."""
-
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file = file
-        self._name = name
-
-    def write(self, data: bytes) -> None:
-        """Write; raises `StqshError`."""
-        self._guard(lambda: self._file.write(data))
-
-    def flush(self) -> None:
-        """Push everything through; raises `StqshError`."""
-        self._guard(self._file.flush)
-
-    def _guard(self, act: Callable[[], Any]) -> None:
-        try:
-            act()
-        except OSError as error:
-            raise _unwritten(self._name, error) from error
-
-
-class _Pipe:
-    """A command's standard input, as far as a `Target` needs a stream."""
-
-    def __init__(self, process: subprocess.Popen[bytes], command: str) -> None:
-        self._process = process
-        self._command = command
-
-    def write(self, data: bytes) -> None:
-        """Hand data over; raises `StqshError` where the command has ended."""
-        self._guard(lambda stream: stream.write(data))
-
-    def flush(self) -> None:
-        """Push everything through; raises as `write`."""
-        self._guard(lambda stream: stream.flush())
-
-    def close(self) -> None:
-        """Let the command end; raises `StqshError` where it failed."""
-        stream = self._process.stdin
-        try:
-            if stream is not None:
-                stream.close()
-        except BrokenPipeError:
-            pass  # it had enough, and its exit code says whether that was a failure
-        code = self._process.wait()
+    def close() -> None:
+        with suppress(BrokenPipeError):  # it had enough; its exit code says whether that was a failure
+            stdin.close()
+        code = process.wait()
         if code:
-            raise StqshError(f"the command {self._command} ended with {code}")
+            raise StqshError(f"the command {command} ended with {code}")
 
-    def _guard(self, act: Callable[[IO[bytes]], Any]) -> None:
-        assert self._process.stdin is not None, "it was opened with a pipe"
+    stream = _GuardedStream(stdin, (BrokenPipeError, ValueError), explain)
+    return Redirect(f"| {command}", None, stream, close)
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardedStream:
+    """A binary stream whose errors, those `caught`, become errors for the user."""
+
+    stream: IO[bytes]
+    caught: tuple[type[Exception], ...]
+    explain: Callable[[Exception], StqshError]
+
+    def write(self, data: bytes) -> None:
+        """Write data. Raises `StqshError`."""
+        self._guard(lambda: self.stream.write(data))
+
+    def flush(self) -> None:
+        """Send what is buffered. Raises `StqshError`."""
+        self._guard(self.stream.flush)
+
+    def _guard(self, action: Callable[[], object]) -> None:
         try:
-            act(self._process.stdin)
-        except (BrokenPipeError, ValueError) as error:
-            raise StqshError(
-                f"the command {self._command} takes no more", hint=r"\o goes back to the terminal"
-            ) from error
+            action()
+        except self.caught as error:
+            raise self.explain(error) from error
 
 
-def _unwritten(name: str, error: OSError) -> StqshError:
+def _write_error(name: str, error: Exception) -> StqshError:
+    assert isinstance(error, OSError), "only these are caught"
     return StqshError(f"cannot write {name}: {file_error_reason(error)}", hint=file_error_hint(error, name))

@@ -1,4 +1,4 @@
-"""Updates and rows for human eyes: aligned columns, green `+`, red `-`, cut to the terminal's width.
+"""Updates and rows for people: aligned columns, green `+`, red `-`, cut to the terminal's width.
 
 Updates of one query are shown under a header of its select list. Where several queries share the screen,
 their rows differ in shape, so each value carries its column's name.
@@ -7,30 +7,23 @@ their rows differ in shape, so each value carries its column's name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stqsh.shell.terminal.capabilities import BOLD, DIM, GREEN, RED, RESET
-from stqsh.shell.writers.table_layout import drawn
-from stqsh.shell.writers.text_columns import (
-    alike,
-    cells,
-    cut_to,
-    instant,
-    integers,
-    is_numeric,
-    occurring,
-    outputs,
-    readable,
-    selected,
-    steps_at,
-    texts,
+from stqsh.shell.terminal.capabilities import BOLD, DIM, GREEN, RED
+from stqsh.shell.writers.aligned_text import TextColumn, aligned, cells, cut_to, row_count
+from stqsh.shell.writers.columns import (
+    UpdateGroup,
+    answer_columns,
+    head_columns,
+    mark_text,
+    only_query,
+    render_in_order,
+    selected_columns,
 )
+from stqsh.shell.writers.table_layout import drawn
+from stqsh.shell.writers.text_columns import instant
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import SelectColumn
-from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
@@ -41,38 +34,36 @@ _WIDEST = 40
 _ROOMY = 90
 _LEAST = {"op": len("- left")}
 """Widths from the first line on, so that the columns need not move later."""
-_OPS = {(1, 0): "+"} | {(-1, code): f"- {reason}" for code, reason in enumerate(REASONS)}
 
 
 class TableWriter:
-    """A `Writer` of tables; also draws the lines of the live view."""
+    """Writes tables."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._lines = UpdateLines(target)
 
     def updates(self, updates: Updates) -> None:
-        """One line an update, under a header where the shape is new."""
+        """Write a line for each update, under a header where the columns are new."""
         if updates.table.num_rows:
             self._print(self._lines.lines(updates))
 
     def mark(self, mark: SnapshotMark) -> None:
-        """A line that says where the answer as it stands begins or ends."""
+        """Write a line where the answer begins or ends."""
         self._print([self._lines.mark(mark)])
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """A table as wide as the terminal lets it be; on one, the number of rows too."""
-        count = len(rows.rows)
-        end = "" if self._target.width is None else f"({count} row{'' if count == 1 else 's'})\n\n"
+        """Write a table no wider than the terminal; on one, the number of rows too."""
+        end = "" if self._target.width is None else f"({row_count(len(rows.rows))})\n\n"
         self._target.draw(drawn(rows, self._target) + end)
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """The rows in aligned columns, and below how many there are and as of when."""
+        """Write the rows in aligned columns, then their number and the step that they are of."""
         del statement
         self._print(self._lines.answer(answer))
 
     def script(self, text: str) -> None:
-        """The script as it is."""
+        """Write the script unchanged."""
         self._target.draw(text if text.endswith("\n") else text + "\n")
 
     def _print(self, lines: Sequence[str]) -> None:
@@ -80,97 +71,78 @@ class TableWriter:
 
 
 class UpdateLines:
-    """Turns updates into lines; remembers the shape and the widths, so that the columns stay in place.
+    """Turns updates into lines; remembers header and widths, so that the columns stay in place.
 
-    `is_narrow`: dates are left out, and a key that is selected as well; by default as the width tells.
+    Attributes:
+        is_narrow: Whether dates are left out, and a key that is selected as well.
+        heading: The header of the lines, without colours.
     """
 
     def __init__(self, target: Target, *, is_narrow: bool | None = None) -> None:
         self._target = target
-        narrow = target.width is not None and target.width < _ROOMY
-        self.is_narrow = narrow if is_narrow is None else is_narrow
+        by_width = target.width is not None and target.width < _ROOMY
+        self.is_narrow = by_width if is_narrow is None else is_narrow
         self._header: tuple[str, ...] = ()
         self._widths: list[int] = []
         self.heading = ""
 
     def lines(self, updates: Updates) -> list[str]:
-        """The lines for these updates, with a header first where the shape is new."""
+        """Return the lines for these updates, with a header first where the columns are new."""
         before = self._header
         rows = self.rows(updates)
-        lines = [] if self._header == before else [self._painted(self.heading, BOLD)]
-        paint = {1: GREEN, -1: RED}
-        signs = integers(updates.table, "op")
-        return lines + [self._painted(row, paint[sign]) for row, sign in zip(rows, signs, strict=True)]
+        lines = [] if self._header == before else [self._target.style(self.heading, BOLD)]
+        colours = {"+": GREEN, "-": RED}
+        signs = head_columns(updates).op.texts()
+        return lines + [self._target.style(row, colours[sign]) for row, sign in zip(rows, signs, strict=True)]
 
     def rows(self, updates: Updates) -> list[str]:
-        """The same without colours; the header stands in `heading`."""
-        header, columns, right = self._columns(updates)
+        """Return the lines without header and colours; the header is in `heading`."""
+        columns = self._columns(updates)
+        header = tuple(column.name for column in columns)
         if header != self._header:
             self._header, self._widths = header, [_LEAST.get(name, cells(name)) for name in header]
         self._widths = [
-            max(width, min(_WIDEST, max(map(cells, column), default=0)))
+            max(width, column.width_up_to(_WIDEST))
             for width, column in zip(self._widths, columns, strict=True)
         ]
-        self.heading, *rows = map(self._cut, _aligned(header, columns, self._widths, right))
+        self.heading, *rows = map(self._cut, aligned(columns, self._widths))
         return rows
 
     def answer(self, answer: Answer) -> list[str]:
-        """The lines of a snapshot's rows, with header and footer."""
-        found = [answer.table.column(place) for place in range(answer.table.num_columns)]
-        columns = [readable(column) for column in found]
-        widths = [
-            max(cells(name), min(_WIDEST, max(map(cells, column), default=0)))
-            for name, column in zip(answer.names, columns, strict=True)
-        ]
-        head, *lines = _aligned(answer.names, columns, widths, [is_numeric(column) for column in found])
-        return [
-            self._painted(self._cut(head), BOLD),
-            *map(self._cut, lines),
-            self._painted(_footer(answer), DIM),
-        ]
+        """Return the lines of a snapshot's rows, with header and footer."""
+        columns = [TextColumn(one.name, one.readable(), one.is_numeric) for one in answer_columns(answer)]
+        widths = [max(cells(column.name), column.width_up_to(_WIDEST)) for column in columns]
+        head, *lines = map(self._cut, aligned(columns, widths))
+        return [self._target.style(head, BOLD), *lines, self._target.style(_footer(answer), DIM)]
 
     def mark(self, mark: SnapshotMark) -> str:
-        """The line for the begin or the end of the answer with which a TAIL starts."""
-        if mark.edge == "begin":
-            text = f"-- {mark.query.name}: the answer after step {mark.step}"
-            at = instant(mark.at_us)
-            text += f" ({at})" if at else ""
-        else:
-            text = "-- the changes since then"
-        return self.remark(text)
+        """Return the line where the answer with which a TAIL starts begins or ends."""
+        return self.remark(mark_text(mark))
 
     def remark(self, text: str) -> str:
-        """A line that is no data."""
-        return self._painted(self._cut(text), DIM)
+        """Return a line that is no data."""
+        return self._target.style(self._cut(text), DIM)
 
-    def _columns(self, updates: Updates) -> tuple[tuple[str, ...], list[list[str]], list[bool]]:
-        """Header, columns of text, and which of them are set to the right."""
-        table, queries = updates.table, occurring(updates)
-        names = {query.id: query.name for query in queries}
-        header = ["step", "at", "op", "key"]
+    def _columns(self, updates: Updates) -> list[TextColumn]:
+        head = head_columns(updates)
+        query = only_query(updates, one_query=self._target.one_query)
+        times = head.at.texts()
+        if self.is_narrow:
+            times = [text[11:].rstrip("Z") for text in times]
+        pairs = zip(head.op.texts(), head.why.texts(), strict=True)
         columns = [
-            texts(table.column("step")),
-            self._times(steps_at(table)),
-            [_OPS[op, why] for op, why in zip(integers(table, "op"), integers(table, "why"), strict=True)],
-            readable(table.column("key")),
+            TextColumn("step", head.step.texts(), True),
+            TextColumn("at", times, False),
+            TextColumn("op", [op if op == "+" else f"{op} {why}" for op, why in pairs], False),
         ]
-        right = [True, False, False, False]
         if not self._target.one_query:
-            header.insert(2, "query")
-            columns.insert(2, [names[number] for number in integers(table, "query")])
-            right.insert(2, False)
-        if self._target.one_query and len(queries) == 1:
-            shown = selected(updates, queries[0])
-            if self.is_narrow and _selects_key(updates, queries[0]):
-                del header[3], columns[3], right[3]  # it would stand there twice
-            columns += [readable(column) for column in shown]
-            right += map(is_numeric, shown)
-            return (*header, *outputs(queries[0])), columns, right
-        return (*header, "row"), [*columns, _pairs(updates)], [*right, False]
-
-    def _times(self, instants: list[str]) -> list[str]:
-        """Steps' times; a narrow terminal gets no date."""
-        return [text[11:].rstrip("Z") for text in instants] if self.is_narrow else instants
+            columns.insert(2, TextColumn("query", head.query.texts(), False))
+        if query is None or not (self.is_narrow and _selects_key(updates, query)):
+            columns.append(TextColumn("key", head.key.readable(), False))
+        if query is None:
+            return [*columns, TextColumn("row", render_in_order(updates, _pairs), False)]
+        selected = selected_columns(updates, query)
+        return [*columns, *(TextColumn(one.name, one.readable(), one.is_numeric) for one in selected)]
 
     def _cut(self, line: str) -> str:
         width = self._target.width
@@ -178,49 +150,24 @@ class UpdateLines:
             return line
         return line if cells(line) <= width else cut_to(line, width)
 
-    def _painted(self, line: str, style: str) -> str:
-        return f"{style}{line}{RESET}" if self._target.colour else line
-
 
 def _selects_key(updates: Updates, query: QueryRow) -> bool:
-    """Whether a query's select list has the key under its own name."""
+    """Return whether a query's select list has the key under its own name."""
     key = updates.stream.spec.key
     return SelectColumn(key, ColumnExpr(key)) in query.spec.select
 
 
-def _aligned(
-    header: Sequence[str], columns: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
-) -> list[str]:
-    """The header and the rows of columns of text, each column padded to its width."""
-    padded = [
-        [_padded(text, width, to_right=to_right) for text in (name, *column)]
-        for name, column, width, to_right in zip(header, columns, widths, right, strict=True)
-    ]
-    return ["  ".join(values).rstrip() for values in zip(*padded, strict=True)]
-
-
-def _padded(text: str, width: int, *, to_right: bool) -> str:
-    blank = " " * (width - cells(text))
-    return blank + text if to_right else text + blank
-
-
 def _footer(answer: Answer) -> str:
-    count = answer.table.num_rows
     at = instant(answer.at_us)
     as_of = f"step {answer.step}" + (f", at {at}" if at else "")
-    return f"({count} row{'' if count == 1 else 's'}, {as_of})"
+    return f"({row_count(answer.table.num_rows)}, {as_of})"
 
 
-def _pairs(updates: Updates) -> list[str]:
-    """For each update the select list of its query as `name=value`, empty values left out."""
-    ids = updates.table.column("query").to_numpy()
-    pairs = [""] * len(ids)
-    for group in alike(occurring(updates)):
-        places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
-        own = replace(updates, table=updates.table.take(places))
-        columns = [readable(column) for column in selected(own, group[0])]
-        names = outputs(group[0])
-        for place, values in zip(places.tolist(), zip(*columns, strict=True), strict=True):
-            named = zip(names, values, strict=True)
-            pairs[place] = " ".join(f"{name}={text}" for name, text in named if text)
-    return pairs
+def _pairs(group: UpdateGroup) -> list[str]:
+    """Return the select list of each update as `name=value`, without empty values."""
+    columns = group.selected()
+    rows = zip(*(column.readable() for column in columns), strict=True)
+    return [
+        " ".join(f"{column.name}={text}" for column, text in zip(columns, row, strict=True) if text)
+        for row in rows
+    ]

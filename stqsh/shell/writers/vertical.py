@@ -9,116 +9,84 @@ speed 11.2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stqsh.shell.writers.text_columns import (
-    alike,
-    escaped,
-    instant,
-    occurring,
-    outputs,
-    rounded,
-    selected,
-    texts,
+from stqsh.shell.writers.aligned_text import row_count
+from stqsh.shell.writers.columns import (
+    UpdateGroup,
+    answer_columns,
+    head_columns,
+    mark_text,
+    render_in_order,
+    row_columns,
 )
-from stqsh.shell.writers.update_columns import cell, head_columns
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
-    from stqsh.shell.writers.text_columns import Column
     from stqsh.shell.writers.writer import Target
 
 _RULE = 40
 
 
 class VerticalWriter:
-    """A `Writer` of records, one value a line; records are counted for each answer."""
+    """Writes records, one value a line; records are counted for each answer."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._count = 0
 
     def updates(self, updates: Updates) -> None:
-        """One record an update, in their order."""
-        if not updates.table.num_rows:
-            return
-        ids = updates.table.column("query").to_numpy()
-        records = [""] * len(ids)
-        for group in alike(occurring(updates)):
-            places = np.flatnonzero(np.isin(ids, [query.id for query in group]))
-            own = replace(updates, table=updates.table.take(places))
-            for place, record in zip(places.tolist(), self._own(own, places.tolist()), strict=True):
-                records[place] = record
-        self._count += len(records)
-        self._draw("".join(records))
-
-    def _own(self, updates: Updates, places: Sequence[int]) -> list[str]:
-        """The records of updates of queries that select alike; `places` tell their numbers."""
-        query = occurring(updates)[0]
-        named, step, at, op, why, _ = head_columns(updates)
-        values = [_values(column) for column in (updates.table.column("key"), *selected(updates, query))]
-        names = ("step", "at", "key", *outputs(query))
-        titles = [
-            f"{place + self._count + 1}: {' '.join(filter(None, parts))}"
-            for place, parts in zip(places, zip(op, named, why, strict=True), strict=True)
-        ]
-        return _records(titles, names, [step, at, *values])
+        """Write a record for each update, in their order."""
+        if updates.table.num_rows:
+            self._target.draw("".join(render_in_order(updates, self._group_records)))
+            self._count += updates.table.num_rows
 
     def mark(self, mark: SnapshotMark) -> None:
-        """A line that says where the answer as it stands begins or ends."""
-        at = instant(mark.at_us)
-        if mark.edge == "begin":
-            text = f"{mark.query.name}: the answer after step {mark.step}" + (f" ({at})" if at else "")
-        else:
-            text = "the changes since then"
-        self._draw(f"-- {text}\n")
+        """Write a line where the answer begins or ends."""
+        self._target.draw(f"{mark_text(mark)}\n")
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """One record a row."""
+        """Write a record for each row, and their number."""
         del statement
-        columns = [[cell(row[place]) for row in rows.rows] for place in range(len(rows.columns))]
-        titles = [str(number) for number in range(1, len(rows.rows) + 1)]
-        self._draw("".join(_records(titles, rows.columns, columns)) + _total(len(rows.rows)))
+        self._numbered([(column.name, column.texts()) for column in row_columns(rows)], len(rows.rows))
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """One record a row, and below how many there are."""
+        """Write a record for each row, and their number."""
         del statement
-        table = answer.table
-        columns = [_values(table.column(place)) for place in range(table.num_columns)]
-        titles = [str(number) for number in range(1, table.num_rows + 1)]
-        self._draw("".join(_records(titles, answer.names, columns)) + _total(table.num_rows))
+        columns = [(column.name, column.readable(keep="\n")) for column in answer_columns(answer)]
+        self._numbered(columns, answer.table.num_rows)
 
     def script(self, text: str) -> None:
-        """The script as it is."""
-        self._draw(text.rstrip("\n") + "\n")
+        """Write the script unchanged."""
+        self._target.draw(text.rstrip("\n") + "\n")
 
-    def _draw(self, text: str) -> None:
-        self._target.draw(text)
+    def _numbered(self, columns: Sequence[tuple[str, list[str]]], count: int) -> None:
+        records = _records(map(str, range(1, count + 1)), columns)
+        self._target.draw("".join(records) + f"({row_count(count)})\n")
+
+    def _group_records(self, group: UpdateGroup) -> list[str]:
+        """Return the records of updates; their positions give them their numbers."""
+        head = head_columns(group.updates)
+        parts = zip(head.op.texts(), head.query.texts(), head.why.texts(), strict=True)
+        titles = (
+            f"{place + self._count + 1}: {' '.join(filter(None, words))}"
+            for place, words in zip(group.places.tolist(), parts, strict=True)
+        )
+        shown = [(column.name, column.readable(keep="\n")) for column in (head.key, *group.selected())]
+        return _records(titles, [("step", head.step.texts()), ("at", head.at.texts()), *shown])
 
 
-def _records(titles: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
-    """The text of each record: its title, then a line a value; further lines of a value are set in."""
-    width = max(map(len, names), default=0) + 2
-    padded = [name.ljust(width) for name in names]
+def _records(titles: Iterable[str], columns: Sequence[tuple[str, list[str]]]) -> list[str]:
+    """Return records of a title and a line for each value; further lines of a value are indented."""
+    width = max((len(name) for name, _ in columns), default=0) + 2
+    padded = [name.ljust(width) for name, _ in columns]
     inner = "\n" + " " * width
     records = []
-    for title, row in zip(titles, zip(*columns, strict=True), strict=True):
+    for title, row in zip(titles, zip(*(values for _, values in columns), strict=True), strict=True):
         lines = [f"-- {title} ".ljust(_RULE, "-")]
         lines += [
             (name + value.replace("\n", inner)).rstrip() for name, value in zip(padded, row, strict=True)
         ]
         records.append("\n".join(lines) + "\n")
     return records
-
-
-def _values(column: Column) -> list[str]:
-    """A column's values; those of several lines keep them."""
-    return escaped(texts(rounded(column)), but="\n")
-
-
-def _total(count: int) -> str:
-    return f"({count} row{'' if count == 1 else 's'})\n"

@@ -6,44 +6,55 @@ Data goes to the given binary stream and nowhere else, and is flushed after each
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from stqsh.client import results
-from stqsh.shell.terminal.capabilities import encode_for_terminal
+from stqsh.shell.terminal.capabilities import RESET, encode_for_terminal
 
 if TYPE_CHECKING:
-    from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
-
-    Data: TypeAlias = Rows | Answer | Script
+    from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 
 
 class Writer(Protocol):
     """Renders what statements answer. `statement` numbers count from 1 within the script."""
 
     def updates(self, updates: Updates) -> None:
-        """Show updates, in the order in which they come."""
+        """Write updates in their order."""
 
     def mark(self, mark: SnapshotMark) -> None:
-        """Show where the answer with which a TAIL begins starts or ends."""
+        """Write where the answer with which a TAIL starts begins or ends."""
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """Show the rows of a SHOW or DESCRIBE."""
+        """Write the rows of a SHOW or DESCRIBE."""
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """Show the rows of a snapshot SELECT."""
+        """Write the rows of a snapshot SELECT."""
 
     def script(self, text: str) -> None:
-        """Show a script as it is."""
+        """Write a script unchanged."""
+
+
+class ByteSink(Protocol):
+    """As much of a binary stream as a `Target` needs."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write bytes."""
+
+    def flush(self) -> object:
+        """Send what is buffered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a writer writes: `one_query` says that the updates of a single query are to be shown.
+    """Where a writer writes.
 
-    `colour` and `width` (characters) are what a table may use.
+    Attributes:
+        stream: What takes the bytes.
+        one_query: Whether only the updates of a single query can come.
+        colour: Whether tables may use colours.
+        width: The columns that tables may take on a terminal; None elsewhere.
     """
 
-    stream: IO[bytes]
+    stream: ByteSink
     one_query: bool = False
     colour: bool = False
     width: int | None = None
@@ -53,17 +64,14 @@ class Target:
         self.stream.write(data)
         self.stream.flush()
 
+    def write_script(self, text: str) -> None:
+        """Write a script, with a newline at its end."""
+        self.write(text.encode() if text.endswith("\n") else text.encode() + b"\n")
+
     def draw(self, text: str) -> None:
-        """Write text for eyes: on a terminal in its own characters, elsewhere in UTF-8."""
+        """Write text for people: on a terminal in its own characters, elsewhere in UTF-8."""
         self.write(text.encode() if self.width is None else encode_for_terminal(text))
 
-
-def write_data(writer: Writer, data: Data, statement: int) -> None:
-    """Write what a statement answers; `statement` is its number in the script."""
-    match data:
-        case results.Rows():
-            writer.rows(statement, data)
-        case results.Answer():
-            writer.answer(statement, data)
-        case results.Script():
-            writer.script(data.text)
+    def style(self, line: str, style: str) -> str:
+        """Return the line in a style (a control code) where colours may be used."""
+        return f"{style}{line}{RESET}" if self.colour else line

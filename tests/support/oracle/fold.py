@@ -83,7 +83,9 @@ class Oracle:
         for query_id, query in list(self.queries.items()):
             if self._has_ended(query, n):
                 out += self._farewell(n, query_id, "ended", before)
-            elif not query.paused:
+            elif query.paused:
+                query.changed = {}
+            else:
                 out += self._difference(n, query_id, query)
         return in_log_order(out)
 
@@ -164,9 +166,7 @@ class Oracle:
             case "register":
                 self.queries[command["query"]["id"]] = Live(command["query"], n)
             case "pause" | "resume" if command["id"] in self.queries:
-                query, pause = self.queries[command["id"]], command["op"] == "pause"
-                if query.paused != pause:
-                    query.paused, query.changed = pause, {}
+                self.queries[command["id"]].paused = command["op"] == "pause"
             case "drop":
                 return self._farewell(n, command["id"], "dropped", before)
             case "drop_stream":

@@ -63,7 +63,9 @@ class Significant(Oracle):
         for query_id, query in list(self.queries.items()):
             if self._has_ended(query, n):
                 out += self._leave(n, query_id, "ended", before)
-            elif not query.paused:
+            elif query.paused:
+                query.changed = {}
+            else:
                 out += self._difference(n, query_id, query)
         for name in self.lost:
             del self.stored[name]

@@ -40,7 +40,7 @@ class AskedTerms(NamedTuple):
 
     start: int32 (rows + 1,); terms: int32, those of row i from start[i] to start[i + 1], ascending. every:
     bool, whether all of them are asked for. box: float64 (rows, 4), NaN for a query that is not indexed now.
-    checked: bool, whether pairs that stay are wanted too. hung: int32, the term under which a query is
+    checked: bool, whether pairs that stay are wanted too. filed_under: int32, the term under which a query is
     indexed, -1 for none or several.
     """
 
@@ -49,7 +49,7 @@ class AskedTerms(NamedTuple):
     every: Array
     box: Array
     checked: Array
-    hung: Array
+    filed_under: Array
 
 
 @kernel
@@ -67,8 +67,8 @@ def index_drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
     """Return how often events have the terms under which queries are indexed, and their rarest terms."""
     have, best = np.int64(0), np.int64(0)
     for row in range(len(asked.every)):
-        if asked.hung[row] >= 0:
-            have += rarity[asked.hung[row]]
+        if asked.filed_under[row] >= 0:
+            have += rarity[asked.filed_under[row]]
             best += rarity[asked.terms[rarest(asked, row, rarity)]]
     return have, best
 
@@ -119,7 +119,7 @@ def insert_queries(
         if asked.every[row]:
             begin = rarest(asked, row, rarity)
             end = begin + 1
-            asked.hung[row] = asked.terms[begin]
+            asked.filed_under[row] = asked.terms[begin]
         for at in range(begin + done[1], end):
             if len(forest.nodes) < forest.used[0] + _NODES_AN_ENTRY:
                 return False
