@@ -9,7 +9,7 @@ from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
 from stqsh.errors import EngineDeadError, SourceError
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
-from stqsh.spec.log import RunToEnd
+from stqsh.spec.log import RunStopped, RunToEnd
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
 from stqsh.storage.control_log import append
@@ -183,7 +183,7 @@ def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
     running = RunHandle(run.seq, run.entry, link)
     assert not running.finished
     running.cancel()
-    assert link.db.clock_rows_after(run.seq, {"stop_run"}) == [(run.seq + 1, "stop_run", {"run": run.seq})]
+    assert link.db.entries_after(run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
     timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
     timer.start()
     told = []
