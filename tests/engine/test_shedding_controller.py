@@ -182,8 +182,8 @@ def test_an_order_makes_no_step_of_its_own(world: World) -> None:
     append_order(world.db, SheddingOrder(k=2))
     run = world.log("run", mode="end")
     assert all(told(chunks, 1) == [] for chunks in world.all_batches())
-    assert world.at["run_done"] == run
-    assert world.at["step"] == 10
+    assert world.at.run_done == run
+    assert world.at.step == 10
 
 
 def test_an_order_is_kept_in_the_log_as_its_fields(world: World) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
@@ -22,6 +21,7 @@ from stqsh.engine.planning.planner import Planner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
 from stqsh.spec.chunk import to_table
+from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -45,7 +45,7 @@ class LocalEngine:
         self.slots = Slots(slots)
         self.planner = Planner(home.path, slots, max_records)
         self.arenas: list[Arena] = []
-        self.offset: dict[str, Any] = self.planner.initial()
+        self.offset = Offset()
         self.number = 0
 
     def advance(self) -> None:
@@ -71,7 +71,7 @@ class LocalEngine:
                 arena.begin()
                 arena.commit(uuid.uuid4().hex, state.header, state.buffers)
 
-    def _batch(self, end: dict[str, Any]) -> None:
+    def _batch(self, end: Offset) -> None:
         tasks = self.planner.plan(self.offset, end)
         sent = self.slots.apply(chunk for task in tasks for chunk in chunks(task))
         self._lay_down()

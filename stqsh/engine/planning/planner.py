@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, limit_first, records_after
@@ -58,26 +57,21 @@ class Planner:
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace()
 
-    def initial(self) -> dict[str, Any]:
-        """Return the offset before anything has happened."""
-        return Offset().to_json()
-
-    def latest(self, start: dict[str, Any], now_us: int) -> dict[str, Any]:
+    def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
 
         `now_us` is the wall clock in µs, which only paces streams that play.
         """
-        offset = Offset.from_json(start)
-        self._view.read(offset)
-        ready = apply_clock_rows(self._view, offset)
+        self._view.read(start)
+        ready = apply_clock_rows(self._view, start)
         end = self._next(ready, now_us) or ready
-        if end == offset:
+        if end == start:
             return start
-        return replace(end, by_slot=is_small(offset, end, self.slots, self._tuning)).to_json()
+        return replace(end, by_slot=is_small(start, end, self.slots, self._tuning))
 
-    def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[SourceTask]:
+    def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
-        first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
+        log = self._view.log
         self._view.read(first)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
