@@ -45,7 +45,7 @@ from stqsh.storage.catalogue import (
     live_tables,
     owned_queries,
 )
-from stqsh.storage.control_log import ControlDb
+from stqsh.storage.control_log import ControlDb, check_queries
 from stqsh.storage.engine_info import EngineInfo, claim_session
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
@@ -104,6 +104,7 @@ class Session:
     ) -> None:
         self.home = home
         self.link = link or Connection(home, ControlDb(home.path))
+        check_queries(self.link.db)
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
         self.snapshots = SnapshotReader(self.link)

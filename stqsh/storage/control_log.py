@@ -19,7 +19,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from stqsh.errors import HomeError
+from stqsh.errors import HomeError, OtherVersionError
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -235,6 +235,13 @@ def set_meta(control: ControlDb, key: str, value: str) -> None:
 def read_settings(control: ControlDb) -> dict[str, Any]:
     """The values given by SET in this session, by dotted key."""
     return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
+
+
+def check_queries(control: ControlDb) -> None:
+    """Raise `OtherVersionError` for queries that a version without REGISTER QUERIES registered together."""
+    older = "SELECT 1 FROM patterns WHERE json_extract(pattern, '$.parameters') IS NULL LIMIT 1"
+    if control.query(older):
+        raise OtherVersionError
 
 
 def _migrate(control: ControlDb) -> None:

@@ -12,7 +12,7 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import NotSupportedError, OtherVersionError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
@@ -357,3 +357,12 @@ def wait_for(condition, seconds=60.0):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_session_with_bulk_registrations_of_an_older_version_is_refused(tmp_path):
+    home = open_home("s", root=tmp_path)
+    with ControlDb(home.path).transaction() as connection:
+        pattern = '{"spec": {}, "holes": ["x1"], "words": ["", ""], "between": " AS "}'
+        connection.execute("INSERT INTO patterns VALUES (7, '{}', ?)", (pattern,))
+    with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):
+        Session(home, load_profile(None, {}))
