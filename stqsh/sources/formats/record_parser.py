@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -126,7 +126,7 @@ def _concat(arrays: list[Array]) -> Array:
 
 
 def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Give each row's file (n,) and its place in it (n,): the number of its block, then its ordinal there."""
+    """Return each row's file (n,) and its place there (n,): the block's number, then the row's ordinal."""
     counts = [len(each.block.ordinals) for each in blocks]
     files = np.repeat(np.array([each.file for each in blocks], dtype=np.int32), counts)
     places = [(np.int64(each.block.number) << 32) + each.block.ordinals for each in blocks]
@@ -159,13 +159,21 @@ def _type_checks(raw: list[Array], casts: list[CastColumn], layout: RecordSchema
 
 def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
     def reason(row: int) -> str:
-        value = values[row].as_py()
+        [value] = python_values(values.slice(row, 1))
         if kind == "STRING" and isinstance(value, bytes | str):
             return f"{name}: not valid UTF-8"
         shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         return f"{name}: {shown[:TEXT_LIMIT]!r} is {wanted}"
 
     return reason
+
+
+def python_values(column: Array) -> list[Any]:
+    """Return a column as Python's values; times that Python cannot hold, beyond the year 9999, as text."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return column.cast(pa.string()).to_pylist()
 
 
 def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:

@@ -50,7 +50,7 @@ class Manifest:
 
     @property
     def first_tick(self) -> int | None:
-        """Give the tick of the first row ever; None while there has been none."""
+        """Return the tick of the first row ever; None while there has been none."""
         if self.began_tick is not None:
             return self.began_tick
         return self.segments[0].first_tick if self.segments else None
@@ -61,7 +61,7 @@ class Manifest:
         return self.segments[-1].last_tick if self.segments else None
 
     def without(self, row: int) -> Manifest:
-        """Give what is listed once the segments wholly before a row are gone; the last one stays."""
+        """Return what is listed once the segments wholly before a row are gone; the last one stays."""
         kept, gone = list(self.segments), self.gone_rows
         while len(kept) > 1 and gone + kept[0].rows <= row:
             gone += kept.pop(0).rows
@@ -81,7 +81,7 @@ _DECODER = msgspec.json.Decoder(Manifest)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
-    """Give the manifest of a store, None where there is none yet."""
+    """Return the manifest of a store, None where there is none yet."""
     try:
         return _DECODER.decode((directory / MANIFEST).read_bytes())
     except FileNotFoundError:
