@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import shapely
-from stqsh.storage.update_log.log import DISTANCE, UpdateLog
+from stqsh.storage.update_log.reader import DISTANCE, UpdateLog
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.shedding_controller import SheddingController
