@@ -19,7 +19,6 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import shapely
-from stqsh.storage.update_log.reader import DISTANCE, UpdateLog
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.shedding_controller import SheddingController
@@ -33,6 +32,7 @@ from stqsh.storage.control_log import append
 from stqsh.storage.home import SHM
 from stqsh.storage.progress import read_progress
 from stqsh.storage.snapshot_answers import read_answer, take_answer
+from stqsh.storage.update_log.reader import DISTANCE, UpdateLog
 from support.cases import Area, Case, Command, Row, Spec, Table, by_step
 from support.local import LocalEngine
 from support.memory_slots import MemorySlots

@@ -1,4 +1,4 @@
-"""Runs scripts in an open session: executes their steps and renders what statements and RUNs bring."""
+"""Run scripts in an open session: execute their steps, and render what statements and RUNs answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ScriptRenderer:
-    """Renders outcomes of a script: data by its writer, messages and status on the screen.
+    """Renders outcomes of a script: data with a writer, messages and status on the screen.
 
     Attributes:
         statement: The number of the current statement in the whole script, from 1.
@@ -59,7 +59,7 @@ class ScriptRenderer:
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
-        """Say what is waited for; the next outcome brings the wait itself."""
+        """Show what the session waits for; the next outcome waits for it."""
         self.message(notice.text)
 
     def message(self, text: str) -> None:
@@ -73,7 +73,7 @@ class ScriptRenderer:
         write_data(self._writer(), data, self.statement)
 
     def follow(self, subscription: Subscription) -> None:
-        """Show what a TAIL or SUBSCRIBE brings."""
+        """Show the updates of a TAIL or SUBSCRIBE."""
         view = self._live()
         if view is not None:
             view.warning = lambda: subscription.accuracy_text
@@ -117,7 +117,7 @@ class ScriptRenderer:
         self.message(print_or_write(feed, self.screen))
 
     def _show(self, source: Source) -> None:
-        """Show what a source brings, in the live view where there is one and no format was asked for."""
+        """Show what a source yields: in the live view where there is one and no format was asked for."""
         view = self._live()
         if view is not None:
             view.follow(source)
@@ -167,7 +167,7 @@ class ScriptRunner:
             self._renderer.run(last)
 
     def stop(self) -> None:
-        """Stop the RUN under way after an interrupt, and say what continues."""
+        """Stop the RUN under way after an interrupt, and print what continues."""
         name = self._session.home.name
         if self._session.home.temporary:
             print_message("interrupted; the script's session is stopped")
