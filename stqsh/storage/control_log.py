@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,7 +250,7 @@ def set_meta(control: ControlDb, key: str, value: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-def read_settings(control: ControlDb) -> dict[str, Any]:
+def read_settings(control: ControlDb) -> Mapping[str, Any]:
     """The values given by SET in this session, by dotted key."""
     return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
 
