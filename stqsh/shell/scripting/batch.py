@@ -23,7 +23,7 @@ from stqsh.shell.scripting.script_runner import ScriptRunner
 from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.capabilities import is_interactive
-from stqsh.shell.user_files import is_new_session, profile_script, script_text
+from stqsh.shell.user_files import profile_script, script_text
 from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
 
@@ -62,7 +62,7 @@ def _run(
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
         batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
-            batch.run(opening if is_new_session(session) else [])
+            batch.run(opening)
         except KeyboardInterrupt:
             batch.stop()
             return INTERRUPTED

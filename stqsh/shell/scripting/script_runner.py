@@ -19,9 +19,10 @@ from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
-from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
+from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
+from stqsh.shell.user_files import is_new_session
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
 from stqsh.shell.writers.opening import write_data
@@ -155,14 +156,21 @@ class ScriptRunner:
         return self._renderer.screen
 
     def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
-        """Execute `opening`, the statements and commands, then what the end of a script implies."""
+        """Execute the statements and commands, then what the end of a script implies in its own session.
+
+        In a session that was there before, nothing runs unless a statement says so (language.md, section 4).
+
+        Args:
+            opening: what the profile opens a new session with.
+        """
+        is_own = is_new_session(self._session)
         with suppress(ExitShell):
-            for step in (*opening, *self._steps):
+            for step in (*(opening if is_own else ()), *self._steps):
                 if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
                     step.run(self._place.console)
-        last = None if not opening and self._is_read_only() else self._session.finish_script()
+        last = self._session.finish_script() if is_own else None
         if last is not None:
             self._renderer.run(last)
 
@@ -177,10 +185,6 @@ class ScriptRunner:
             handle.cancel()
             stopped = "RUN is stopped, "
         print_message(f"interrupted; {stopped}session {name} and its queries go on")
-
-    def _is_read_only(self) -> bool:
-        """Return whether the script changes nothing: then it does not end a session that others use."""
-        return all(is_read_only(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
     def _repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
         r"""Repeat a statement (`\watch`)."""

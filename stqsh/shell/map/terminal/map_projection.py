@@ -17,7 +17,7 @@ Array = NDArray[Any]
 Box = tuple[float, float, float, float]
 
 METRES_A_DEGREE = math.radians(6371008.8)
-"""Along a meridian, on the sphere of language.md, "What a query sees"."""
+"""Along a meridian, on the sphere of language.md, "Semantics"."""
 
 _MARGIN = 1.06
 """The ratio of the part of the world that is shown at first to the box of what it holds."""
