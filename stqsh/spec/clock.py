@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class StepTimes(Struct, frozen=True):
+class ClockTimes(Struct, frozen=True):
     """The steps of a batch and their event time, which readers of the update log need of its clock.
 
     first_step, last_step: there are no steps where the second is the smaller. base_tick: the tick of step 1,
@@ -36,7 +36,7 @@ class StepTimes(Struct, frozen=True):
         return (steps + (self.base_tick - 1)) * self.tick_us
 
 
-class BatchClock(StepTimes, frozen=True):
+class BatchClock(ClockTimes, frozen=True):
     """The content of a batch's `clock` chunk, for the slots and for Deliver.
 
     seq: the control log's last row that is

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
-from stqsh.spec.clock import StepTimes
+from stqsh.spec.clock import ClockTimes
 from stqsh.storage.payload_refs import ENDING, Reference
 from stqsh.storage.update_log.files import BASE, CompactedBase, base_file, batch_file, read_base
 from stqsh.storage.update_log.reader import UpdateLog, UpdatePart, clock_of, read_parts
@@ -71,7 +71,7 @@ class _Fold:
 
     key_of: KeyOf
     at_once: int
-    clock: StepTimes = StepTimes(1, 0, None, None)  # noqa: RUF009 - frozen
+    clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
     _parts: dict[int, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
     _waiting: int = 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_struct
-from stqsh.spec.clock import StepTimes
+from stqsh.spec.clock import ClockTimes
 from stqsh.storage.payload_refs import PayloadReader
 from stqsh.storage.update_log.files import (
     CompactedBase,
@@ -127,10 +127,10 @@ def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
     return chunks, _parts(chunks, PayloadReader(file.parent))
 
 
-def clock_of(chunks: pa.Table) -> StepTimes:
+def clock_of(chunks: pa.Table) -> ClockTimes:
     """Return the steps of the batch whose chunks are given, and their event time."""
     place = pc.index(chunks.column("kind"), "clock").as_py()
-    return unpack_struct(chunks.column("payload")[place].as_py(), StepTimes)
+    return unpack_struct(chunks.column("payload")[place].as_py(), ClockTimes)
 
 
 @dataclass(slots=True)
@@ -156,14 +156,14 @@ def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]
     return streams
 
 
-def _join(parts: list[UpdatePart], clock: StepTimes, key: str, keep: Keep | None) -> pa.Table | None:
+def _join(parts: list[UpdatePart], clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
     """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, clock, key, keep)) is not None]
     # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
-def _join_part(part: UpdatePart, clock: StepTimes, key: str, keep: Keep | None) -> pa.Table | None:
+def _join_part(part: UpdatePart, clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
     updates, rows = part.updates, part.rows
     if updates is None or rows is None:
         return None
