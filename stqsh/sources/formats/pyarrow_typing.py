@@ -1,4 +1,4 @@
-"""Names for pyarrow's untyped corners: the published stubs know neither its kernels nor its readers well."""
+"""Give types to the parts of pyarrow that the published stubs leave untyped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay order of parsed records, and the way into a store for what fits in memory."""
+"""Sort parsed records that fit in memory into replay order, and write them to a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
 
 class OrderKeys:
-    """What records are replayed by; equal keys stand in order of file and place.
+    """The keys by which records are replayed; equal keys are ordered by file and place.
 
     By time: the time in µs. By arrival: the latest tick so far in the file, over all its parts.
     """
@@ -51,7 +51,8 @@ def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]
 def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: StoreWriter) -> int:
     """Sort the records of all parts, which come in order of file and place, and write them.
 
-    Gives how many were left out as duplicates: those of an event stream whose key is there.
+    Returns:
+        The number of duplicates that were dropped: records of an event stream whose key is there.
     """
     if not parts:
         return 0
