@@ -37,7 +37,7 @@ class QueryConditions:
     def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
         self._state, self._prefix, self._queries, self._objects = state, prefix, queries, objects
         self.resolver = Resolver(state, objects.table.spec)
-        saved = state.header.setdefault("templates", {}).setdefault(prefix, [])
+        saved = state.entry("templates").setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
         self.templates = [read_template(shape, tuple(kinds)) for shape, kinds in saved]
 
@@ -134,7 +134,7 @@ class QueryConditions:
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return verdict
 
-    def columns(self, names: Iterable[str], versions: Array) -> dict[str, Any]:
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and one without a name: constants alone need a length."""
         movement = self._objects
         objects = movement.numbers.objects_of(versions)

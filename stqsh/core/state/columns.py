@@ -18,7 +18,7 @@ from stqsh.spec.chunk import arrow_type
 
 Array = npt.NDArray[Any]
 
-DTYPES: dict[str, Any] = {
+DTYPES: dict[str, npt.DTypeLike] = {
     "STRING": np.int32,
     "BIGINT": np.int64,
     "INT": np.int32,

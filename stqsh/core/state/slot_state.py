@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from stqsh.spec.stream import StreamSpec, stream_spec
 
@@ -31,6 +31,14 @@ _SMALL_CHANGE = 1 << 16
 
 _ROOMY = 8
 """An array that shrinks keeps at most this many times the capacity that it needs."""
+
+
+class SlotClock(msgspec.Struct, frozen=True):
+    """The time of a slot: its last step, the tick of step 1 and the length of a tick in µs, if known."""
+
+    step: int = 0
+    base_tick: int | None = None
+    tick_us: int | None = None
 
 
 class Allocator(Protocol):
@@ -60,10 +68,13 @@ class HeapAllocator:
 class SlotState:
     """Growable arrays by name, and a header that survives as JSON.
 
-    header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
-    buffers: the arrays with their spare capacity. reached: the most elements of each that were in use since
-    `trim_unused`, so that an allocator can give back unused memory. Names are paths such as
-    `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+    Names are paths such as `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+
+    Attributes:
+        header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
+        buffers: The arrays with their spare capacity.
+        reached: The most elements of each array that were in use since `trim_unused`, so that an allocator
+            can give back unused memory.
     """
 
     def __init__(
@@ -132,7 +143,7 @@ class SlotState:
 
     def release(self, prefix: str) -> None:
         """Remove all arrays whose names begin with `prefix`."""
-        for name in [name for name in self._lengths if name.startswith(prefix)]:
+        for name in self.names(prefix):
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
         for entry in ("references", "derived"):  # see `stqsh.core.state.table`
@@ -152,17 +163,43 @@ class SlotState:
         self.reached.clear()
 
     @property
+    def slot(self) -> int:
+        """The slot's number."""
+        return int(self.header["slot"])
+
+    @property
+    def clock(self) -> SlotClock:
+        """The time after the slot's last batch, with step 0 before its first."""
+        return msgspec.convert(self.header.get("clock", {}), SlotClock)
+
+    def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
+        """Return the names of the arrays that begin with a prefix, or with one of several."""
+        return [name for name in self._lengths if name.startswith(prefix)]
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """Return an entry of the header that is an object in JSON, created if it is missing."""
+        entry: dict[str, Any] = self.header.setdefault(name, {})
+        return entry
+
+    @property
     def nbytes(self) -> int:
         """The bytes in use by all arrays, without spare capacity."""
         return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
 
 
+class _SnapshotHead(msgspec.Struct):
+    """The beginning of a snapshot: the header, and each array's name and dtype."""
+
+    header: dict[str, Any]
+    arrays: list[tuple[str, str]]
+
+
 def snapshot(state: SlotState) -> Iterator[bytes]:
     """Cut the state into pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
-    directory = [[name, state.buffers[name].dtype.str] for name in state.header["lengths"]]
-    head = orjson.dumps({"header": state.header, "arrays": directory}, option=orjson.OPT_NON_STR_KEYS)
+    directory = [(name, state.buffers[name].dtype.str) for name in state.names()]
+    head = msgspec.json.encode(_SnapshotHead(state.header, directory))
     parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
-    parts += [np.ascontiguousarray(state.array(name)).view(np.uint8).data for name, _ in directory]
+    parts += [np.ascontiguousarray(state.array(name)).view(np.uint8).data for name in state.names()]
     return _cut(parts)
 
 
@@ -188,10 +225,10 @@ def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> Slot
         ValueError: the pieces are not a whole snapshot.
     """
     reader = _Reader(pieces)
-    head = orjson.loads(reader.take(int.from_bytes(reader.take(8), "little")))
-    lengths = head["header"]["lengths"]
-    state = SlotState({**head["header"], "lengths": {}}, None, allocator)
-    for name, dtype in head["arrays"]:
+    head = msgspec.json.decode(reader.take(int.from_bytes(reader.take(8), "little")), type=_SnapshotHead)
+    lengths = head.header["lengths"]
+    state = SlotState({**head.header, "lengths": {}}, None, allocator)
+    for name, dtype in head.arrays:
         view = state.create(name, dtype, lengths[name])
         reader.fill(view.view(np.uint8))
     return state
@@ -225,5 +262,4 @@ class _Reader:
 
 def stream_specs(state: SlotState) -> dict[int, StreamSpec]:
     """Return the streams that a slot knows, by id."""
-    streams = state.header.get("streams", {})
-    return {int(stream): stream_spec(content) for stream, content in streams.items()}
+    return {int(stream): stream_spec(content) for stream, content in state.entry("streams").items()}

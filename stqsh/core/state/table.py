@@ -170,7 +170,7 @@ class StateTable:
 
 def add_reference(state: SlotState, name: str, relation: Relation) -> None:
     """Declare that the elements of an array `s{stream}/…` are numbers of a relation, -1 for none."""
-    state.header.setdefault("references", {})[name] = relation
+    state.entry("references")[name] = relation
 
 
 def add_derived(state: SlotState, name: str, relation: Relation) -> None:
@@ -179,7 +179,7 @@ def add_derived(state: SlotState, name: str, relation: Relation) -> None:
     An array has one element for each string or term, or is shorter. A folder follows from the stream's
     objects: it is released when they are renumbered, and its owner makes it again.
     """
-    state.header.setdefault("derived", {})[name] = relation
+    state.entry("derived")[name] = relation
 
 
 def references(state: SlotState, relation: Relation, stream: int) -> list[str]:
@@ -193,7 +193,7 @@ def derived(state: SlotState, relation: Relation, stream: int) -> list[str]:
 
 
 def _declared(state: SlotState, entry: str, relation: Relation, stream: int) -> list[str]:
-    declared = state.header.get(entry, {}).items()
+    declared = state.entry(entry).items()
     return [name for name, found in declared if found == relation and name.startswith(f"s{stream}/")]
 
 
