@@ -2,6 +2,8 @@
 PYTHON ?= python3
 # So many tests run side by side. Engines have a Java process of up to 2 GB each; 0 runs all in one process.
 TESTERS ?= 2
+# STRICT=1 makes a failed preparation of quick starts an error; otherwise sessions only take longer to start.
+STRICT ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -24,7 +26,8 @@ $(INSTALLED): pyproject.toml
 $(READY): $(INSTALLED)
 	@echo "preparing quick starts: compiling kernels, archiving Java's classes (some minutes, once) ..."
 	@$(BIN)/python -m stqsh.engine.launch.build_class_archive >$(VENV)/prepare.log 2>&1 \
-	  || echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"
+	  || { test -z "$(STRICT)" || { cat $(VENV)/prepare.log; exit 1; }; \
+	       echo "that did not work (see $(VENV)/prepare.log); sessions only take longer to start"; }
 	@touch $(READY)
 
 install: $(READY)  ## set up .venv

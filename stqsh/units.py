@@ -56,22 +56,39 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 
 def microseconds(number: float, unit: str) -> int:
-    """Return a duration in whole microseconds; `unit` is a key of UNITS."""
+    """Return a duration in whole microseconds; `unit` is a key of UNITS.
+
+    >>> microseconds(1.5, "min")
+    90000000
+    """
     return round(number * UNITS[unit].size)
 
 
 def metres(number: float, unit: str) -> float:
-    """Return a length in metres; `unit` is a key of UNITS."""
+    """Return a length in metres; `unit` is a key of UNITS.
+
+    >>> metres(2, "miles")
+    3218.688
+    """
     return number * UNITS[unit].size
 
 
 def metres_per_second(number: float, unit: str) -> float:
-    """Return a speed in metres per second; 60 km/h is 60 / 3.6, the nearest double to it."""
+    """Return a speed in metres per second; 60 km/h is 60 / 3.6, the nearest double to it.
+
+    >>> metres_per_second(36, "km/h")
+    10.0
+    """
     return number / KMH_PER_MS if unit == "km/h" else number * UNITS[unit].size
 
 
 def parse_ago(text: str) -> int | None:
-    """Return the microseconds in a text such as `10 mins ago`; None for any other text."""
+    """Return the microseconds in a text such as `10 mins ago`; None for any other text.
+
+    >>> parse_ago("10 mins ago")
+    600000000
+    >>> parse_ago("10 km ago")
+    """
     match = _AGO.fullmatch(text)
     unit = CANONICAL.get(match[2].lower()) if match else None
     if match is None or unit is None or UNITS[unit].dimension != "duration":
@@ -80,7 +97,11 @@ def parse_ago(text: str) -> int | None:
 
 
 def is_representable(number: float, unit: str) -> bool:
-    """Return whether a quantity is a finite number of metres, or of microseconds that fit 64 bits."""
+    """Return whether a quantity is a finite number of metres, or of microseconds that fit 64 bits.
+
+    >>> is_representable(1e300, "km"), is_representable(1e300, "days")
+    (True, False)
+    """
     in_base = number * UNITS[unit].size
     return in_base < (_MAX_US if UNITS[unit].dimension == "duration" else math.inf)
 
@@ -90,6 +111,9 @@ def parse_size(text: str) -> int:
 
     Raises:
         ValueError: The text has no unit, or is no size; the message names what is expected.
+
+    >>> parse_size("64 MB"), parse_size("0.5k")
+    (67108864, 512)
     """
     match = _SIZE.fullmatch(text.strip())
     size = round(float(match[1]) * _SIZES[match[2].lower()]) if match and (match[2] or match[3]) else 0
@@ -99,21 +123,33 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: float) -> str:
-    """Return a number of bytes with its unit, such as `64 MB`, to two decimals."""
+    """Return a number of bytes with its unit, such as `64 MB`, to two decimals.
+
+    >>> format_size(1_500_000), format_size(100)
+    ('1.43 MB', '100 B')
+    """
     letter = next((letter for letter, unit in reversed(_SIZES.items()) if size >= unit), "")
     text = f"{size / _SIZES[letter]:.2f}".rstrip("0").rstrip(".")
     return f"{text} {_SIZE_NAMES[letter]}"
 
 
 def format_instant(at_us: int | None) -> str | None:
-    """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only where there is one."""
+    """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only where there is one.
+
+    >>> format_instant(1_202_000_000_500_000)
+    '2008-02-03T00:53:20.500000Z'
+    """
     if at_us is None:
         return None
     return (_EPOCH + timedelta(microseconds=at_us)).isoformat().replace("+00:00", "Z")
 
 
 def format_duration(us: int | None) -> str | None:
-    """Return a duration in the largest unit that gives a whole number ("30 s"), as STQL writes it."""
+    """Return a duration in the largest unit that gives a whole number ("30 s"), as STQL writes it.
+
+    >>> format_duration(90_000_000), format_duration(7_200_000_000)
+    ('90 s', '2 hours')
+    """
     if us is None:
         return None
     unit, name = next(((unit, name) for unit, name in _DURATIONS if us and us % unit == 0), (1000, "ms"))
@@ -121,11 +157,19 @@ def format_duration(us: int | None) -> str | None:
 
 
 def format_age(us: int) -> str:
-    """Return roughly how long ago something was: "12 s", "3 min", "5 hours", "2 days"."""
+    """Return roughly how long ago something was: "12 s", "3 min", "5 hours", "2 days".
+
+    >>> format_age(200_000_000)
+    '3 min'
+    """
     unit, name = next(((unit, name) for unit, name in _DURATIONS if us >= unit), (1000, "ms"))
     return f"{us // unit} {name}"
 
 
 def group_digits(number: float) -> str:
-    """Return a whole number with its digits in groups of three, such as `4 212`."""
+    """Return a whole number with its digits in groups of three, such as `4 212`.
+
+    >>> group_digits(1_234_567)
+    '1 234 567'
+    """
     return f"{number:,.0f}".replace(",", " ")

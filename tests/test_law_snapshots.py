@@ -26,12 +26,12 @@ def test_snapshots_are_the_oracles_on_both_ways(data: st.DataObject, size: int |
     case: Case = data.draw(cases(EVERY).filter(lambda case: case.records))
     asked = [select for _, select in data.draw(looks(case, EVERY))]
 
-    def look(engine: memory.Slots, step: int) -> None:
+    def look(engine: memory.MemoryEngine, step: int) -> None:
         state = oracle.after(case, step)
         for select in asked:
             expected = oracle.snapshot(state, select, step)
             assert alike(direct(engine, case, select), expected)
-            assert alike(by_log(engine, case, select, step), expected)
+            assert alike(merged(engine.ask(select), case, engine.renamed(select)), expected)
 
     memory.run(case, count, cut(case, size), look=look)
 
@@ -43,7 +43,7 @@ def test_a_snapshot_is_the_fold_of_the_same_select_registered(
 ) -> None:
     seen: dict[int, dict[int, set[Any]]] = {}
 
-    def look(engine: memory.Slots, step: int) -> None:
+    def look(engine: memory.MemoryEngine, step: int) -> None:
         asked = {query["id"]: snapshot_of(query, case.spec["key"]) for query in case.queries}
         seen[step] = {id_: {row["key"] for row in direct(engine, case, q)} for id_, q in asked.items()}
 
@@ -64,22 +64,13 @@ def snapshot_of(query: Spec, key: str) -> Spec:
     return query | plain | {"select": [["key", ["col", key]]]}
 
 
-def direct(engine: memory.Slots, case: Case, select: Spec) -> Rows:
+def direct(engine: memory.MemoryEngine, case: Case, asked: Spec) -> Rows:
     """The answer from the slots' states."""
-    states, spec = engine.states["evaluate"], snapshot_spec(select)
+    select = engine.renamed(asked)
+    states, spec = engine.states(), snapshot_spec(select)
     places = [place for state in states if (place := focal(state, spec)) is not None]
     shares = [part(state, spec, places[0] if places else None) for state in states]
     return merged([share for share in shares if share is not None], case, select)
-
-
-def by_log(engine: memory.Slots, case: Case, select: Spec, step: int) -> Rows:
-    """The answer of batches without steps, as the control log's questions get it."""
-    asks: list[Spec] = [{"ask": 5, "spec": select}]
-    if "focal" in select["region"]:
-        found = memory.ask(engine, case, asks, step)
-        rows = [row for share in found for row in share.to_pylist()]
-        asks = [{"ask": 6, "spec": select, "place": [rows[0]["x"], rows[0]["y"]] if rows else None}]
-    return merged(memory.ask(engine, case, asks, step), case, select)
 
 
 def merged(shares: list[pa.RecordBatch], case: Case, select: Spec) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import typer
 from stqsh.cli.completion import document_names, format_names, profile_names, session_names
 from stqsh.cli.help_pages import page
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
-from stqsh.shell.scripting.options import BatchOptions, ShellOptions
+from stqsh.shell.scripting.console import ShellOptions
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -87,7 +88,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
         said = {"session": session, "profile": profile, "format_": format_, "output": output}
         context.default_map = {context.invoked_subcommand: {k: v for k, v in said.items() if v is not None}}
         return
-    options = BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet)
+    options = _options(session, profile, format_, output, variable, quiet=quiet)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if version:
         show_version()
@@ -97,16 +98,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     else:
         from stqsh.shell.repl.app import run_shell
 
-        shell = ShellOptions(
-            session,
-            profile,
-            format_,
-            options.variables,
-            quiet,
-            not no_init,
-            None if output is None else str(output),
-        )
-        raise typer.Exit(run_guarded(lambda: run_shell(shell)))
+        raise typer.Exit(run_guarded(lambda: run_shell(replace(options, init=not no_init))))
 
 
 @app.command(epilog=page("run"))
@@ -121,7 +113,7 @@ def run(  # noqa: PLR0913
     quiet: Quiet = False,
 ) -> None:
     """Run a script, in a temporary session unless one is named."""
-    _batch([file], [], BatchOptions(session, profile, format_, output, tuple(variable or ()), quiet))
+    _batch([file], [], _options(session, profile, format_, output, variable, quiet=quiet))
 
 
 @app.command(epilog=page("serve"))
@@ -259,9 +251,22 @@ def show_version() -> None:
     typer.echo(f"stqsh {version('stqsh')}")
 
 
-def _batch(files: list[str], texts: list[tuple[str, str]], options: BatchOptions) -> None:
+def _options(
+    session: str | None,
+    profile: str | None,
+    format_: str | None,
+    output: Path | None,
+    variables: list[str] | None,
+    *,
+    quiet: bool,
+) -> ShellOptions:
+    outlet = None if output is None else str(output)
+    return ShellOptions(session, profile, format_, tuple(variables or ()), quiet, output=outlet)
+
+
+def _batch(files: list[str], texts: list[tuple[str, str]], options: ShellOptions) -> None:
     from stqsh.shell.scripting.batch import run_batch
-    from stqsh.shell.scripting.scripts import script_text
+    from stqsh.shell.user_files import script_text
 
     exit_on_signals()
 

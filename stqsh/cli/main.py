@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from stqsh.shell.exit_codes import run_guarded
-from stqsh.shell.scripting.options import ShellOptions
-
-_VALUES = {"--session": "session", "-s": "session", "--profile": "profile"}
-_FLAGS = {"--quiet": ("quiet", True), "-q": ("quiet", True), "--no-init": ("init", False)}
+from stqsh.shell.scripting.console import ShellOptions
 
 
 def main() -> None:
@@ -40,24 +37,34 @@ def _open_closed() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def _plain_shell(words: Sequence[str]) -> dict[str, Any] | None:
+def _plain_shell(words: Sequence[str]) -> ShellOptions | None:
     """Return the options of a plain interactive shell; None for any other command line."""
-    options: dict[str, Any] = {}
+    options = ShellOptions()
     rest = iter(words)
     for word in rest:
-        if word in _FLAGS:
-            name, flag = _FLAGS[word]
-            options[name] = flag
-            continue
         name, is_joined, value = word.partition("=")
+        match name:
+            case "--quiet" | "-q" if not is_joined:
+                options = replace(options, quiet=True)
+                continue
+            case "--no-init" if not is_joined:
+                options = replace(options, init=False)
+                continue
         text = value if is_joined else next(rest, "")
-        if name not in _VALUES or not text or text.startswith("-"):
+        if not text or text.startswith("-"):
             return None
-        options[_VALUES[name]] = text
+        match name:
+            case "--session" | "-s":
+                options = replace(options, session=text)
+            case "--profile":
+                options = replace(options, profile=text)
+            case _:
+                return None
     return options
 
 
-def _shell(options: dict[str, Any]) -> int:
+def _shell(options: ShellOptions) -> int:
+    # After the decision for a plain shell: other commands do without it.
     from stqsh.shell.repl.app import run_shell
 
-    return run_shell(ShellOptions(**options))
+    return run_shell(options)

@@ -178,6 +178,11 @@ class Session:
 
         With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
         wait for a step: one step, so that what they owe is delivered.
+
+        >>> import stqsh
+        >>> with stqsh.connect(temporary=True, autoplay=False) as script:
+        ...     script.finish_script() is None
+        True
         """
         streams, progress = live_streams(self.link.db), self.link.progress()
         queries = count_queries(self.link.db)
@@ -198,6 +203,10 @@ class Session:
         `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
         two calls it may be folded (`updates.keep`). Raises `EngineDeadError`, `SourceError`,
         `LogCompactedError`.
+
+        >>> run = next(session.execute("RUN FOR 20 s;"))
+        >>> [updates.table["key"].to_pylist() for updates in session.updates(until=run)]
+        [['taxi-000', 'taxi-081']]
         """
         if self._reader is None or from_start:
             self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
@@ -214,7 +223,7 @@ class Session:
         """Return how far the engine has come; cheap enough to be called all the time.
 
         >>> session.progress().step
-        10
+        30
         """
         return self.link.progress()
 
@@ -270,12 +279,22 @@ class Session:
         """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.
 
         `on_progress` is told about the start in a few words. Raises `EngineDeadError` with the reason.
+
+        >>> session.start_engine(wait=False).state
+        'ready'
         """
         info = self.link.restart()
         return wait_until_ready(self.home, on_progress) if wait else info
 
     def close(self) -> None:
-        """Leave the session; a temporary one is stopped and deleted, another goes on."""
+        """Leave the session; a temporary one is stopped and deleted, another goes on.
+
+        >>> import stqsh
+        >>> temporary = stqsh.connect(temporary=True)
+        >>> temporary.close()
+        >>> temporary.home.path.exists()
+        False
+        """
         for query in owned_queries(self.link.db):
             if query.owner == self._desk.owner:
                 catalogue_writer.change_query(self.link.db, "drop", f"DROP QUERY {query.name};", query)

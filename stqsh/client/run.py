@@ -18,7 +18,7 @@ class RunHandle:
 
     >>> [handle] = session.execute("RUN 5 STEPS;")
     >>> handle.wait().step, handle.finished
-    (15, True)
+    (35, True)
     """
 
     seq: int

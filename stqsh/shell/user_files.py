@@ -1,15 +1,17 @@
-"""The shell's own files: history and error log, the init file, and the script of a profile."""
+"""The files that the shell reads and writes: scripts, the init file, history and error log."""
 
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
-from stqsh.errors import ProfileError, StqshError
+from stqsh.errors import CommandLineError, ProfileError, StqshError
+from stqsh.shell.messages import file_error_hint, file_error_reason
 from stqsh.storage.home import made_root, sessions_root
 
 if TYPE_CHECKING:
@@ -31,6 +33,23 @@ def init_file() -> Path:
     if path:
         return Path(path).expanduser()
     return Path(platformdirs.user_config_dir("stqsh", appauthor=False)) / "init.stq"
+
+
+def script_text(file: str) -> str:
+    """Return the text of a script file, or of standard input for `-`.
+
+    Raises:
+        CommandLineError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        reason = file_error_reason(error)
+        raise CommandLineError(f"cannot read {file}: {reason}", hint=file_error_hint(error, file)) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
 
 
 def write_traceback() -> Path | str:

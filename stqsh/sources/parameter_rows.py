@@ -80,7 +80,7 @@ def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Itera
 
 
 def table_parameters(table: pa.Table, columns: Mapping[str, str]) -> Iterator[ParameterBlock]:
-    """Give columns of a table in memory, in blocks."""
+    """Return columns of a table in memory, in blocks."""
     first = 0
     for batch in table.select(list(columns)).to_batches(1 << 16):
         raw = {name: batch.column(name) for name in columns}
@@ -90,7 +90,7 @@ def table_parameters(table: pa.Table, columns: Mapping[str, str]) -> Iterator[Pa
 
 
 def table_columns(table: pa.Table) -> list[list[str]]:
-    """Give the columns [[name, type], ...] of a table, without those of types that STQL does not have."""
+    """Return the columns [[name, type], ...] of a table, without those of types that STQL does not have."""
     kinds = [(field.name, kind_of_arrow(field.type)) for field in table.schema]
     return [[name, kind] for name, kind in kinds if kind is not None]
 

@@ -24,7 +24,7 @@ def check_source(spec: StreamSpec | TableSpec) -> None:
 
 
 def first_time_us(spec: StreamSpec) -> int | None:
-    """Give the earliest time at the beginning of a file stream's first file, µs; None where there is none."""
+    """Return the earliest time at the beginning of a stream's first file, µs; None where there is none."""
     source = file_source(spec)
     for part in read_group(find_files(source)[:1], source, RecordSchema.of(spec)):
         return int(part.times.min()) if len(part.times) else None

@@ -113,7 +113,7 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
 
 
 def options_of(path: Path, source: FileSourceSpec) -> Options:
-    """Give a file's reading options; a `.tsv` is separated by tabs unless said otherwise."""
+    """Return a file's reading options; a `.tsv` is separated by tabs unless said otherwise."""
     tabs: Options = (
         {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
     )

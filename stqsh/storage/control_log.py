@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stqsh.storage.query_templates import TemplateRows
 
 BUSY_TIMEOUT_S = 30.0
+_RETRY_S = 0.01
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
     "locked": f"another program has held it for {BUSY_TIMEOUT_S:.0f} s; try again, or end that one",
@@ -102,7 +103,7 @@ class ControlDb:
             found = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
-            found.execute("PRAGMA journal_mode = WAL")
+            _use_wal(found)
             found.execute("PRAGMA synchronous = NORMAL")
             self._local.connection = found
             self._open.append(found)
@@ -167,6 +168,23 @@ class ControlDb:
         while self._open:
             self._open.pop().close()
         self._local = threading.local()
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch a connection to WAL mode, as patiently as any other statement.
+
+    While another process switches a new file, SQLite fails at once: its own timeout does not apply.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def to_text(value: object) -> str:

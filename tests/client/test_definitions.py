@@ -17,7 +17,6 @@ from stqsh.errors import SourceError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.home import SessionHome
 
 POSTS = """id,lon,lat,ts,body,who
 1,10.0,50.0,2025-01-01T00:00:01Z,coffee now,a
@@ -135,7 +134,7 @@ def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session
         text = DEFINITIONS + QUERIES + "RUN 4 STEPS;"
         before = parsed(run_script_to_its_run(other, text, folder / "script.stq"))
         link = LocalLink(other.home, ControlDb(other.home.path))
-        link.engine = resumed(other.home, other.link.engine)  # type: ignore[attr-defined]
+        link.engine = resumed(other.link.engine)  # type: ignore[attr-defined]
         profile = load_profile(None, {})
         with Session(other.home, profile, autoplay=False, link=link) as again:
             after = parsed(run_script(again, "RUN;"))
@@ -159,10 +158,11 @@ def run_script_to_its_run(session: Session, text: str, file: Path) -> bytes:
     return out.getvalue()
 
 
-def resumed(home: SessionHome, old: LocalEngine) -> LocalEngine:
+def resumed(old: LocalEngine) -> LocalEngine:
     """An engine that begins where another one stopped, with what that one has kept."""
-    engine = LocalEngine(home, old.slot_count, old.max_records)
-    engine.slots, engine.offset, engine.number = old.slots.copy(), old.offset, old.number
+    engine = LocalEngine(old.settings, memory=old.memory)
+    engine.restart(arena=True)
+    engine.offset, engine.number = old.offset, old.number
     return engine
 
 

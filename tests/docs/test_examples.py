@@ -23,6 +23,7 @@ PLAIN = (
     "stqsh.lang.syntax.split",
     "stqsh.profile",
     "stqsh.sources.source_files",
+    "stqsh.units",
 )
 """Modules whose examples need nothing."""
 IN_SESSION = ("stqsh.client.api", "stqsh.client.results", "stqsh.client.run")

@@ -7,8 +7,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 
 from stqsh.settings import KEYS, SCHEMES, Key
-from stqsh.shell.repl.history_suggest import StatementSuggest
-from stqsh.shell.repl.prompt import toolbar
+from stqsh.shell.repl.prompt import StatementSuggest, toolbar
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.terminal.colours import STYLES, scheme_name
 

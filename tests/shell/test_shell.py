@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
@@ -21,7 +22,7 @@ from stqsh.profile import load_profile
 from stqsh.shell.repl.app import Shell
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.highlighter import StqlHighlighter
-from stqsh.shell.repl.prompt import PromptTerminal, may_run, toolbar_text
+from stqsh.shell.repl.prompt import may_run, toolbar_text
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 from stqsh.storage.control_log import ControlDb
@@ -87,9 +88,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
                 raise session
             return session
 
-        with create_pipe_input() as pipe:
+        with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
             pipe.send_text(keys)
-            assert Shell("mine", opened, "table", PromptTerminal(pipe, DummyOutput())).run() == 0
+            assert Shell("mine", opened, "table").run() == 0
         return capsys.readouterr().out
 
     return type_keys

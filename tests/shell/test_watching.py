@@ -37,7 +37,7 @@ def plain(line: Any) -> str:
 # ---- reading ahead
 
 
-def take_all(feed: Prefetch) -> list[Any]:
+def take_all(feed: Prefetch[Any]) -> list[Any]:
     found: list[Any] = []
     while not feed.is_over:
         found += feed.take()
@@ -96,6 +96,24 @@ def test_a_feed_that_is_closed_leaves_its_source() -> None:
 
     Prefetch(source).close()
     assert left.wait(30)
+
+
+def test_the_latest_item_stays_until_there_is_a_newer_one() -> None:
+    def source(on_idle: Any) -> Any:
+        yield from (1, 2)
+        assert more.wait(30)
+        yield 3
+
+    more = threading.Event()
+    feed: Prefetch[int] = Prefetch(source)
+    while feed.latest() != 2:
+        feed.wait(1)
+    assert feed.latest() == 2
+    more.set()
+    while not feed.is_over:
+        assert feed.latest() in (2, 3)
+    assert feed.latest() == 3
+    feed.close()
 
 
 # ---- filters

@@ -94,6 +94,19 @@ def test_many_processes_open_and_append_at_once(tmp_path):
     assert last_seq(ControlDb(tmp_path)) == 80
 
 
+def test_a_new_file_is_opened_by_many_at_once(tmp_path):
+    for attempt in range(30):
+        home, begin = tmp_path / str(attempt), threading.Barrier(8)
+        home.mkdir()
+
+        def open_home(_, home=home, begin=begin):
+            begin.wait()
+            ControlDb(home).close()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(open_home, range(8)))
+
+
 def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
     db, started, stop = ControlDb(tmp_path), threading.Event(), threading.Event()
 

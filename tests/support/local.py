@@ -1,4 +1,4 @@
-"""A session whose engine runs in this process, without Spark: planner, store, slots and Deliver as they are.
+"""A session whose engine runs in this process, without Spark: all that Spark would call is the engine's own.
 
 It advances whenever somebody looks at its progress, so nothing waits and nothing runs in the background.
 """
@@ -6,76 +6,119 @@ It advances whenever somebody looks at its progress, so nothing waits and nothin
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import orjson
+from pyspark.sql import DataFrame
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
+from stqsh.core.state.slot_state import SlotState
+from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
+from stqsh.engine.ingest.data_source import StqshReader
 from stqsh.engine.ingest.stream_preparer import StreamPreparer
-from stqsh.engine.ingest.task_reader import chunks
-from stqsh.engine.planning.planner import Planner
+from stqsh.engine.operators.local_operators import LocalOperators
+from stqsh.engine.operators.pipeline import arena_folders, payload_folders, run_batch
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
+from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
-from stqsh.spec.chunk import to_table
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import slot_name
-from support.memory import Slots
+from support.frames import Frame
+from support.memory_slots import MemorySlots
+
+#: Payloads of fewer bytes are handed on as they are, as in an engine under Spark.
+SPOOL_BYTES = EngineSettings(Path()).spool_bytes
 
 
 class LocalEngine:
-    """Takes batches of a home until there is nothing to do; `max_records` cuts them.
+    """Takes batches of a home until there is nothing to do.
 
     Each batch in `mishaps` is delivered and then lost before it is committed: it is done a second time, by a
-    planner and by slots that know nothing of the first.
+    planner that knows nothing of the first. `memory`: what keeps the slots instead of files.
     """
 
-    def __init__(self, home: SessionHome, slots: int, max_records: int, mishaps: Container[int] = ()) -> None:
-        self.home, self.slot_count, self.max_records, self.mishaps = home, slots, max_records, mishaps
-        self.control = control = ControlDb(home.path)
-        self.preparer = StreamPreparer(home, control)
-        self.delivery = Delivery(home, control)
-        self.slots = Slots(slots)
-        self.planner = Planner(home.path, slots, max_records)
-        self.arenas: list[Arena] = []
-        self.offset: dict[str, Any] = self.planner.initial()
+    def __init__(
+        self, settings: EngineSettings, mishaps: Container[int] = (), memory: MemorySlots | None = None
+    ) -> None:
+        self.memory = memory
+        self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
+        self.control = ControlDb(self.home.path)
+        self.preparer = StreamPreparer(self.home, self.control)
+        self.spool = payload_folders(settings)
+        assert self.spool is not None
+        self.spool.prepare()
+        self.delivery = Delivery(self.home, self.control, spool=self.spool)
+        context = OperatorContext(settings.slots, arena_folders(self.home), self.home.path, self.spool)
+        self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
+        self.reader = self._new_reader()
+        self.offset = self.reader.planner.initial()
         self.number = 0
 
     def advance(self) -> None:
         """Run batches until the planner has none."""
         self.preparer.prepare_new()
-        while (end := self.planner.latest(self.offset, wall_clock_us())) != self.offset:
+        while (end := self.reader.planner.latest(self.offset, wall_clock_us())) != self.offset:
             if self.number in self.mishaps:
-                before = self.slots.copy()
                 self._batch(end)
-                self.slots, self.planner = before, Planner(self.home.path, self.slot_count, self.max_records)
+                self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
 
-    def publish(self) -> None:
-        """From now on, lay the slots' state down where snapshots are read from, after each batch."""
-        set_meta(self.control, "slots", str(self.slot_count))
-        folders = (self.home.arena(),)
-        self.arenas = [Arena(folders, slot_name("evaluate", slot)) for slot in range(self.slot_count)]
+    def restart(self, *, arena: bool) -> None:
+        """Lose what is not kept on disk; `arena`: what lies in shared memory, too."""
+        self.reader = self._new_reader()
+        self._forget(arena=arena)
 
-    def _lay_down(self) -> None:
-        for arena, state in zip(self.arenas, self.slots.states["evaluate"], strict=False):
-            with arena.held():
-                arena.begin()
-                arena.commit(uuid.uuid4().hex, state.header, state.buffers)
+    def states(self) -> list[SlotState]:
+        """What each slot of Evaluate holds."""
+        return [self._state(slot_name(EVALUATE.name, slot), slot) for slot in range(self.settings.slots)]
+
+    def _state(self, name: str, slot: int) -> SlotState:
+        arena = (self.memory.arena if self.memory else Arena)(arena_folders(self.home), name)
+        head = arena.read_head()
+        return SlotState.fresh(slot) if head is None else SlotState(head.header, arena.load(head))
+
+    def close(self) -> None:
+        """Forget the slots."""
+        self._forget(arena=False)
+        shutil.rmtree(self.home.arena(), ignore_errors=True)
+        self.control.close()
+
+    def _new_reader(self) -> StqshReader:
+        settings = self.settings
+        reader = StqshReader(self.home.path, (settings.slots, settings.max_records, settings.max_bytes), "")
+        reader.spool = self.spool
+        return reader
+
+    def _forget(self, *, arena: bool) -> None:
+        folder = self.home.arena()
+        for key in [key for key in slot_runner._warm if key[0] == str(folder)]:
+            del slot_runner._warm[key]
+        if arena and self.memory:
+            self.memory.arrays.clear()
+        for file in folder.glob("*.*") if arena else ():
+            file.unlink()
 
     def _batch(self, end: dict[str, Any]) -> None:
-        tasks = self.planner.plan(self.offset, end)
-        sent = self.slots.apply(chunk for task in tasks for chunk in chunks(task))
-        self._lay_down()
-        self.delivery.deliver(to_table(sent), self.number)
+        """What Spark does with a batch: write its offsets, read its tasks, run the operators, deliver."""
+        offsets = self.home.checkpoint / "offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        (offsets / str(self.number)).write_bytes(orjson.dumps(end))
+        tasks = self.reader.partitions(self.offset, end)
+        chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
+        with self.memory.in_place() if self.memory else nullcontext():
+            found = run_batch(chunks, self.number, self.operators)
+        self.delivery.deliver(found, self.number)
 
 
 @dataclass
@@ -104,16 +147,21 @@ def local_session(
     mishaps: Container[int] = (),
     *,
     published: bool = False,
+    spool_bytes: int = SPOOL_BYTES,
 ) -> Iterator[Session]:
-    """A session in a new home below `folder`; `published`: snapshots may be read from the slots' state."""
+    """A session in a new home below `folder`.
+
+    published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
+    task to task by name.
+    """
     home = open_home("local", root=folder)
     link = LocalLink(home, ControlDb(home.path))
-    link.engine = LocalEngine(home, slots, max_records, mishaps)
+    settings = EngineSettings(home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes)
+    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots())
     if published:
-        link.engine.publish()
+        set_meta(link.db, "slots", str(slots))
     try:
         with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
             yield session
     finally:
-        if published:
-            shutil.rmtree(home.arena(), ignore_errors=True)
+        engine.close()

@@ -12,12 +12,11 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.retention.dropped_objects import DroppedObjects, dropped_count
 from stqsh.core.retention.stream_stats import figures, tallies
-from stqsh.core.state.slot_state import SlotState, restore, snapshot
-from stqsh.engine.operators.slot_task import EVALUATE
+from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.object_routing import slots_of
 from stqsh.spec.stream import StreamSpec
 from support.cases import Case, Spec
-from support.memory import Slots
+from support.memory import MemoryEngine
 from support.oracle import significant
 from support.specs import stream_spec
 
@@ -34,13 +33,13 @@ class Kept(NamedTuple):
     histogram: dict[int, int]
 
 
-def kept(engine: Slots, spec: Spec) -> list[Kept]:
+def kept(engine: MemoryEngine, spec: Spec) -> list[Kept]:
     """What each slot keeps."""
-    typed = stream_spec(spec)
-    return [_kept(restore(snapshot(state)), typed) for state in engine.states[EVALUATE.name]]
+    typed, named = stream_spec(spec), engine.named
+    return [_kept(state, typed, named) for state in engine.states()]
 
 
-def _kept(state: SlotState, spec: StreamSpec) -> Kept:
+def _kept(state: SlotState, spec: StreamSpec, named: dict[int, int]) -> Kept:
     prefix = f"s{spec.id}"
     if f"{prefix}/objects/known" not in state:
         return Kept({}, set(), {}, set(), {})
@@ -52,12 +51,13 @@ def _kept(state: SlotState, spec: StreamSpec) -> Kept:
     if dropped_count(state, spec.id):
         shadow = set(DroppedObjects(state, spec)["hash"].tolist())
     told, s = tallies(state, spec), figures(state, spec)["histogram"]
+    queries = [named[id_] for id_ in told.id.tolist()]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
     return Kept(
         refs=dict(zip(table.show_keys(at).to_pylist(), refs, strict=True)),
         shadow=shadow,
-        queries=dict(zip(told.id.tolist(), counts, strict=True)),
-        locked=set(told.id[told.locked].tolist()),
+        queries=dict(zip(queries, counts, strict=True)),
+        locked={id_ for id_, locked in zip(queries, told.locked, strict=True) if locked},
         histogram={number: count for number, count in enumerate(s, start=1) if count},
     )
 

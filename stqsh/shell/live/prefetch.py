@@ -1,46 +1,50 @@
-"""Reads updates ahead of who shows them, in a thread of its own, so that no key waits for a large batch.
-
-The reader stops when so many rows wait that memory would grow; the rest waits in the session's update log.
-"""
+"""A thread that reads a source ahead of the view that draws it, so that no key waits for a large batch."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from stqsh.client.results import SnapshotMark
+from stqsh.client.results import Updates
 
 if TYPE_CHECKING:
     from stqsh.client.read.subscription import OnIdle
-    from stqsh.client.results import Updates
+    from stqsh.client.results import SnapshotMark
     from stqsh.storage.rows import Progress
 
     Item: TypeAlias = Updates | SnapshotMark
     Source: TypeAlias = Callable[[OnIdle], Iterable[Item]]
 
+T = TypeVar("T")
 AHEAD = 200_000
-"""So many rows are read ahead at the most."""
+"""Rows that are read ahead at most; the rest waits in the session's update log."""
 _JOIN_S = 2.0
 
 
 class _Stopped(Exception):
-    """Nobody wants any more."""
+    """The reader was closed."""
 
 
-class Prefetch:
-    """What a source gives, as it comes. `source` is called in the thread with whom to tell the progress."""
+class Prefetch(Generic[T]):
+    """Reads what a source yields, in a thread of its own.
 
-    def __init__(self, source: Source) -> None:
+    Attributes:
+        progress: The session's progress as the source last reported it.
+    """
+
+    def __init__(self, source: Callable[[OnIdle], Iterable[T]]) -> None:
+        """Start to read; `source` is called in the thread, with the function that takes the progress."""
         self._source = source
-        self._items: deque[Item] = deque()
+        self._items: deque[T] = deque()
+        self._latest: T | None = None
         self._changed = threading.Condition()
         self._waiting = 0
         self._is_closed = self._is_done = False
         self._error: BaseException | None = None
         self.progress: Progress | None = None
-        self._thread = threading.Thread(target=self._work, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
         self._thread.start()
 
     @property
@@ -55,11 +59,11 @@ class Prefetch:
 
     @property
     def is_over(self) -> bool:
-        """Whether all that will ever come has been taken."""
+        """Whether everything was taken and nothing more can come."""
         return self._is_done and not self._items
 
-    def take(self) -> list[Item]:
-        """All that has come; where nothing has, raises what ended the source, if that was an error."""
+    def take(self) -> list[T]:
+        """Return all items that have come; where none has, raise the error that ended the source."""
         with self._changed:
             items = list(self._items)
             self._items.clear()
@@ -70,8 +74,14 @@ class Prefetch:
             raise error
         return items
 
+    def latest(self) -> T | None:
+        """Return the newest item, None before the first; older ones are dropped. Raises as `take`."""
+        for item in self.take():
+            self._latest = item
+        return self._latest
+
     def wait(self, seconds: float) -> None:
-        """Wait until something has come or the source has ended, so long at the most."""
+        """Wait until something has come or the source has ended, at most some seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_done, seconds)
 
@@ -94,8 +104,8 @@ class Prefetch:
             self._is_done = True
             self._changed.notify()
 
-    def _put(self, item: Item) -> None:
-        rows = 0 if isinstance(item, SnapshotMark) else item.table.num_rows
+    def _put(self, item: T) -> None:
+        rows = item.table.num_rows if isinstance(item, Updates) else 0
         with self._changed:
             self._changed.wait_for(lambda: self._waiting < AHEAD or self._is_closed)
             self._items.append(item)

@@ -131,7 +131,7 @@ class LiveView:
             finally:
                 self.screen.close()
 
-    def _look(self, feed: Prefetch) -> None:
+    def _look(self, feed: Prefetch[Item]) -> None:
         """One round: what has come, then the keys."""
         if self.screen.width != self._width:
             self._fit()
@@ -161,7 +161,7 @@ class LiveView:
         if room:
             self.screen.lines(self._lines.lines(replace(updates, table=updates.table.slice(count - room))))
 
-    def _press(self, press: PressedKey, feed: Prefetch) -> None:
+    def _press(self, press: PressedKey, feed: Prefetch[Item]) -> None:
         if self._entry.is_open:
             self._entry.press(*press)
         elif press.key == " ":
@@ -186,7 +186,7 @@ class LiveView:
             if not isinstance(item, SnapshotMark):
                 self._draw(item)
 
-    def _scroll_back(self, move: str, feed: Prefetch) -> None:
+    def _scroll_back(self, move: str, feed: Prefetch[Item]) -> None:
         target = replace(self.screen.target(one_query=self.one_query), colour=False, width=None)
         lines = UpdateLines(target, is_narrow=self._lines.is_narrow)
         only = replace(self.wanted, names=not self.one_query)
@@ -196,7 +196,7 @@ class LiveView:
         if back.is_left:
             raise KeyboardInterrupt
 
-    def _status(self, feed: Prefetch, *, now: bool = False) -> None:
+    def _status(self, feed: Prefetch[Item], *, now: bool = False) -> None:
         """Renew the status line."""
         progress = feed.progress
         if self._entry.is_open:
@@ -211,7 +211,7 @@ class LiveView:
                 parts = [(weight, _DATE.sub("", text)) for weight, text in parts]
             self.screen.status(fitted(parts, width), now=now)
 
-    def _words(self, feed: Prefetch) -> list[tuple[int, str]]:
+    def _words(self, feed: Prefetch[Item]) -> list[tuple[int, str]]:
         """The parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
         count = f"{group_digits(self._came)} updates"
@@ -238,6 +238,6 @@ class LiveView:
         return [space, (12, "/ filters"), (11, "↑ back"), (90, "q leaves")]
 
 
-def waiting_text(feed: Prefetch) -> str:
+def waiting_text(feed: Prefetch[Item]) -> str:
     """How many updates have come that are not shown yet."""
     return f"{group_digits(feed.waiting)}{'+' if feed.is_full else ''} waiting"

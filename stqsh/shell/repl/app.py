@@ -14,13 +14,12 @@ from stqsh.shell.messages import (
     format_internal_error,
     print_text,
 )
+from stqsh.shell.repl.editor import edited
 from stqsh.shell.repl.help_text import help_text
-from stqsh.shell.repl.prompt import PromptTerminal
 from stqsh.shell.repl.prompt_controller import PromptController
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
-from stqsh.shell.scripting.console import Console
-from stqsh.shell.scripting.options import ShellOptions
+from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, overwrite_echo
 from stqsh.shell.terminal.pager import page_text
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from stqsh.client.api import Session
     from stqsh.shell.repl.executor import StatementExecutor
+    from stqsh.shell.repl.session_thread import SessionThread
     from stqsh.shell.scripting.watch_interval import WatchInterval
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
@@ -60,6 +60,58 @@ def run_shell(options: ShellOptions) -> int:
     return shell.run(init=options.init, opening=profile_script(options.profile))
 
 
+class ShellActions:
+    """What commands and statements do at the prompt.
+
+    Attributes:
+        console: What backslash commands set.
+        last: The last statement that was typed, for `\\e`.
+        draft: The text that the next prompt starts with.
+    """
+
+    def __init__(self, backend: SessionThread, format_: str | None, *, quiet: bool) -> None:
+        self.console = Console(self.tell, format_, prompting=self, quiet=quiet, repeater=self.repeat)
+        self.last = self.draft = ""
+        self._backend = backend
+        self._lazy_executor: StatementExecutor | None = None
+
+    def tell(self, text: str) -> None:
+        """Show a message, a long one in the pager."""
+        page_text(text, paged=self.console.pager)
+
+    def execute(self, text: str) -> None:
+        """Execute statements. Raises `StqshError` at the first that fails."""
+        self._executor.execute(text)
+
+    def include(self, file: str) -> None:
+        """Run a script. Raises `StqshError` at the first statement that fails."""
+        self._executor.include(file)
+
+    def repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
+        r"""Repeat a statement (`\watch`) until Ctrl-C."""
+        self._executor.repeat(block, interval)
+
+    def edit(self, file: str) -> None:
+        """Edit the last statement, or a file, and put the result at the prompt."""
+        self.draft = edited(self.last, file)
+
+    def restart(self) -> None:
+        """Start the session's engine, which continues where it was; leave a running one alone."""
+        self._backend.session().start_engine(wait=False)
+        self._backend.look()
+        print_text(f"session {self._backend.glance.session}: {self._backend.glance.engine}")
+
+    @property
+    def _executor(self) -> StatementExecutor:
+        if self._lazy_executor is None:
+            # The language and the output formats, for which the first prompt does not wait.
+            from stqsh.shell.repl.executor import StatementExecutor
+
+            is_open = self.console.format is None
+            self._lazy_executor = StatementExecutor(self.console, self._backend, takes_session_format=is_open)
+        return self._lazy_executor
+
+
 class Shell:
     """A prompt with a session behind it. `quiet`: no greeting and no farewell."""
 
@@ -68,15 +120,13 @@ class Shell:
         name: str,
         open_session: Callable[[], Session],
         format_: str | None = None,
-        terminal: PromptTerminal | None = None,
         *,
         quiet: bool = False,
     ) -> None:
-        self.console = Console(self.tell, format_, prompting=self, quiet=quiet, repeater=self._repeat)
-        self._last, self._draft = "", ""
-        self._front = PromptController(name, open_session, terminal, print_text)
+        self._front = PromptController(name, open_session, print_text)
         self._backend = self._front.backend
-        self._lazy_executor: StatementExecutor | None = None
+        self._actions = ShellActions(self._backend, format_, quiet=quiet)
+        self.console = self._actions.console
 
     def run(self, *, init: bool = False, opening: Path | None = None) -> int:
         """Read and execute until `\\q` or Ctrl-D; a new session runs `opening` first.
@@ -91,7 +141,7 @@ class Shell:
             if init and init_file().is_file():
                 self._read(init_file())
             while True:
-                draft, self._draft = self._draft, ""
+                draft, self._actions.draft = self._actions.draft, ""
                 try:
                     text = prompt.prompt(default=draft)
                 except KeyboardInterrupt:
@@ -99,45 +149,13 @@ class Shell:
                 except EOFError:
                     break
                 if text.strip() and not is_command(text):
-                    self._last = text
+                    self._actions.last = text
                 self._guard(lambda text=text: self._handle(text.strip()))  # type: ignore[misc]
         except ExitShell:
             pass
         finally:
             self._leave()
         return 0
-
-    def tell(self, text: str) -> None:
-        """Show a message, a long one in the pager."""
-        page_text(text, paged=self.console.pager)
-
-    def include(self, file: str) -> None:
-        """Run a script. Raises `StqshError` at the first statement that fails."""
-        self._executor.include(file)
-
-    def edit(self, file: str) -> None:
-        """Edit the last statement, or a file, and put the result at the prompt."""
-        from stqsh.shell.repl.editor import edited
-
-        self._draft = edited(self._last, file)
-
-    def restart(self) -> None:
-        """Start the session's engine, which continues where it was; a running one is left alone."""
-        self._backend.session().start_engine(wait=False)
-        self._backend.look()
-        print_text(f"session {self._backend.glance.session}: {self._backend.glance.engine}")
-
-    @property
-    def _executor(self) -> StatementExecutor:
-        if self._lazy_executor is None:
-            from stqsh.shell.repl.executor import StatementExecutor
-
-            is_open = self.console.format is None
-            self._lazy_executor = StatementExecutor(self.console, self._backend, takes_session_format=is_open)
-        return self._lazy_executor
-
-    def _repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
-        self._executor.repeat(block, interval)
 
     def _greet(self, text: str) -> None:
         if not self.console.quiet:
@@ -146,7 +164,7 @@ class Shell:
     def _read(self, path: Path) -> None:
         """Run a script before the first prompt; an error in it is shown, and the shell goes on."""
         self._greet(f"reading {path}")
-        self._guard(lambda: self.include(str(path)))
+        self._guard(lambda: self._actions.include(str(path)))
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Do something; errors are shown and the shell goes on. A second Ctrl-C always ends it."""
@@ -176,9 +194,9 @@ class Shell:
         elif bare in ("quit", "exit"):
             raise ExitShell
         elif bare.split()[0] == "help":
-            self.tell(help_text(bare[4:]))
+            self._actions.tell(help_text(bare[4:]))
         else:
-            self._executor.execute(text)
+            self._actions.execute(text)
 
     def _leave(self) -> None:
         """Close the session, and say whether it continues."""

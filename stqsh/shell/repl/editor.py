@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from stqsh.errors import StqshError
-from stqsh.shell.scripting.scripts import script_text
 from stqsh.shell.terminal.interrupts import ignore_interrupts
+from stqsh.shell.user_files import script_text
 
 _USUAL = ("nano", "vim", "vi", "emacs")
 

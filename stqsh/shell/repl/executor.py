@@ -14,11 +14,12 @@ from stqsh.shell.repl.waiting import WaitIndicator
 from stqsh.shell.scripting.blocks import StatementBlock
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.interrupt_notice import InterruptNotice
-from stqsh.shell.scripting.scripts import read_scripts, script_text
+from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.status import READY, status_text
 from stqsh.shell.terminal.interrupts import overwrite_echo
 from stqsh.shell.terminal.screen import stdout_screen
+from stqsh.shell.user_files import script_text
 from stqsh.storage.session_settings import session_settings
 
 if TYPE_CHECKING:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.application.current import set_app
+from prompt_toolkit.auto_suggest import AutoSuggest, Suggestion
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import completion_is_selected, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle
 
 from stqsh.shell.repl.highlighter import StqlHighlighter
-from stqsh.shell.repl.history_suggest import StatementSuggest
 from stqsh.shell.scripting.blocks import ends_vertical
-from stqsh.shell.terminal.colours import STYLES, scheme_name
+from stqsh.shell.terminal.colours import STYLES, colour_depth, scheme_name
 
 if TYPE_CHECKING:
     from stqsh.shell.repl.session_thread import SessionSummary
@@ -34,23 +32,30 @@ PROMPT = "stqsh> "
 CONTINUATION = "    -> "
 _SESSION, _ENGINE = 9, 1
 """What these weigh among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
+_LATEST = 2000
+"""Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
 BARE_WORDS = ("help", "quit", "exit")
 """What people type without a semicolon."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTerminal:
-    """Where a prompt reads and draws; the real terminal unless told otherwise (in tests)."""
+class StatementSuggest(AutoSuggest):
+    """Suggests the rest of the latest entry that begins with the whole text, over all of its lines."""
 
-    input: Input | None = None
-    output: Output | None = None
+    def get_suggestion(self, buffer: Buffer, document: Document) -> Suggestion | None:
+        """Return the rest of that entry; None where the text is empty, or nothing begins with it."""
+        typed = document.text
+        if not typed.strip():
+            return None
+        for entry in reversed(buffer.history.get_strings()[-_LATEST:]):
+            if entry.startswith(typed) and entry != typed:
+                return Suggestion(entry[len(typed) :])
+        return None
 
 
 def make_prompt(
     history: History,
     completer: Completer,
     glance: Callable[[], SessionSummary],
-    terminal: PromptTerminal,
 ) -> PromptSession[str]:
     """The prompt of the shell; `glance` gives what the toolbar at the bottom shows."""
     return PromptSession(
@@ -68,8 +73,6 @@ def make_prompt(
         bottom_toolbar=lambda: toolbar(glance()),
         color_depth=colour_depth(),
         reserve_space_for_menu=6,
-        input=terminal.input,
-        output=terminal.output,
     )
 
 
@@ -167,8 +170,3 @@ def _joined(parts: list[tuple[int, str]]) -> str:
     named = [text for weight, text in parts if weight in (_SESSION, _ENGINE)]
     doing = "  ".join(text for weight, text in parts if weight not in (_SESSION, _ENGINE))
     return " " + "  |  ".join(filter(None, [*named, doing]))
-
-
-def colour_depth() -> ColorDepth | None:
-    """No colours where NO_COLOR asks for none."""
-    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None

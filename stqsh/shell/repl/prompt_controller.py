@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stqsh.shell.repl.completion.completer import StqlCompleter
-from stqsh.shell.repl.prompt import PromptTerminal, make_prompt, open_history, say_above
+from stqsh.shell.repl.prompt import make_prompt, open_history, say_above
 from stqsh.shell.repl.session_thread import SessionSummary, SessionThread
 from stqsh.shell.user_files import state_folder
 
@@ -27,12 +27,10 @@ class PromptController:
         self,
         name: str,
         open_session: Callable[[], Session],
-        terminal: PromptTerminal | None,
         tell: Callable[[str], None],
     ) -> None:
         self.backend = SessionThread(name, open_session, self._redraw)
         self.is_death_told = False
-        self._terminal = terminal or PromptTerminal()
         self._tell = tell
         self._prompt: PromptSession[str] | None = None
 
@@ -49,7 +47,6 @@ class PromptController:
             open_history(state_folder() / "history"),
             StqlCompleter(lambda: self.glance, self.backend.live_keys),
             lambda: self.glance,
-            self._terminal,
         )
         # Behind the first drawing: the imports of the session would hold the prompt back.
         prompt.app.after_render += lambda _: self.backend.start()

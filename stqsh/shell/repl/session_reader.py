@@ -6,7 +6,7 @@ The session thread imports this module, so that the prompt does not wait for it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stqsh.client.api import connect
 from stqsh.client.read.live_keys import LiveKeys, warm_up
@@ -26,8 +26,6 @@ _PROMPT_USES = (highlight, keywords)
 """Modules that the prompt uses once they are loaded."""
 _MOST_KNOWN = 10_000
 """Queries whose names completion knows: the latest, where there are more."""
-Catalogue = dict[str, Any]
-"""The fields of a `SessionSummary` that come from the session's catalogue, by name."""
 
 
 def open_session(name: str | None, profile: str | None) -> Session:
@@ -41,23 +39,25 @@ class SummaryReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._catalogue: tuple[tuple[int, int], Catalogue] | None = None
+        self._catalogue: tuple[tuple[int, int], SessionSummary] | None = None
 
     def read(self, known_death: str) -> SessionSummary:
         """Return the session's summary; `known_death` is the reason for an engine's death, if known."""
         session, home = self._session, self._session.home
         engine = read_engine(home)
-        failed = engine is not None and (engine.state == "failed" or not is_alive(engine))
+        is_running = engine is not None and is_alive(engine)
+        failed = engine is not None and (engine.state == "failed" or not is_running)
         summary = replace(
-            SessionSummary(home.name, engine_text(home), session.progress()),
-            **self._read_catalogue(),
+            self._read_catalogue(),
+            engine=engine_text(home),
+            progress=session.progress(),
             failed=failed,
-            ready=engine is not None and engine.state == "ready" and is_alive(engine),
+            ready=engine is not None and engine.state == "ready" and is_running,
         )
         return replace(summary, death=known_death or explain_engine_death(home)) if failed else summary
 
-    def _read_catalogue(self) -> Catalogue:
-        """Return what the catalogue holds; read again only after a change, as it may hold very much."""
+    def _read_catalogue(self) -> SessionSummary:
+        """Return what the catalogue holds; read it only after a change, as it may be large."""
         mark = _mark(self._session)
         if self._catalogue is None or self._catalogue[0] != mark:
             self._catalogue = mark, _catalogue(self._session)
@@ -73,24 +73,23 @@ def _mark(session: Session) -> tuple[int, int]:
     return rows[0][0], rows[0][1]
 
 
-def _catalogue(session: Session) -> Catalogue:
+def _catalogue(session: Session) -> SessionSummary:
     streams, tables = session.streams(), session.tables()
     areas, queries = session.areas(), session.queries(_MOST_KNOWN)
     listed = [(stream.name, stream.spec.columns) for stream in streams]
     listed += [(table.name, table.spec.columns) for table in tables]
-    return {
-        "streams": tuple(stream.name for stream in streams),
-        "columns": tuple(
-            (name, tuple((column, kind) for column, kind in columns)) for name, columns in listed
-        ),
-        "keys": tuple((one.name, one.spec.key) for one in streams),
-        "members": tuple((area.name, tuple(area.spec.members)) for area in areas),
-        "scheme": session.settings().text("shell.scheme"),
-        "tables": tuple(table.name for table in tables),
-        "regions": tuple(area.name for area in areas),
-        "queries": tuple(query.name for query in queries),
-        "selected": tuple(_selected(query.name, query.spec) for query in queries),
-    }
+    return SessionSummary(
+        session.home.name,
+        streams=tuple(stream.name for stream in streams),
+        columns=tuple((name, tuple((column, kind) for column, kind in columns)) for name, columns in listed),
+        keys=tuple((one.name, one.spec.key) for one in streams),
+        members=tuple((area.name, tuple(area.spec.members)) for area in areas),
+        scheme=session.settings().text("shell.scheme"),
+        tables=tuple(table.name for table in tables),
+        regions=tuple(area.name for area in areas),
+        queries=tuple(query.name for query in queries),
+        selected=tuple(_selected(query.name, query.spec) for query in queries),
+    )
 
 
 def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

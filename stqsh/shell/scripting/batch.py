@@ -17,14 +17,13 @@ from stqsh.lang.ast import statements
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import print_message, watch_needs_terminal
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
-from stqsh.shell.scripting.console import Console
-from stqsh.shell.scripting.options import BatchOptions
+from stqsh.shell.scripting.console import Console, ShellOptions
 from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.script_runner import ScriptRunner
-from stqsh.shell.scripting.scripts import read_scripts, script_text
+from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.capabilities import is_interactive
-from stqsh.shell.user_files import is_new_session, profile_script
+from stqsh.shell.user_files import is_new_session, profile_script, script_text
 from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
 
 
-def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
+def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
     """Run scripts, (text, file) each, one after the other, and give the exit code.
 
     Raises `StqshError` where a script or its run fails.
@@ -45,7 +44,7 @@ def run_batch(sources: Sequence[tuple[str, str]], options: BatchOptions) -> int:
     path = profile_script(options.profile)
     opening = [] if path is None else read_scripts([(script_text(str(path)), str(path))], {})
     if options.output is not None:
-        console.outlet = open_outlet(str(options.output), options.format)
+        console.outlet = open_outlet(options.output, options.format)
     try:
         return _run(steps, opening, console, options)
     finally:
@@ -56,7 +55,7 @@ def _run(
     steps: list[StatementBlock | CommandCall],
     opening: list[StatementBlock | CommandCall],
     console: Console,
-    options: BatchOptions,
+    options: ShellOptions,
 ) -> int:
     temporary = options.session is None
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:

@@ -17,6 +17,29 @@ if TYPE_CHECKING:
 SWITCHES = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """The options of the command line, for the interactive shell and for scripts.
+
+    Attributes:
+        session: The session's name; without one, the shell takes `default` and scripts a temporary session.
+        profile: The profile's name or file.
+        format: The output format.
+        variables: Variables of the form `NAME=VALUE`.
+        quiet: Whether only results and errors are printed.
+        init: Whether the shell reads its init file.
+        output: Where results go, as for `\\o`.
+    """
+
+    session: str | None = None
+    profile: str | None = None
+    format: str | None = None
+    variables: tuple[str, ...] = ()
+    quiet: bool = False
+    init: bool = True
+    output: str | None = None
+
+
 class PromptActions(Protocol):
     """What only a prompt can do for a command."""
 

@@ -9,7 +9,6 @@ line on, and whatever is wrong anywhere is found first. All other commands are d
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,10 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.errors import LangError, StatementSyntaxError
 from stqsh.lang.syntax.parse import parse_piece
 from stqsh.lang.syntax.split import split
-from stqsh.shell.messages import file_error_hint, file_error_reason
 from stqsh.shell.scripting.backslash_commands import find_command
 from stqsh.shell.scripting.blocks import STATEMENT_END, CommandCall, StatementBlock
 from stqsh.shell.scripting.variables import assign, forget, replaced
+from stqsh.shell.user_files import script_text
 
 VERTICAL = "vertical"
 _BREAK = re.compile(
@@ -39,19 +38,6 @@ class _Reading:
 
     variables: dict[str, str]
     count: int = 0
-
-
-def script_text(file: str) -> str:
-    """The text of a script file, or of standard input for `-`; raises `CommandLineError`."""
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        reason = file_error_reason(error)
-        raise CommandLineError(f"cannot read {file}: {reason}", hint=file_error_hint(error, file)) from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise CommandLineError(f"{file}:{line}: not valid UTF-8") from error
 
 
 def read_scripts(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 _SHAPES = {"prompt": "bold", "bottom-toolbar": "noreverse"}
@@ -42,6 +43,11 @@ STYLES = {
 
 _BRIGHT = ("7", "15")
 """What COLORFGBG says of a light background; other terminals do not set it, and most are dark."""
+
+
+def colour_depth() -> ColorDepth | None:
+    """Return the depth of no colours where NO_COLOR asks for that, else None."""
+    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
 
 
 def scheme_name(wanted: str, environ: Mapping[str, str] = os.environ) -> str:

@@ -25,10 +25,9 @@ from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
-from stqsh.shell.repl.prompt import PromptTerminal, colour_depth
 from stqsh.shell.terminal.capabilities import replace_undrawable
-from stqsh.shell.terminal.colours import scheme_name
-from stqsh.shell.terminal.fullscreen_interrupts import run_interruptibly
+from stqsh.shell.terminal.colours import colour_depth, scheme_name
+from stqsh.shell.terminal.interrupts import run_interruptibly
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
@@ -113,13 +112,12 @@ class Fullscreen:
     scheme: str = "auto"
     every_s: float = 0.25
     mouse: Mouse | None = None
-    terminal: PromptTerminal = field(default_factory=PromptTerminal)
     _error: Exception | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Show the view until it is left; its last frame stays. Raises what `draw` raised."""
         style = Style.from_dict(_SHAPES | _COLOURS[scheme_name(self.scheme)])
-        output = self.terminal.output or create_output()
+        output = create_output()
         app: Application[None] = Application(
             Layout(Window(_Control(self._text, self.mouse), wrap_lines=False)),
             style=style,
@@ -129,7 +127,6 @@ class Fullscreen:
             full_screen=True,
             refresh_interval=self.every_s,
             color_depth=colour_depth(),
-            input=self.terminal.input,
             output=output,
         )
         app.ttimeoutlen = app.timeoutlen = 0.05  # Escape acts at once

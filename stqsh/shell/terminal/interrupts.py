@@ -1,8 +1,11 @@
-"""Ctrl-C during a statement: the first asks it to end, the second ends the process.
+"""Ctrl-C: the first one asks a statement or a full-screen view to end, the second ends the process.
 
 Python runs signal handlers in its main thread, between two of its own instructions; native code (a locked
 database, a large file) may delay that for long. A thread of this module then ends the shell: the session and
 its engine are other processes, and continue.
+
+prompt_toolkit reads Ctrl-C as a key, which a view that is stuck never handles. `run_interruptibly` therefore
+makes the terminal send a signal for it.
 """
 
 from __future__ import annotations
@@ -10,19 +13,37 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.exit_codes import INTERRUPTED
 from stqsh.shell.messages import fold, print_message
-from stqsh.shell.terminal.capabilities import CLEAR, CLEAR_LINE, SHOW_CURSOR, is_interactive, terminal_width
+from stqsh.shell.terminal.capabilities import (
+    CLEAR,
+    CLEAR_LINE,
+    RESET,
+    SHOW_CURSOR,
+    is_interactive,
+    terminal_width,
+)
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
 
 _current: list[InterruptCounter] = []
-"""The watches of `force_on_second_interrupt` blocks that are open, the innermost last."""
+"""The counters of `force_on_second_interrupt` blocks that are open, the innermost last."""
 GRACE_S = 1.0
 """Time that Python has to answer a second Ctrl-C itself."""
+FAREWELL = "left by force; the session, its queries and streams go on"
+_RESET_TERMINAL = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l" + SHOW_CURSOR + RESET
+"""No mouse, no bracketed paste, the normal screen, a cursor, no colours."""
+_LOCAL, _KEYS = 3, 6
+"""Indexes into the attributes that termios reports for a terminal."""
+_DISABLED = b"\0"
 
 
 @contextmanager
@@ -34,40 +55,14 @@ def force_on_second_interrupt(farewell: str) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    watch = InterruptCounter(farewell)
-    before = signal.signal(signal.SIGINT, watch.answered)
-    _current.append(watch)
+    counter = InterruptCounter(farewell)
+    before = signal.signal(signal.SIGINT, counter.answered)
+    _current.append(counter)
     try:
         yield
     finally:
-        _current.remove(watch)
-        watch.close()
-        signal.signal(signal.SIGINT, before)
-
-
-def is_watching() -> bool:
-    """Whether a `force_on_second_interrupt` block is open."""
-    return bool(_current)
-
-
-@contextmanager
-def hand_over_interrupts(
-    interrupted: Callable[[], None], restore: Callable[[], None]
-) -> Iterator[InterruptCounter]:
-    """Hand Ctrl-C to a full-screen program; for the main thread, within `force_on_second_interrupt`.
-
-    Each Ctrl-C calls `interrupted` from a signal handler; the program calls `heard` once it has reacted. A
-    second one that is not heard ends the process, after `restore` has reset the terminal.
-    """
-    watch = _current[-1]
-    before = signal.signal(signal.SIGINT, lambda *_: interrupted())
-    watch.restore = restore
-    try:
-        yield watch
-    finally:
-        watch.restore = None
-        watch.heard()
-        watch.listen()
+        _current.remove(counter)
+        counter.close()
         signal.signal(signal.SIGINT, before)
 
 
@@ -83,8 +78,21 @@ def ignore_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def run_interruptibly(app: Application[None]) -> None:
+    """Run a full-screen program until it ends; a second Ctrl-C that it does not answer ends the process."""
+    if threading.current_thread() is not threading.main_thread():
+        app.run()
+        return
+    with nullcontext() if _current else force_on_second_interrupt(FAREWELL):
+        _run(app, _current[-1])
+
+
 class InterruptCounter:
-    """Counts interrupts received and interrupts answered. `restore` makes the terminal usable again."""
+    """Counts interrupts received and interrupts answered.
+
+    Attributes:
+        restore: Makes the terminal usable again before the process is ended; None for the default.
+    """
 
     def __init__(self, farewell: str) -> None:
         self._farewell = farewell
@@ -141,3 +149,57 @@ def overwrite_echo(text: str) -> str:
     """Return the text so that it overwrites the `^C` that the terminal echoed."""
     text = fold(text, terminal_width(sys.stdout))
     return f"{CLEAR_LINE}{text}" if is_interactive(sys.stdout) else text
+
+
+def _run(app: Application[None], counter: InterruptCounter) -> None:
+    """Run a program; each Ctrl-C goes to its loop, and counts as answered once the loop has handled it."""
+    fd = app.input.fileno()
+    attributes = termios.tcgetattr(fd) if os.isatty(fd) else None
+    before = signal.signal(signal.SIGINT, lambda *_: _interrupt(app, counter))
+    counter.restore = lambda: _restore(fd, attributes)
+    app.before_render += _once(lambda: _send_signals(fd, counter))
+    try:
+        app.run(handle_sigint=False)
+    finally:
+        counter.restore = None
+        counter.heard()
+        counter.listen()
+        signal.signal(signal.SIGINT, before)
+
+
+def _once(action: Callable[[], None]) -> Callable[[Any], None]:
+    """Return an event handler that acts the first time only."""
+    waiting = [action]
+
+    def handler(_: Any) -> None:
+        if waiting:
+            waiting.pop()()
+
+    return handler
+
+
+def _send_signals(fd: int, counter: InterruptCounter) -> None:
+    """Let the terminal send a signal for Ctrl-C, and for no other key; called once the loop has begun."""
+    counter.listen()
+    with suppress(termios.error):  # not a terminal, as in tests
+        attributes = termios.tcgetattr(fd)
+        attributes[_LOCAL] |= termios.ISIG
+        for key in (termios.VQUIT, termios.VSUSP):
+            attributes[_KEYS][key] = _DISABLED
+        termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def _interrupt(app: Application[None], counter: InterruptCounter) -> None:
+    def handle() -> None:
+        app.key_processor.send_sigint()
+        counter.heard()
+
+    if app.loop is not None and not app.is_done:
+        app.loop.call_soon_threadsafe(handle)
+
+
+def _restore(fd: int, attributes: list[Any] | None) -> None:
+    """Leave the terminal as it was before the program."""
+    if attributes is not None:
+        os.write(sys.stdout.fileno(), _RESET_TERMINAL.encode())
+        termios.tcsetattr(fd, termios.TCSANOW, attributes)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from stqsh.shell.live.prefetch import Prefetch
 from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line
 from stqsh.shell.watch.keys import board_keys, only
 from stqsh.shell.watch.panel import QueryPanel
-from stqsh.shell.watch.prefetch import LatestState
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def show_dashboard(watching: WatchFeed, scheme: str) -> str:
         EngineDeadError: The engine has stopped.
         SourceError: A stream cannot be read.
     """
-    with closing(LatestState(watching.standings())) as latest:
-        board = Dashboard(watching.link.home, latest.get)
+    with closing(Prefetch(lambda on_idle: watching.standings())) as feed:
+        board = Dashboard(watching.link.home, feed.latest)
         Fullscreen(board, board_keys(board), board.entry, scheme).run()
     return left_text([panel.standing.query for panel in board.panels] or watching.queries)
 

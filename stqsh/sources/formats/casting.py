@@ -80,7 +80,7 @@ def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
 
 
 def _plain(raw: Array) -> Array:
-    """Give a column without Arrow's other ways to store the same values."""
+    """Return a column without Arrow's other ways to store the same values."""
     if isinstance(raw.type, pa.DictionaryType):
         raw = raw.cast(raw.type.value_type)
     if pa.types.is_large_string(raw.type) or pa.types.is_string_view(raw.type):
@@ -95,7 +95,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _trimmed(text: Array) -> Array:
-    """Give text without blanks around it, null where nothing is left."""
+    """Return text without blanks around it, null where nothing is left."""
     trimmed = pc.ascii_trim_whitespace(text.view(pa.string()))
     kept: Array = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), None, trimmed)
     return kept

@@ -67,7 +67,7 @@ class CsvDialect:
 
     @property
     def quoting(self) -> Quoting:
-        """Give what tells rows apart."""
+        """Return what tells rows apart."""
         return Quoting(ord(self.separator), ord(self.quote) if self.quote else -1)
 
 

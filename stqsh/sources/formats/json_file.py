@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -19,6 +19,8 @@ from stqsh.sources.formats.record_schema import RecordSchema, check_options, mat
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
+
+JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
 _TYPES: dict[str, pa.DataType] = {
@@ -105,7 +107,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_finite(column: Array) -> bool:
-    """Say whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
+    """Return whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
@@ -129,7 +131,7 @@ def _loaded(line: bytes) -> Any:
 
 
 def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
-    """Give the lines that are not blank, and their numbers within the block from 0."""
+    """Return the lines that are not blank, and their numbers within the block from 0."""
     lines = text.split(b"\n")
     kept = [number for number, line in enumerate(lines) if line.strip()]
     return [lines[number] for number in kept], kept
@@ -141,13 +143,13 @@ def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
 
 
 def shown_line(line: bytes) -> str:
-    """Give the beginning of a line as a dead letter shows it."""
+    """Return the beginning of a line as a dead letter shows it."""
     return line[:800].decode(errors="replace").strip()[:200]
 
 
 def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     lines, numbers = _lines(text.text)
-    objects: list[dict[str, Any]] = []
+    objects: list[JsonObject] = []
     good: list[int] = []
     dead: list[tuple[RowLocation, str]] = []
     for ordinal, line in enumerate(lines):
@@ -162,8 +164,8 @@ def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
 
 
-def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Read one JSON object; without one, say why."""
+def load_object(line: bytes) -> tuple[JsonObject | None, str]:
+    """Read a JSON object; return it, or None and the reason."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -171,10 +173,10 @@ def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     return (found, "") if isinstance(found, dict) else (None, "no JSON object")
 
 
-def as_text(values: Any) -> Array:
-    """Give JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
+def as_text(values: Iterable[object]) -> Array:
+    """Return JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

@@ -20,5 +20,5 @@ input_stream: Any = pa.input_stream
 
 
 def one_array(column: pa.ChunkedArray[Any]) -> Array:
-    """Give a column of a table as one array."""
+    """Return a column of a table as one array."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -126,7 +126,7 @@ def _concat(arrays: list[Array]) -> Array:
 
 
 def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Give each row's file (n,) and its place in it (n,): the number of its block, then its ordinal there."""
+    """Return each row's file (n,) and its place there (n,): the block's number, then the row's ordinal."""
     counts = [len(each.block.ordinals) for each in blocks]
     files = np.repeat(np.array([each.file for each in blocks], dtype=np.int32), counts)
     places = [(np.int64(each.block.number) << 32) + each.block.ordinals for each in blocks]

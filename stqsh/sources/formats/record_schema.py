@@ -56,21 +56,21 @@ class RecordSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Give the declared names in order."""
+        """Return the declared names in order."""
         return tuple(name for name, _ in self.columns)
 
     @property
     def schema(self) -> pa.Schema:
-        """Give the Arrow schema of the declared columns."""
+        """Return the Arrow schema of the declared columns."""
         return columns_schema(self.columns)
 
     @property
     def located(self) -> bool:
-        """Say whether records have places, as those of streams do."""
+        """Return whether records have places, as those of streams do."""
         return bool(self.x)
 
     def position(self, name: str) -> int:
-        """Give the place of a declared column."""
+        """Return the place of a declared column."""
         return self.names.index(name)
 
 

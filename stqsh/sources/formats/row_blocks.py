@@ -30,7 +30,7 @@ class Quoting:
     quote: int = -1
 
     def may_quote(self, text: bytes) -> bool:
-        """Say whether a text holds quotes at all."""
+        """Return whether a text holds quotes at all."""
         return self.quote >= 0 and bytes([self.quote]) in text
 
 
@@ -47,11 +47,11 @@ class TextBlock:
     number: int
 
     def row_starts(self, quoting: Quoting) -> NDArray[np.int64]:
-        """Give where each row that is not empty begins, (n,), as the parser sees rows."""
+        """Return where each row that is not empty begins, (n,), as the parser sees rows."""
         return find_rows(self.text, quoting)
 
     def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[RowLocation]:
-        """Give the physical line and the text of some rows, by their ordinals (k,) in the block."""
+        """Return the physical line and the text of some rows, by their ordinals (k,) in the block."""
         data = np.frombuffer(self.text, dtype=np.uint8)
         starts = self.row_starts(quoting)
         stops = np.append(starts[1:], len(data))
@@ -63,7 +63,7 @@ class TextBlock:
 
 
 def shown(text: bytes) -> str:
-    """Give the beginning of a row as a dead letter shows it."""
+    """Return the beginning of a row as a dead letter shows it."""
     return text[: TEXT_LIMIT * 4].decode(errors="replace").strip("\r\n")[:TEXT_LIMIT]
 
 
@@ -96,7 +96,7 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
 
 
 def end_of_rows(text: bytes, quoting: Quoting) -> int:
-    """Give where the last row begins that may not have ended yet: a safe place to cut."""
+    """Return where the last row begins that may not have ended yet: a safe place to cut."""
     if quoting.may_quote(text):
         starts = find_rows(text, quoting)
         return int(starts[-1]) if len(starts) else 0
@@ -109,7 +109,7 @@ def count_lines(text: bytes) -> int:
 
 
 def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Give the places where physical lines end, (m,); `data` is uint8 (n,)."""
+    """Return the places where physical lines end, (m,); `data` is uint8 (n,)."""
     ends = data == _LF
     returns = data == _CR
     returns[:-1] &= data[1:] != _LF
@@ -117,7 +117,7 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def find_rows(text: bytes, quoting: Quoting) -> NDArray[np.int64]:
-    """Give where each row that is not empty begins, (n,)."""
+    """Return where each row that is not empty begins, (n,)."""
     data = np.frombuffer(text, dtype=np.uint8)
     if quoting.may_quote(text):
         return _quoted_rows(data, quoting.separator, quoting.quote)

@@ -90,7 +90,7 @@ class TimeFormat:
         return out
 
     def in_utc(self, naive: Array) -> Array:
-        """Give times (n,) as UTC; those that name no zone are in the source's."""
+        """Return times (n,) as UTC; those that name no zone are in the source's."""
         if naive.type.tz is None and self.zone != "UTC":
             naive = pc.assume_timezone(naive, self.zone, ambiguous="earliest", nonexistent="latest")
         return naive.cast(_UTC)

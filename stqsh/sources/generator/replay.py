@@ -1,4 +1,4 @@
-"""Generated sources as replay stores: made ahead of demand, in pieces, taken up again after a crash."""
+"""Generate replay stores ahead of demand, in pieces; a crash between two pieces loses nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.record_schema import RecordSchema, near
-from stqsh.sources.generator.network import GeneratorOptions, NetworkGenerator
+from stqsh.sources.generator.network import GeneratorOptions, GeneratorState, NetworkGenerator
+from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
-from stqsh.sources.replay_store.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
+from stqsh.sources.replay_store.segments import joined, segment_name, ticks_path, write_segment
 from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec
 
 GENERATORS: dict[str, Callable[[StreamSpec], NetworkGenerator]] = {"network": NetworkGenerator}
 
-#: A segment ends after so many rows.
 _SEGMENT_ROWS = 1 << 18
-#: At least so many rows, or steps, are made at a time, so that segments do not become tiny.
+"""The number of rows after which a segment ends."""
+
 _LEAST_ROWS, _LEAST_STEPS = 20_000, 300
+"""The least numbers of rows and of steps that are generated at a time, so that segments are not tiny."""
 
 Report = Callable[[float | None, str], None]
 
@@ -64,7 +66,7 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
     manifest = Manifest(RecordSchema.of(spec).columns)
-    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state())
+    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state().arrays())
     steps = generator.options.steps
     if steps is None:
         until = generator.now_us // generator.options.tick_us
@@ -88,8 +90,8 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
     manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
         return manifest.to_json()
-    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as state:
-        generator = generator_of(spec).restored(dict(state))
+    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as arrays:
+        generator = generator_of(spec).restored(GeneratorState.of(**arrays))
     return _generate(generator, directory, manifest, until_tick).to_json()
 
 
@@ -131,7 +133,7 @@ def _piece(
         segment = write_segment(path, joined(batches), manifest.rows)
         manifest = replace(manifest, segments=(*manifest.segments, segment))
     if publish:
-        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state())
+        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state().arrays())
         write_manifest(directory, manifest)
         if begun != generator.step:
             _state_path(directory, begun).unlink(missing_ok=True)

@@ -76,7 +76,7 @@ def build_road(town: TownPlan) -> RoadNetwork:
 
 
 def _metres_per_unit(town: TownPlan) -> tuple[float, float]:
-    """Give how many metres a degree is, east and north, in the middle of the town; 1 where it is planar."""
+    """Return how many metres a degree is, east and north, in the middle of the town; 1 where it is planar."""
     if not town.geodetic:
         return 1.0, 1.0
     degree = float(np.radians(1.0)) * EARTH_RADIUS_M
@@ -92,7 +92,7 @@ def _crossings(town: TownPlan, side: int, random: np.random.Generator) -> tuple[
 
 
 def _edges(side: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Give the edges of the grid (2, m), one way only, and their classes (m,)."""
+    """Return the edges of the grid (2, m), one way only, and their classes (m,)."""
     node = np.arange(side * side).reshape(side, side)
     along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
     across = np.stack([node[:-1].ravel(), node[1:].ravel()])

@@ -42,7 +42,7 @@ _DRIVERS = (
 
 
 def post_lines(start: datetime, town: Sequence[float], station: Sequence[float]) -> list[str]:
-    """Give the posts as JSON, in the order of time; every third is from the station, one from nowhere.
+    """Return the posts as JSON, in the order of time; every third is from the station, one from nowhere.
 
     town, station: x1, y1, x2, y2 in degrees.
     """
@@ -65,7 +65,7 @@ def post_lines(start: datetime, town: Sequence[float], station: Sequence[float])
 
 
 def favourite_lines(taxis: Sequence[str]) -> list[str]:
-    """Give the table of favourites as CSV: some of the taxis, who drives them, how many stars they have."""
+    """Return the table of favourites as CSV: some of the taxis, who drives them, how many stars they have."""
     draw, left = Random(9).random, list(taxis)
     chosen = sorted(left.pop(int(draw() * len(left))) for _ in range(FAVOURITES))
     rows = [

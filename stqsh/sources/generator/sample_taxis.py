@@ -46,12 +46,12 @@ class SampleRecord(NamedTuple):
     speed: float
 
     def line(self) -> str:
-        """Give it as a line of CSV."""
+        """Return it as a line of CSV."""
         place = "," if self.place is None else f"{self.place[0]:.6f},{self.place[1]:.6f}"
         return f"{self.oid},{place},{self.time:%Y-%m-%dT%H:%M:%SZ},{self.status},{self.speed:.2f}"
 
     def at_station(self) -> bool:
-        """Say whether it is a free taxi at the station."""
+        """Return whether it is a free taxi at the station."""
         x1, y1, x2, y2 = STATION
         inside = self.place is not None and x1 <= self.place[0] <= x2 and y1 <= self.place[1] <= y2
         return inside and self.status == "free"
@@ -85,7 +85,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def taxi_tracks() -> dict[str, list[SampleRecord]]:
-    """Give the reports of all taxis, one of which falls silent for a while, and one goes home."""
+    """Return the reports of all taxis, one of which falls silent for a while, and one goes home."""
     tracks: dict[str, list[SampleRecord]] = {}
     for report in _reports({"objects": TAXIS, "kinds": "taxi", "report_every": 10 * _SECOND}):
         number = int(report.oid.rpartition("-")[2])
@@ -97,7 +97,7 @@ def taxi_tracks() -> dict[str, list[SampleRecord]]:
 
 
 def ambulance_track() -> dict[str, list[SampleRecord]]:
-    """Give the reports of the ambulance."""
+    """Return the reports of the ambulance."""
     options: Options = {"objects": 1, "kinds": "ambulance", "report_every": 5 * _SECOND}
     return {"ambulance": [report._replace(oid="ambulance") for report in _reports(options)]}
 

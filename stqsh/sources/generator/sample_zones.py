@@ -8,7 +8,7 @@ from typing import Any
 
 
 def zones_text(town: Sequence[float]) -> str:
-    """Give the town (x1, y1, x2, y2 in degrees) cut in four, as features that are named by `zone`."""
+    """Return the town (x1, y1, x2, y2 in degrees) cut in four, as features that are named by `zone`."""
     west, south, east, north = town
     x, y = (west + east) / 2, (south + north) / 2
     boxes = {

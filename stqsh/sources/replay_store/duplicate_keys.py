@@ -25,7 +25,7 @@ class SeenKeys:
         return len(self._interner)
 
     def places(self, keys: Array) -> NDArray[np.int32]:
-        """Give each key (n,) its number, 0 for the first that was ever seen; new ones count on."""
+        """Return each key (n,) its number, 0 for the first that was ever seen; new ones count on."""
         return self._interner.intern(keys)
 
     def seen(self, keys: Array) -> Mask:

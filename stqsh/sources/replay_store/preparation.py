@@ -15,12 +15,12 @@ from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.generator.replay import begin, extend
-from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
+from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
 from stqsh.sources.replay_store.replay_order import write_sorted
 from stqsh.sources.replay_store.spark_sort import PARTITION_BYTES, SortJob, dead_path, sort_with_spark
 from stqsh.sources.replay_store.spatial_extent import with_extent
-from stqsh.sources.replay_store.store import DEAD_LETTERS, StoreWriter
+from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.sources.source_files import (
     GROUP_BYTES,
     SourceFile,

@@ -12,7 +12,8 @@ from stqsh.sources.formats.pyarrow_typing import one_array
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
-from stqsh.sources.replay_store.store import SEGMENT_ROWS, TICK, StoreWriter
+from stqsh.sources.replay_store.segments import TICK
+from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
 
 class OrderKeys:
@@ -26,7 +27,7 @@ class OrderKeys:
         self._file, self._latest = -1, 0
 
     def of(self, part: ParsedRecords) -> NDArray[np.int64]:
-        """Give the keys of a part's records, (m,); parts come in order of file and place."""
+        """Return the keys of a part's records, (m,); parts come in order of file and place."""
         return part.times if self._layout.order == "time" else self._arrivals(part)
 
     def _arrivals(self, part: ParsedRecords) -> NDArray[np.int64]:
@@ -43,7 +44,7 @@ class OrderKeys:
 
 
 def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]:
-    """Give the ticks (m,) that belong to order keys (m,)."""
+    """Return the ticks (m,) that belong to order keys (m,)."""
     return keys // layout.tick_us if layout.order == "time" else keys
 
 

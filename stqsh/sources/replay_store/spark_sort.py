@@ -23,7 +23,8 @@ from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
 from stqsh.sources.replay_store.manifest import Manifest, Segment, read_manifest
 from stqsh.sources.replay_store.replay_order import OrderKeys, ticks_of
-from stqsh.sources.replay_store.store import TICK, StoreWriter, segment_name, ticks_path
+from stqsh.sources.replay_store.segments import TICK, segment_name, ticks_path
+from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.sources.source_files import SourceFile, read_group
 from stqsh.spec.stream import FileSourceSpec
 
@@ -73,7 +74,7 @@ def sort_with_spark(spark: Any, job: SortJob, partitions: int) -> Manifest:
 
 
 def _spark_schema(layout: RecordSchema) -> str:
-    """Give the columns on their way through Spark: by place, since its names know no case; times as µs."""
+    """Return the columns on their way through Spark: by place, since its names know no case; times as µs."""
     columns = [f"c{i} {_SPARK_TYPES[kind]}" for i, (_, kind) in enumerate(layout.columns)]
     return ", ".join([*columns, "_key bigint", "_file int", "_place bigint"])
 
@@ -117,7 +118,7 @@ def _read_group(job: SortJob, number: int) -> Batches:
 
 
 def dead_path(directory: Path, group: int) -> Path:
-    """Give where the dead letters of one group of files wait to be put together."""
+    """Return where the dead letters of one group of files wait to be put together."""
     return directory / f".dead-{group:06d}.jsonl"
 
 
@@ -147,7 +148,7 @@ def _writer(job: SortJob) -> Callable[[Batches], Batches]:
 
 
 def _stored(batch: pa.RecordBatch, layout: RecordSchema) -> pa.RecordBatch:
-    """Give sorted records in the form of the store."""
+    """Return sorted records in the form of the store."""
     schema = layout.schema.append(pa.field(TICK, pa.int64()))
     ticks = ticks_of(batch.column("_key").to_numpy(), layout)
     columns = [batch.column(i).cast(schema.types[i]) for i in range(len(layout.columns))]

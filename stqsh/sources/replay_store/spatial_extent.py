@@ -25,7 +25,7 @@ _MARGIN, _LEAST = 0.05, 1e-6
 def with_extent(
     directory: Path, manifest: Manifest, layout: RecordSchema, declared: Sequence[float] | None
 ) -> Manifest:
-    """Give a store's manifest with bounds and sample; `declared` are the BOUNDS of the statement, if any."""
+    """Return a store's manifest with bounds and sample; `declared` are the statement's BOUNDS."""
     places = sample_places(directory, manifest, layout)
     x1, y1, x2, y2 = declared if declared is not None else bounds_of(places)
     sample = tuple((x, y) for x, y in places.tolist())
@@ -50,7 +50,7 @@ def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> 
 
 
 def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """Give x1, y1, x2, y2 around places, float64 (m, 2), but for a few far off; never without area."""
+    """Return x1, y1, x2, y2 around places, float64 (m, 2), but for a few far off; never without area."""
     if not len(places):
         return (0.0, 0.0, 1.0, 1.0)
     low = np.quantile(places, _OUTLIERS, axis=0, method="lower")

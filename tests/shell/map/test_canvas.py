@@ -22,7 +22,7 @@ def test_a_point_is_drawn_in_its_cell_and_nowhere_else(column: int, row: int, br
     canvas.points(np.array([column + 0.5]), np.array([row + 0.5]), "here")
     wide, high = (2, 4) if braille else (1, 1)
     marks = [(x, y) for y, line in enumerate(text(canvas)) for x, char in enumerate(line) if char != " "]
-    inside = column < canvas.dots_across and row < canvas.dots_down
+    inside = column < canvas.grid.dots_across and row < canvas.grid.dots_down
     assert marks == ([(column // wide, row // high)] if inside else [])
 
 
@@ -87,7 +87,7 @@ def test_letters_stand_above_dots_and_several_give_way_to_a_mark() -> None:
 @pytest.mark.parametrize(("braille", "row"), [(True, "░▒▓█ "), (False, ".:*# ")])
 def test_shades_tell_how_many_there_are(braille: bool, row: str) -> None:
     canvas = Canvas(5, 1, braille=braille)
-    wide = canvas.dots_across / 5
+    wide = canvas.grid.dots_across / 5
     canvas.shade(np.repeat(np.arange(4) * wide, [1, 3, 6, 16]), np.zeros(26), "")
     assert text(canvas) == [row]
 

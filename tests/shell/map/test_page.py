@@ -179,8 +179,7 @@ def test_dark_and_light_follow_the_browser_and_the_button(
 
 
 def test_a_state_that_nobody_renews_is_told_to_be_old(browser: Browser, tmp_path: Path, town: Town) -> None:
-    from stqsh.shell.map.page.page import page
-    from stqsh.shell.map.page.page_state import PageStates
+    from stqsh.shell.map.page.page_state import PageStates, page
 
     state = PageStates(town.feed()).next()
     assert state is not None

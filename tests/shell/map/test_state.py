@@ -15,13 +15,21 @@ from support.specs import stream_spec
 from stqsh.client.map.object_places import ObjectColumns
 from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.client.map.scene import DrawnQuery, Scene
-from stqsh.shell.map.page.page import page
-from stqsh.shell.map.page.page_state import scene_json
+from stqsh.shell.map.page.page_state import PageHeader, page, scene_json
 from stqsh.spec.region import NearestSpec
 from stqsh.storage.rows import Progress, StreamRow
 from tests.shell.samples import query
 
 KEYS = ["</script><script>alert(1)</script>", "plain", "two"]
+HEADER: PageHeader = {
+    "session": "s",
+    "status": "",
+    "ended": None,
+    "written": 0,
+    "stamp": "0.0",
+    "every": 1,
+    "patience": 20,
+}
 
 
 def scene() -> Scene:
@@ -40,7 +48,7 @@ def scene() -> Scene:
 
 
 def test_a_state_has_a_scene_in_columns() -> None:
-    value: dict[str, Any] = json.loads(scene_json(scene(), {"session": "s", "ended": None}))
+    value: dict[str, Any] = json.loads(scene_json(scene(), HEADER))
     assert value["objects"] == {
         "there": 3000,
         "x": [10.1234568, 11.0, 12.0],
@@ -57,7 +65,7 @@ def test_a_state_has_a_scene_in_columns() -> None:
 
 
 def test_a_page_holds_its_state_and_nothing_breaks_out_of_it() -> None:
-    state = scene_json(scene(), {"session": "s"})
+    state = scene_json(scene(), HEADER)
     made = page(state).decode()
     begin = made.index('<script id="state" type="application/json">') + len(
         '<script id="state" type="application/json">'

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
-from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
-from stqsh.shell.map.page.page_state import PageStates
+from stqsh.shell.map.page.page_state import PageStates, page
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:

@@ -1,11 +1,14 @@
-"""A scene as the JSON that the page draws, a column at a time."""
+"""The page of a map: one file that needs no network, made of a template and the JSON of a scene."""
 
 from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import orjson
@@ -18,19 +21,56 @@ from stqsh.shell.writers.text_columns import json_fragments
 from stqsh.units import format_instant
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stqsh.client.map.region_outlines import RegionOutline
     from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 
 MOST_DRAWN = 20_000
-"""So many objects are in a page at the most, a sample beyond."""
+"""The most objects in a page; beyond, a page holds a sample."""
 EVERY_S = 1
-"""So often a page in a file looks for news."""
+"""How often a page in a file reads itself again."""
 HEARTBEAT_S = 5.0
-"""A page is renewed so often where nothing changes, so that it knows that somebody still writes it."""
+"""How often a page is renewed where nothing changes, so that it knows that its writer is alive."""
 PATIENCE_S = 20
-"""After so long without news a page says so."""
+"""Time without a renewal after which a page says so."""
 _DECIMALS = {True: 6, False: 7}
-"""Of coordinates in a page, planar or not: a centimetre in degrees."""
+"""Decimals of coordinates in a page, planar or not: a centimetre in degrees."""
+_FOLDER = Path(__file__).parent / "web"
+_SCRIPTS = ("view.js", "painting.js", "legend.js", "live.js")
+"""The scripts of the page, in their order."""
+
+
+class PageHeader(TypedDict):
+    """What a page shows of the session: `ended` says why there are no more states, None while there are.
+
+    `written` is in milliseconds since the epoch, `every` and `patience` in seconds.
+    """
+
+    session: str
+    status: str
+    ended: str | None
+    written: int
+    stamp: str
+    every: int
+    patience: int
+
+
+class PageQuery(TypedDict):
+    """A query on a page; `members` and `focal` are positions among its objects."""
+
+    name: str
+    letter: str
+    kind: str
+    about: str
+    text: str
+    state: str
+    size: int
+    members: NDArray[Any]
+    rings: Sequence[NDArray[Any]]
+    centre: tuple[float, float] | None
+    focal: int | None
+    focalKey: Any
 
 
 @dataclass
@@ -39,16 +79,16 @@ class PageStates:
 
     feed: MapFeed
     _scene: Scene | None = field(default=None, init=False)
-    _told_at: float = field(default=float("-inf"), init=False)
+    _given_at: float = field(default=float("-inf"), init=False)
     _numbers: itertools.count[int] = field(default_factory=itertools.count, init=False)
 
     def next(self) -> bytes | None:
         """The state as it is now; None where that is not new, unless a heartbeat is due. Raises as `look`."""
         scene = self.feed.look(MOST_DRAWN, records=True)
         self._scene = scene or self._scene
-        if self._scene is None or (scene is None and time.monotonic() - self._told_at < HEARTBEAT_S):
+        if self._scene is None or (scene is None and time.monotonic() - self._given_at < HEARTBEAT_S):
             return None
-        self._told_at = time.monotonic()
+        self._given_at = time.monotonic()
         return self._json(None)
 
     def last(self, why: str) -> bytes | None:
@@ -64,7 +104,7 @@ class PageStates:
         assert self._scene is not None, "a state is made of a scene"
         progress, home = self.feed.link.progress(), self.feed.link.home
         written = time.time_ns() // 1_000_000
-        told = {
+        header: PageHeader = {
             "session": home.name,
             "status": alive_text(home, progress),
             "ended": ended,
@@ -73,20 +113,39 @@ class PageStates:
             "every": EVERY_S,
             "patience": PATIENCE_S,
         }
-        return scene_json(self._scene, told)
+        return scene_json(self._scene, header)
 
 
-def scene_json(scene: Scene, told: dict[str, Any]) -> bytes:
-    """A scene as JSON; `told` is what is to be said beside it."""
-    objects = orjson.Fragment(_objects(scene))
+def page(state: bytes) -> bytes:
+    """Return the page that shows a state, as JSON."""
+    before, after = _template()
+    # Within a script element only `</` and `<!--` would mean anything.
+    return before + state.replace(b"<", b"\\u003c") + after
+
+
+@cache
+def _template() -> tuple[bytes, bytes]:
+    """Return the page before its state, and after it."""
+    script = "\n".join(_read(name) for name in _SCRIPTS)
+    text = _read("page.html").replace("{{style}}", _read("page.css")).replace("{{script}}", script)
+    before, after = text.split("{{state}}")
+    return before.encode(), after.encode()
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8").strip()
+
+
+def scene_json(scene: Scene, header: PageHeader) -> bytes:
+    """Return a scene as JSON, behind the fields of a header."""
     value = {
-        **told,
+        **header,
         "stream": scene.stream.name,
         "planar": scene.planar,
         "step": scene.places.step,
         "at": format_instant(scene.places.at_us),
         "leftOut": scene.left_out,
-        "objects": objects,
+        "objects": orjson.Fragment(_objects(scene)),
         "queries": [_query(number, drawn, scene) for number, drawn in enumerate(scene.drawn)],
         "areas": [{"name": area.name, "rings": _rings(area, scene)} for area in scene.areas],
         "cells": scene.cells and {"bounds": scene.cells.bounds, "owners": scene.cells.owners},
@@ -105,7 +164,7 @@ def _objects(scene: Scene) -> bytes:
     return plain[:-1] + b',"keys":' + _list(json_fragments(places.keys)) + b',"columns":{' + columns + b"}}"
 
 
-def _query(number: int, drawn: DrawnQuery, scene: Scene) -> dict[str, Any]:
+def _query(number: int, drawn: DrawnQuery, scene: Scene) -> PageQuery:
     spec, outline = drawn.query.spec, drawn.outline
     return {
         "name": drawn.query.name,
@@ -123,11 +182,11 @@ def _query(number: int, drawn: DrawnQuery, scene: Scene) -> dict[str, Any]:
     }
 
 
-def _rings(outline: RegionOutline, scene: Scene) -> list[Any]:
+def _rings(outline: RegionOutline, scene: Scene) -> list[NDArray[Any]]:
     return [_rounded(ring, scene) for ring in outline.rings]
 
 
-def _rounded(values: Any, scene: Scene) -> Any:
+def _rounded(values: NDArray[Any], scene: Scene) -> NDArray[Any]:
     return np.ascontiguousarray(np.round(values, _DECIMALS[scene.planar]))
 
 

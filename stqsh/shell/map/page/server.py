@@ -13,9 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from stqsh.errors import StqshError
-from stqsh.shell.map.page.page import page
 from stqsh.shell.map.page.page_loop import STOPPED, follow
-from stqsh.shell.map.page.page_state import PageStates
+from stqsh.shell.map.page.page_state import PageStates, page
 from stqsh.shell.messages import file_error_reason
 from stqsh.units import group_digits
 

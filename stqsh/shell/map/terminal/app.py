@@ -25,7 +25,6 @@ from stqsh.shell.terminal.fullscreen import Fullscreen, Line, TextEntry
 
 if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed
-    from stqsh.shell.repl.prompt import PromptTerminal
 
 KEYS = "arrows + - 0  / find  n next  t follow  ? keys  q leaves"
 WIDTH, HEIGHT = 80, 24
@@ -33,14 +32,12 @@ WIDTH, HEIGHT = 80, 24
 MOST_PRINTED = 1_000_000
 
 
-def show_map(feed: MapFeed, scheme: str = "auto", terminal: PromptTerminal | None = None) -> str:
+def show_map(feed: MapFeed, scheme: str = "auto") -> str:
     """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
     keeper = MapLoader(feed)
     view = MapView(MapActions(keeper), Palette(scheme_name(scheme)), has_braille())
     dots = DOTS[view.braille]
     screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=MapMouse(view.hands, *dots))
-    if terminal is not None:
-        screen.terminal = terminal
     keeper.start()
     try:
         screen.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stqsh.shell.map.terminal.canvas import Array, Canvas
+from stqsh.shell.map.terminal.canvas import Array, DotGrid
 from stqsh.shell.map.terminal.drawing import extent, position_of
 from stqsh.shell.map.terminal.map_projection import MapProjection, fitted
 
@@ -28,9 +28,9 @@ class Camera:
     is_fitting: bool = True
     follow: Any = None
 
-    def aim(self, scene: Scene, canvas: Canvas) -> MapProjection:
+    def aim(self, scene: Scene, grid: DotGrid) -> MapProjection:
         """The projection for a scene on a canvas."""
-        blank = MapProjection(0.0, 0.0, 1.0, canvas.dots_across, canvas.dots_down, canvas.tall, scene.planar)
+        blank = MapProjection(0.0, 0.0, 1.0, grid.dots_across, grid.dots_down, grid.tall, scene.planar)
         before = self.projection
         is_new = before is None or (before.width, before.height) != (blank.width, blank.height)
         if before is None or (self.is_fitting and (is_new or _is_ill_fitted(scene, before))):

@@ -5,6 +5,7 @@ Everything that is drawn is columnar: points and lines come as arrays, and land 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -29,47 +30,67 @@ DOTS = {True: (2, 4), False: (1, 1)}
 """The dots of a character across and down, in Braille or not."""
 
 
-class Canvas:
-    """Rows of characters; `braille` or plain ASCII. What is drawn later lies on top."""
+@dataclass(frozen=True, slots=True)
+class DotGrid:
+    """The size of a canvas in characters and in dots; `braille` or plain ASCII."""
 
-    def __init__(self, columns: int, rows: int, *, braille: bool = True) -> None:
-        self.columns, self.rows, self.braille = columns, rows, braille
-        self._bits = np.zeros((rows, columns), np.uint8)
-        self._chars = np.zeros((rows, columns), np.uint32)
-        self._styles = np.zeros((rows, columns), np.int16)
-        self._names: list[str] = [""]
+    columns: int
+    rows: int
+    braille: bool = True
 
     @property
     def dots_across(self) -> int:
         """Dots in a row of characters."""
-        return 2 * self.columns if self.braille else self.columns
+        return DOTS[self.braille][0] * self.columns
 
     @property
     def dots_down(self) -> int:
         """Dots in a column of characters."""
-        return 4 * self.rows if self.braille else self.rows
+        return DOTS[self.braille][1] * self.rows
 
     @property
     def dots_each(self) -> int:
         """Dots in a character."""
-        return 8 if self.braille else 1
+        wide, high = DOTS[self.braille]
+        return wide * high
 
     @property
     def tall(self) -> float:
-        """How many times higher a dot is than wide; characters are twice as high as wide."""
+        """Ratio of a dot's height to its width; characters are twice as high as wide."""
         return 1.0 if self.braille else 2.0
 
     def cells(self, across: Array, down: Array) -> tuple[Array, Array, Array]:
-        """The characters' columns and rows of points in dots, and which of the points (int64) are on it."""
+        """Find the characters of points in dots, float64 (n,).
+
+        Returns:
+            Columns and rows of those on the canvas, and their positions among the points, int64 (m,) each.
+        """
         inside = (across >= 0) & (across < self.dots_across) & (down >= 0) & (down < self.dots_down)
         at = np.flatnonzero(inside)
         wide, high = DOTS[self.braille]
         return across[at].astype(np.int64) // wide, down[at].astype(np.int64) // high, at
 
+    def counts(self, across: Array, down: Array) -> Array:
+        """Count the points, float64 (n,), in each character; int64 (rows, columns)."""
+        columns, rows, _ = self.cells(across, down)
+        counts = np.bincount(rows * self.columns + columns, minlength=self.rows * self.columns)
+        return counts.reshape(self.rows, self.columns)
+
+
+class Canvas:
+    """Draws on a grid of characters; what is drawn later covers what is there."""
+
+    def __init__(self, columns: int, rows: int, *, braille: bool = True) -> None:
+        self.grid = DotGrid(columns, rows, braille)
+        self._bits = np.zeros((rows, columns), np.uint8)
+        self._chars = np.zeros((rows, columns), np.uint32)
+        self._styles = np.zeros((rows, columns), np.int16)
+        self._names: list[str] = [""]
+
     def points(self, across: Array, down: Array, style: str | Array, names: list[str] | None = None) -> None:
         """Draw a dot at each point, float64 (n,); of one style, or of styles[i] of `names` each."""
-        columns, rows, at = self.cells(across, down)
-        if self.braille:
+        columns, rows, at = self.grid.cells(across, down)
+        if self.grid.braille:
             bits = _BITS[down[at].astype(np.int64) % 4, across[at].astype(np.int64) % 2]
             np.bitwise_or.at(self._bits, (rows, columns), bits)
         else:
@@ -78,28 +99,22 @@ class Canvas:
 
     def shade(self, across: Array, down: Array, style: str) -> None:
         """Draw how many points, float64 (n,), there are in each character, in shades by the logarithm."""
-        grid = self.counts(across, down)
+        grid = self.grid.counts(across, down)
         occupied = grid > 0
         share = np.log(np.maximum(grid, 1)) / np.log(max(_DENSE, int(grid.max(initial=0))))
         levels = np.where(occupied, 1 + np.rint(3 * share), 0).astype(np.int64)
-        shades = np.array([ord(char) for char in _SHADES[self.braille]], np.uint32)
+        shades = np.array([ord(char) for char in _SHADES[self.grid.braille]], np.uint32)
         self._chars = np.where(occupied, shades[levels], self._chars)
         self._styles[occupied] = self._number(style)
 
-    def counts(self, across: Array, down: Array) -> Array:
-        """How many of some points lie in each character; int64 (rows, columns)."""
-        columns, rows, _ = self.cells(across, down)
-        counts = np.bincount(rows * self.columns + columns, minlength=self.rows * self.columns)
-        return counts.reshape(self.rows, self.columns)
-
     def lines(self, segments: Array, style: str) -> None:
         """Draw lines in dots, float64 (n, 4): from x1, y1 to x2, y2 each."""
-        clipped = _clipped(segments, self.dots_across, self.dots_down)
+        clipped = _clipped(segments, self.grid.dots_across, self.grid.dots_down)
         if not len(clipped):
             return
         across, down, of = _along(clipped)
-        columns, rows, at = self.cells(across, down)
-        if self.braille:
+        columns, rows, at = self.grid.cells(across, down)
+        if self.grid.braille:
             self.points(across, down, style)
             self._chars[rows, columns] = 0  # shades make way
             return
@@ -108,7 +123,7 @@ class Canvas:
 
     def letters(self, across: Array, down: Array, text: str, style: str, *, several: str = "") -> None:
         """Write a letter at each point, float64 (n,), or `several` where another one stands already."""
-        columns, rows, _ = self.cells(across, down)
+        columns, rows, _ = self.grid.cells(across, down)
         taken = np.full(len(columns), ord(text), np.uint32)
         if several:
             there = self._chars[rows, columns]
@@ -119,9 +134,9 @@ class Canvas:
 
     def text(self, column: int, row: int, text: str, style: str) -> None:
         """Write a text; what is beyond the canvas is cut off."""
-        if not 0 <= row < self.rows:
+        if not 0 <= row < self.grid.rows:
             return
-        first, last = max(0, column), min(self.columns, column + len(text))
+        first, last = max(0, column), min(self.grid.columns, column + len(text))
         if first < last:
             codes = [ord(char) for char in text[first - column : last - column]]
             self._chars[row, first:last] = codes
@@ -129,7 +144,7 @@ class Canvas:
 
     def is_free(self, column: int, row: int, length: int) -> bool:
         """Whether no text stands on a stretch of a row that lies wholly on the canvas."""
-        if not (0 <= row < self.rows and column >= 0 and column + length <= self.columns):
+        if not (0 <= row < self.grid.rows and column >= 0 and column + length <= self.grid.columns):
             return False
         return not self._chars[row, column : column + length].any()
 
@@ -138,7 +153,7 @@ class Canvas:
         codes = np.where(self._bits > 0, self._bits.astype(np.uint32) + _BRAILLE, ord(" "))
         codes = np.where(self._chars > 0, self._chars, codes).astype("<u4")
         styles = np.where(codes == ord(" "), 0, self._styles)
-        return [self._row(codes[row], styles[row]) for row in range(self.rows)]
+        return [self._row(codes[row], styles[row]) for row in range(self.grid.rows)]
 
     def _row(self, codes: Array, styles: Array) -> Pieces:
         text = codes.tobytes().decode("utf-32-le")

@@ -115,11 +115,11 @@ def _draw_objects(
 ) -> int:
     """All objects as dots, as shades, or in the colours of their slots; how many are in view."""
     across, down = at
-    counts = canvas.counts(across, down)
+    counts = canvas.grid.counts(across, down)
     visible, occupied = int(counts.sum()), int((counts > 0).sum())
     if look.slots:
         _draw_slots(canvas, scene, at, palette)
-    elif look.density == "on" or (look.density == "auto" and visible > occupied * canvas.dots_each):
+    elif look.density == "on" or (look.density == "auto" and visible > occupied * canvas.grid.dots_each):
         canvas.shade(across, down, "")
     else:
         canvas.points(across, down, "")
@@ -131,7 +131,7 @@ def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: 
     across, down = at
     for slot in np.unique(scene.places.slot[scene.places.slot >= 0]).tolist():
         mine = scene.places.slot == slot
-        if palette.is_plain or not canvas.braille:
+        if palette.is_plain or not canvas.grid.braille:
             canvas.letters(across[mine], down[mine], str(slot % 10), palette.of(slot))
         else:
             canvas.points(across[mine], down[mine], palette.of(slot))
@@ -169,7 +169,7 @@ def _draw_picked(
     number = position_of(scene, look.picked)
     if number is not None:
         across, down = at[0][number : number + 1], at[1][number : number + 1]
-        canvas.letters(across, down, MARKS[canvas.braille].picked, palette.picked)
+        canvas.letters(across, down, MARKS[canvas.grid.braille].picked, palette.picked)
 
 
 def position_of(scene: Scene, key: Any) -> int | None:
@@ -188,8 +188,8 @@ def _draw_label(
     if box is None:
         return
     across, down = projection.dots(np.array([box[0], box[2]]), np.array([box[3], box[1]]))
-    columns, rows, at = canvas.cells(across[:1], down[:1])
-    wide = (across[1] - across[0]) * canvas.columns / canvas.dots_across
+    columns, rows, at = canvas.grid.cells(across[:1], down[:1])
+    wide = (across[1] - across[0]) * canvas.grid.columns / canvas.grid.dots_across
     if not len(at) or wide < len(label) / 2:
         return
     column, row = int(columns[0]), int(rows[0])

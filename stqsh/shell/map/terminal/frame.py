@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class MapPicture:
     look: MapOptionsShown
     palette: Palette
     braille: bool = True
-    record: dict[str, Any] | None = None
+    record: Mapping[str, object] | None = None
     alive: str | None = None
     notice: str = ""
     helping: bool = False
@@ -56,7 +57,7 @@ class MapPicture:
     def lines(self, width: int, height: int) -> list[Pieces]:
         """The screen, `height` lines of `width` characters at the most."""
         canvas = Canvas(max(_LEAST, width - 2), max(_LEAST, height - AROUND), braille=self.braille)
-        projection = self.camera.aim(self.scene, canvas)
+        projection = self.camera.aim(self.scene, canvas.grid)
         visible = draw(canvas, self.scene, projection, self.look, self.palette)
         self._write_ticks(canvas, projection)
         self._write_panels(canvas, projection)
@@ -89,21 +90,21 @@ class MapPicture:
             [(dim, marks.tick_left if row in rows else marks.down), *pieces, (dim, marks.down)]
             for row, pieces in enumerate(canvas.rendered())
         ]
-        top = first + marks.across * canvas.columns + second
+        top = first + marks.across * canvas.grid.columns + second
         below = third + "".join(self._lower_edge(canvas, projection)) + fourth
         return [[(dim, top)], *body, [(dim, below)]]
 
     def _lower_edge(self, canvas: Canvas, projection: MapProjection) -> list[str]:
         """The lower line of the frame, with ticks and coordinates where there is room for them."""
         marks = MARKS[self.braille]
-        edge = [marks.across] * canvas.columns
+        edge = [marks.across] * canvas.grid.columns
         x1, _, x2, _ = projection.box
-        values = ticks(x1, x2, max(1, min(TICKS_ACROSS, canvas.columns // 12)))
+        values = ticks(x1, x2, max(1, min(TICKS_ACROSS, canvas.grid.columns // 12)))
         step = values[1] - values[0] if len(values) > 1 else x2 - x1
         for value in values:
-            column = int((value - x1) / (x2 - x1) * canvas.columns)
+            column = int((value - x1) / (x2 - x1) * canvas.grid.columns)
             text = marks.tick_below + tick_text(value, step)
-            if column + len(text) < canvas.columns:
+            if column + len(text) < canvas.grid.columns:
                 edge[column : column + len(text)] = text
         return edge
 
@@ -163,7 +164,7 @@ class MapPicture:
         return [("", f"{ruler} {text}{follows}"), (self.palette.dim, f"  {self.keys}" if self.keys else "")]
 
 
-def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
+def record_lines(key: Any, record: Mapping[str, object] | None) -> list[str]:
     """A record as lines of name and value."""
     if record is None:
         return [f"{key}", "not there"]
@@ -171,7 +172,7 @@ def record_lines(key: Any, record: dict[str, Any] | None) -> list[str]:
     return [f"{name.ljust(wide)}  {_value(value)}" for name, value in record.items()]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, datetime):
         return str(format_instant(round(value.replace(tzinfo=value.tzinfo or UTC).timestamp() * 1e6)))
     if isinstance(value, float):
@@ -191,9 +192,9 @@ def scale_bar(projection: MapProjection, dots_each: int) -> tuple[int, str]:
 def _rows_of_ticks(canvas: Canvas, projection: MapProjection) -> dict[int, float]:
     """The rows of characters at which round values of y lie."""
     _, y1, _, y2 = projection.box
-    values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.rows // 4)))
-    rows = {int((y2 - value) / (y2 - y1) * canvas.rows): value for value in values}
-    return {row: value for row, value in rows.items() if 0 <= row < canvas.rows}
+    values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.grid.rows // 4)))
+    rows = {int((y2 - value) / (y2 - y1) * canvas.grid.rows): value for value in values}
+    return {row: value for row, value in rows.items() if 0 <= row < canvas.grid.rows}
 
 
 def _step(values: list[float], projection: MapProjection) -> float:
@@ -207,8 +208,8 @@ def _plain(text: str) -> str:
 
 def _write_box(canvas: Canvas, lines: list[str], most: float, *, right: bool) -> None:
     """Lines in a field of their own in an upper corner; `most`: the share of the width that it may take."""
-    room = max(12, int(canvas.columns * most))
-    shown = [f" {line} "[:room] for line in lines[: canvas.rows]]
+    room = max(12, int(canvas.grid.columns * most))
+    shown = [f" {line} "[:room] for line in lines[: canvas.grid.rows]]
     wide = max(map(len, shown))
     for row, line in enumerate(shown):
-        canvas.text(canvas.columns - wide if right else 0, row, line.ljust(wide), "reverse")
+        canvas.text(canvas.grid.columns - wide if right else 0, row, line.ljust(wide), "reverse")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stqsh.shell.map.poll_rate import PollRate
@@ -23,7 +24,7 @@ class MapLoader:
         self._feed = feed
         self.scene: Scene | None = None
         self.alive = ""
-        self.record: tuple[Any, dict[str, Any] | None] = (None, None)
+        self.record: tuple[Any, Mapping[str, object] | None] = (None, None)
         self.error: Exception | None = None
         self._picked: Any = None
         self._is_new_pick = threading.Event()
