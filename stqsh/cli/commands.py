@@ -14,7 +14,10 @@ from stqsh.cli.completion import document_names, format_names, profile_names, se
 from stqsh.cli.help_pages import page
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
+from stqsh.shell.user_files import script_text
 
+# Each command imports what it calls only when it is called: `stqsh --version`, `--help` and completion load
+# neither numpy nor the client.
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -266,7 +269,6 @@ def _options(
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: ShellOptions) -> None:
     from stqsh.shell.scripting.batch import run_batch
-    from stqsh.shell.user_files import script_text
 
     exit_on_signals()
 

@@ -14,6 +14,9 @@ from stqsh.client import results
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.run import RunHandle
+from stqsh.shell.live.export import export
+from stqsh.shell.live.run_progress import run_with_progress
+from stqsh.shell.live.tail import drain, watch
 from stqsh.shell.messages import print_text, watch_needs_terminal
 from stqsh.shell.scripting import watch_command
 from stqsh.shell.scripting.watch_interval import repeat
@@ -21,6 +24,7 @@ from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 from stqsh.shell.terminal.pager import page_output
 from stqsh.shell.terminal.screen import open_screen
+from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.opening import open_writer, write_data
 from stqsh.shell.writers.writer import Target
 
@@ -122,9 +126,6 @@ class PromptRenderer:
 
     def follow(self, subscription: Subscription) -> None:
         r"""Show updates in the live view, as plain output, or send them where `\o` says."""
-        from stqsh.shell.live.export import export
-        from stqsh.shell.live.tail import drain, watch
-
         screen = open_screen(sys.stdout)
         if self._console.outlet is not None:
             text = export(subscription, self._outlet_writer(), screen, self._console.outlet.name)
@@ -137,22 +138,19 @@ class PromptRenderer:
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard. Raises `CommandLineError` where there is no terminal."""
-        from stqsh.shell.watch.dashboard import show_dashboard
-
         if not is_interactive(sys.stdout):
             raise watch_needs_terminal()
         print_text(show_dashboard(feed, self._scheme))
 
     def run(self, handle: RunHandle) -> bool:
         """Show a progress bar until the RUN is done."""
-        from stqsh.shell.live.run_progress import run_with_progress
-
         text, finished = run_with_progress(self._session, handle, open_screen(sys.stdout))
         print_text(text)
         return finished
 
     def map(self, feed: MapFeed) -> None:
         """Show a map on the whole terminal, or write it."""
+        # Only maps need the page, its server and what draws them.
         from stqsh.shell.map.dispatch import show_or_write
 
         print_text(show_or_write(feed, open_screen(sys.stdout), self._scheme))

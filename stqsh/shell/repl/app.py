@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDeadError, StqshError
@@ -17,6 +18,7 @@ from stqsh.shell.messages import (
 from stqsh.shell.repl.editor import edited
 from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt_controller import PromptController
+from stqsh.shell.repl.session_thread import open_session
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
@@ -44,14 +46,9 @@ def run_shell(options: ShellOptions) -> int:
     Raises:
         StqshError: No session opens.
     """
-
-    def open_session() -> Session:
-        from stqsh.shell.repl.session_reader import open_session
-
-        return open_session(options.session, options.profile)
-
     sys.setswitchinterval(SWITCH_S)
-    shell = Shell(options.session or "default", open_session, options.format, quiet=options.quiet)
+    opening = partial(open_session, options.session, options.profile)
+    shell = Shell(options.session or "default", opening, options.format, quiet=options.quiet)
     if options.format is not None:
         shell.console.set_format(options.format)
     shell.console.variables.update(given_variables(options.variables))

@@ -110,6 +110,7 @@ def may_run(text: str) -> bool:
     stripped = text.strip()
     if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
         return True
+    # The language comes with the first Enter and the first word: the prompt is up before it is loaded.
     from stqsh.lang.syntax.split import is_complete
 
     return is_complete(text) or ends_vertical(text)
@@ -122,7 +123,7 @@ def say_above(app: Application[str], say: Callable[[], None]) -> None:
 
 
 def _keywords() -> frozenset[str]:
-    from stqsh.lang.syntax.keywords import KEYWORDS
+    from stqsh.lang.syntax.keywords import KEYWORDS  # as in `may_run`
 
     return KEYWORDS
 
@@ -157,7 +158,7 @@ def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
     """Session, engine, step, clock, rate, lag, shedding: on a narrow terminal what matters most of it."""
     if not glance.ready or glance.progress is None or not glance.progress.step:
         return f" {glance.session}  |  {glance.engine}"
-    from stqsh.shell.status import status_parts
+    from stqsh.shell.status import status_parts  # loaded by the session thread by then
 
     parts = [(_SESSION, glance.session), (_ENGINE, glance.engine), *status_parts(glance.progress)]
     while len(parts) > 1 and width is not None and len(_joined(parts)) >= width:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class SessionSummary:
     death: str = ""
     broken: bool = False
     ready: bool = False
+
+
+def open_session(name: str | None, profile: str | None) -> Session:
+    """Open a session; slow, for a thread behind the prompt."""
+    session: Session = _reader_module().open_session(name, profile)
+    return session
 
 
 class SessionThread:
@@ -98,9 +105,7 @@ class SessionThread:
         if self._session is None:
             return ()
         if self._keys is None:
-            from stqsh.shell.repl.session_reader import LiveKeys
-
-            self._keys = LiveKeys(self._session.link)
+            self._keys = _reader_module().LiveKeys(self._session.link)
         return self._keys.starting(stream, prefix)
 
     def typed(self) -> None:
@@ -127,10 +132,8 @@ class SessionThread:
     def _work(self) -> None:
         try:
             with unhindered():
-                from stqsh.shell.repl.session_reader import SummaryReader
-
                 session = self._open()
-                self._reader, self._session = SummaryReader(session), session
+                self._reader, self._session = _reader_module().SummaryReader(session), session
             self._session.start_engine(wait=False)
         except BaseException as error:  # handed over to the main thread, which raises or shows it
             self._error = error
@@ -155,11 +158,9 @@ class SessionThread:
         """Import what looking up live keys and snapshots take, once there are any and nobody is typing."""
         idle = time.monotonic() - self._typed_at > IDLE_S
         if not self._is_warm and self.glance.ready and self.glance.streams and idle:
-            from stqsh.shell.repl.session_reader import warm_up
-
             self._is_warm = True
             with unhindered():
-                warm_up()
+                _reader_module().warm_up()
 
 
 @contextmanager
@@ -174,3 +175,10 @@ def unhindered() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _reader_module() -> ModuleType:
+    # The client and the language: 80 ms, which the thread spends while the prompt is up already.
+    from stqsh.shell.repl import session_reader
+
+    return session_reader

@@ -90,7 +90,7 @@ class Console:
         """
         self.close()
         if words:
-            from stqsh.shell.writers.redirect import open_outlet
+            from stqsh.shell.writers.redirect import open_outlet  # Arrow, for which no prompt waits
 
             self.outlet = open_outlet(words)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stqsh.client.results import SnapshotMark
 from stqsh.lang.ast import statements as ast
+from stqsh.shell.live.tail import LiveView
 from stqsh.shell.messages import print_message
 from stqsh.shell.render import PromptRenderer, render
 from stqsh.shell.scripting.backslash_commands import ExitShell
@@ -21,6 +22,7 @@ from stqsh.shell.scripting.output_choice import OutputChoice
 from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
+from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
 from stqsh.shell.writers.opening import write_data
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from stqsh.client.results import Updates, WaitNotice
     from stqsh.client.run import RunHandle
     from stqsh.shell.live.prefetch import Source
-    from stqsh.shell.live.tail import LiveView
     from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.opening import Data
@@ -90,8 +91,6 @@ class ScriptRenderer:
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard of WATCH."""
-        from stqsh.shell.watch.dashboard import show_dashboard
-
         self.message(show_dashboard(feed, self._session.settings().text("shell.scheme")))
 
     def run(self, handle: RunHandle) -> bool:
@@ -111,6 +110,7 @@ class ScriptRenderer:
 
     def map(self, feed: MapFeed) -> None:
         """Print one frame of a map, or write its page."""
+        # Only maps need the page, its server and what draws them.
         from stqsh.shell.map.dispatch import print_or_write
 
         self.screen.close()
@@ -209,8 +209,6 @@ class ScriptRunner:
 
 
 def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
-    from stqsh.shell.live.tail import LiveView
-
     return LiveView(screen, "", session.home, one_query, scheme=session.settings().text("shell.scheme"))
 
 

@@ -78,6 +78,7 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
 def _unknown(
     text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
 ) -> StqshError:
+    # Only a mistake needs the language here, and the prompt imports this module.
     from stqsh.lang.ast.source import Piece, Source, Span
     from stqsh.lang.errors import StatementSyntaxError, near
 

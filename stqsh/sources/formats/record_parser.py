@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -159,13 +159,21 @@ def _type_checks(raw: list[Array], casts: list[CastColumn], layout: RecordSchema
 
 def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
     def reason(row: int) -> str:
-        value = values[row].as_py()
+        [value] = python_values(values.slice(row, 1))
         if kind == "STRING" and isinstance(value, bytes | str):
             return f"{name}: not valid UTF-8"
         shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         return f"{name}: {shown[:TEXT_LIMIT]!r} is {wanted}"
 
     return reason
+
+
+def python_values(column: Array) -> list[Any]:
+    """Return a column as Python's values; times that Python cannot hold, beyond the year 9999, as text."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return column.cast(pa.string()).to_pylist()
 
 
 def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
