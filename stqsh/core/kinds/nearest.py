@@ -17,7 +17,7 @@ from stqsh.core.contract.query_kind import (
 )
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.kernels.geometry.distance import distances_between
-from stqsh.core.kernels.geometry.shapes import Place
+from stqsh.core.kernels.geometry.shapes import Point
 from stqsh.core.kernels.index.scan import nearest
 from stqsh.core.kernels.retention.reference_counts import kth_distances
 from stqsh.core.matching.keyword_queries import (
@@ -73,7 +73,7 @@ class NearestKind(MergingKind):
         """
         present, wanted = selection.present, _neighbours(selection.spec)
         everybody = len(present.stored.known)
-        limit, centre = wanted + 1, Place(*selection.centre)  # one more for the focal object
+        limit, centre = wanted + 1, Point(*selection.centre)  # one more for the focal object
         while True:
             found = nearest(present.stored, present.since, centre, limit, present.resolver.planar)
             objects = selection.satisfying(found)

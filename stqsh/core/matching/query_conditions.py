@@ -17,7 +17,7 @@ from stqsh.core.matching.condition_templates import Template, parameter, read_te
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.columns import DTYPES, Column, decode
+from stqsh.core.state.columns import DTYPES, StoredColumn, decode
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference
 
@@ -94,10 +94,10 @@ class QueryConditions:
         """Return the positions of the queries that have the shape t."""
         return np.flatnonzero(self._queries.template == t)
 
-    def constant(self, t: int, j: int, queries: Array) -> Column:
+    def constant(self, t: int, j: int, queries: Array) -> StoredColumn:
         """Return constant j of queries with the shape t; queries are positions, (n,)."""
         rows = self._queries.constants[queries]
-        return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
+        return StoredColumn(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Clear WAS and IS where a condition did not or does not hold.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.state.columns import Column, declared_arrays, decode, encode, pick
+from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import StateTable
@@ -98,8 +98,8 @@ class JoinedTables:
         if column == spec.key:
             return self._shown_keys(table, rows).cast(arrow_type(kinds[column]))
         i = list(kinds).index(column)
-        stored = Column(self._state.array(f"t{table}/c{i}"), self._state.array(f"t{table}/v{i}"))
-        nothing = Column(stored.values[:0], stored.valid[:0])
+        stored = StoredColumn(self._state.array(f"t{table}/c{i}"), self._state.array(f"t{table}/v{i}"))
+        nothing = StoredColumn(stored.values[:0], stored.valid[:0])
         texts = Interner(self._state, f"t{table}/strings").strings()
         return decode(pick(stored, nothing, rows), kinds[column], texts)
 

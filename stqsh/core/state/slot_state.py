@@ -65,34 +65,22 @@ class HeapAllocator:
         """Do nothing: memory is freed with the last reference."""
 
 
-class SlotState:
-    """Growable arrays by name, and a header that survives as JSON.
-
-    Names are paths such as `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+class NamedArrays:
+    """Growable arrays by name.
 
     Attributes:
-        header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
         buffers: The arrays with their spare capacity.
         reached: The most elements of each array that were in use since `trim_unused`, so that an allocator
             can give back unused memory.
     """
 
     def __init__(
-        self,
-        header: dict[str, Any],
-        buffers: dict[str, Array] | None = None,
-        allocator: Allocator | None = None,
+        self, lengths: dict[str, int], buffers: dict[str, Array] | None, allocator: Allocator | None
     ) -> None:
-        self.header = header
+        self._lengths = lengths
         self.buffers = buffers if buffers is not None else {}
         self._allocator = allocator or HeapAllocator()
-        self._lengths: dict[str, int] = header.setdefault("lengths", {})
         self.reached: dict[str, int] = {}
-
-    @classmethod
-    def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
-        """Return the empty state of a slot."""
-        return cls({"slot": slot}, None, allocator)
 
     def __contains__(self, name: str) -> bool:
         return name in self._lengths
@@ -146,9 +134,6 @@ class SlotState:
         for name in self.names(prefix):
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
-        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
-            declared = self.header.get(entry, {})
-            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
         """Give back unused memory behind arrays that have become shorter, unless it is little.
@@ -162,6 +147,39 @@ class SlotState:
                 self.buffers[name] = trim(name, buffer, max(used, _SMALLEST))
         self.reached.clear()
 
+    def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
+        """Return the names of the arrays that begin with a prefix, or with one of several."""
+        return [name for name in self._lengths if name.startswith(prefix)]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes in use by all arrays, without spare capacity."""
+        return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
+
+
+class SlotState(NamedArrays):
+    """The arrays of a slot, and a header that survives as JSON.
+
+    Names are paths such as `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+
+    Attributes:
+        header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        buffers: dict[str, Array] | None = None,
+        allocator: Allocator | None = None,
+    ) -> None:
+        self.header = header
+        super().__init__(header.setdefault("lengths", {}), buffers, allocator)
+
+    @classmethod
+    def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
+        """Return the empty state of a slot."""
+        return cls({"slot": slot}, None, allocator)
+
     @property
     def slot(self) -> int:
         """The slot's number."""
@@ -172,19 +190,17 @@ class SlotState:
         """The time after the slot's last batch, with step 0 before its first."""
         return msgspec.convert(self.header.get("clock", {}), SlotClock)
 
-    def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
-        """Return the names of the arrays that begin with a prefix, or with one of several."""
-        return [name for name in self._lengths if name.startswith(prefix)]
-
     def entry(self, name: str) -> dict[str, Any]:
         """Return an entry of the header that is an object in JSON, created if it is missing."""
         entry: dict[str, Any] = self.header.setdefault(name, {})
         return entry
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes in use by all arrays, without spare capacity."""
-        return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
+    def release(self, prefix: str) -> None:
+        """Remove all arrays whose names begin with `prefix`, with what is declared of them."""
+        super().release(prefix)
+        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
+            declared = self.header.get(entry, {})
+            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
 
 
 class _SnapshotHead(msgspec.Struct):

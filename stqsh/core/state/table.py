@@ -94,25 +94,14 @@ class StateTable:
         """Open the table, and create what is missing; `more` arrays are those known only at run time."""
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
-        rows = self._rows()
+        rows = len(self)
         for name, spec in self._specs.items():
             if f"{prefix}/{name}" not in state:
-                self._create(f"{prefix}/{name}", spec, rows)
-
-    def _create(self, name: str, spec: ArraySpec, rows: int) -> None:
-        length = rows * spec.width if spec.length is None else spec.length
-        self.state.create(name, spec.dtype, length)
-        if spec.refers_to:
-            add_reference(self.state, name, spec.refers_to)
-        if spec.derived_from:
-            add_derived(self.state, name, spec.derived_from)
-
-    def _rows(self) -> int:
-        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
-        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
+                _create(state, f"{prefix}/{name}", spec, rows)
 
     def __len__(self) -> int:
-        return self._rows()
+        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
+        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
 
     def array(self, name: str) -> Array:
         """Return an array by its name, a view that is valid until the array is resized."""
@@ -123,10 +112,10 @@ class StateTable:
 
     def append(self, **columns: npt.ArrayLike) -> Array:
         """Append rows and return their positions; columns that are not given are filled with zeros."""
-        before = self._rows()
+        before = len(self)
         for name, values in columns.items():
             self.state.append(f"{self.prefix}/{name}", values)
-        rows = self._rows()
+        rows = len(self)
         for name, spec in self._columns():
             if name not in columns:
                 self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
@@ -166,6 +155,15 @@ class StateTable:
         popped = [self.array(name)[chosen] for name, _ in self._columns()]
         self.keep(~chosen)
         return popped
+
+
+def _create(state: SlotState, name: str, spec: ArraySpec, rows: int) -> None:
+    """Create an array of a table that has a number of rows."""
+    state.create(name, spec.dtype, rows * spec.width if spec.length is None else spec.length)
+    if spec.refers_to:
+        add_reference(state, name, spec.refers_to)
+    if spec.derived_from:
+        add_derived(state, name, spec.derived_from)
 
 
 def add_reference(state: SlotState, name: str, relation: Relation) -> None:
