@@ -1,6 +1,6 @@
-r"""What is done with each kind of outcome: one dispatch, used by the prompt and by scripts.
+r"""Render outcomes, by kind: one dispatch for the prompt and for scripts.
 
-`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them where `\o` says.
+`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them to the outlet of `\o`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def render(outcome: Outcome, renderer: OutcomeRenderer) -> bool:
 
 
 class PromptRenderer:
-    """Renders outcomes as `console` asks for.
+    """Renders outcomes at the prompt, with the settings of `console`.
 
     Attributes:
         statement: The number of the current statement, from 1.
@@ -110,7 +110,7 @@ class PromptRenderer:
         print_text(text)
 
     def data(self, data: Data) -> None:
-        r"""Write rows or a script through the pager, or where `\o` says."""
+        r"""Write rows or a script through the pager, or to the outlet of `\o`."""
         statement = (data.statement if isinstance(data, results.Answer) else None) or self.statement
         if self._console.outlet is not None:
             write_data(self._outlet_writer(), data, statement)
@@ -125,7 +125,7 @@ class PromptRenderer:
         page_output(draw, paged=self._console.pager)
 
     def follow(self, subscription: Subscription) -> None:
-        r"""Show updates in the live view, as plain output, or send them where `\o` says."""
+        r"""Show updates in the live view or as plain output, or send them to the outlet of `\o`."""
         screen = open_screen(sys.stdout)
         if self._console.outlet is not None:
             text = export(subscription, self._outlet_writer(), screen, self._console.outlet.name)

@@ -1,4 +1,4 @@
-"""stqsh itself on the case: the whole way, from the replay store through Spark into the update log."""
+"""Run stqsh on the case, from the replay store through Spark into the update log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CREATE = (
 
 
 def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
-    """Fill, register, measure; then read all updates back from the log."""
+    """Take in objects and queries, measure, and read all updates from the log."""
     file = folder / "reports.parquet"
     case.write(file)
     with stqsh.connect(temporary=True, autoplay=False) as session, UpdateReader(session.link, -1) as reader:
@@ -53,7 +53,7 @@ def _number(name: str) -> int:
 
 
 def _sent(session: Session, reader: UpdateReader) -> Updates:
-    """Return all updates of the session, with the numbers of the queries in the place of their ids."""
+    """Return all updates of the session, with the queries' numbers instead of their ids."""
     found = [NONE]
     for sent in reader.poll(session.progress().batch):
         names = session.link.book.names

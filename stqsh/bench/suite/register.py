@@ -111,7 +111,7 @@ def _script(count: int, options: Options, say: Say) -> Row:
     """Run a script of REGISTER statements by the shell's command line."""
     with _filled(options, _FILLING + 1) as session, temporary_folder() as folder:
         file = folder / "q.sql"
-        file.write_text(statements(rectangles(count)))
+        file.write_text(statements(rectangles(count)) + "\nRUN;")
         say(f"running a script of {count:,} statements")
         command = [sys.executable, "-m", "stqsh", "--quiet", "--no-init", "--session", session.home.name]
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Runs scripts in an open session: executes their steps and renders what statements and RUNs bring."""
+"""Run scripts in an open session: execute their steps, and render what statements and RUNs answer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
-from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
+from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
+from stqsh.shell.user_files import is_new_session
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
 from stqsh.shell.writers.opening import write_data
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ScriptRenderer:
-    """Renders outcomes of a script: data by its writer, messages and status on the screen.
+    """Renders outcomes of a script: data with a writer, messages and status on the screen.
 
     Attributes:
         statement: The number of the current statement in the whole script, from 1.
@@ -59,7 +60,7 @@ class ScriptRenderer:
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
-        """Say what is waited for; the next outcome brings the wait itself."""
+        """Show what the session waits for; the next outcome waits for it."""
         self.message(notice.text)
 
     def message(self, text: str) -> None:
@@ -73,7 +74,7 @@ class ScriptRenderer:
         write_data(self._writer(), data, self.statement)
 
     def follow(self, subscription: Subscription) -> None:
-        """Show what a TAIL or SUBSCRIBE brings."""
+        """Show the updates of a TAIL or SUBSCRIBE."""
         view = self._live()
         if view is not None:
             view.warning = lambda: subscription.accuracy_text
@@ -117,7 +118,7 @@ class ScriptRenderer:
         self.message(print_or_write(feed, self.screen))
 
     def _show(self, source: Source) -> None:
-        """Show what a source brings, in the live view where there is one and no format was asked for."""
+        """Show what a source yields: in the live view where there is one and no format was asked for."""
         view = self._live()
         if view is not None:
             view.follow(source)
@@ -155,19 +156,26 @@ class ScriptRunner:
         return self._renderer.screen
 
     def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
-        """Execute `opening`, the statements and commands, then what the end of a script implies."""
+        """Execute the statements and commands, then what the end of a script implies in its own session.
+
+        In a session that was there before, nothing runs unless a statement says so (language.md, section 4).
+
+        Args:
+            opening: what the profile opens a new session with.
+        """
+        is_own = is_new_session(self._session)
         with suppress(ExitShell):
-            for step in (*opening, *self._steps):
+            for step in (*(opening if is_own else ()), *self._steps):
                 if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
                     step.run(self._place.console)
-        last = None if not opening and self._is_read_only() else self._session.finish_script()
+        last = self._session.finish_script() if is_own else None
         if last is not None:
             self._renderer.run(last)
 
     def stop(self) -> None:
-        """Stop the RUN under way after an interrupt, and say what continues."""
+        """Stop the RUN under way after an interrupt, and print what continues."""
         name = self._session.home.name
         if self._session.home.temporary:
             print_message("interrupted; the script's session is stopped")
@@ -177,10 +185,6 @@ class ScriptRunner:
             handle.cancel()
             stopped = "RUN is stopped, "
         print_message(f"interrupted; {stopped}session {name} and its queries go on")
-
-    def _is_read_only(self) -> bool:
-        """Return whether the script changes nothing: then it does not end a session that others use."""
-        return all(is_read_only(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
     def _repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
         r"""Repeat a statement (`\watch`)."""

@@ -1,4 +1,4 @@
-"""What the keys of a map do: where it looks, what it shows, which object is picked."""
+"""The actions of a map's keys: where it looks, what it shows, which object is selected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "o
 
 @dataclass
 class MapActions:
-    """The user's choices. `still`: the scene of a paused map; `notice`: the message of the last key."""
+    """The user's choices on a map.
+
+    Attributes:
+        keeper: Loads the scenes.
+        camera: What part of the world is shown.
+        look: Which layers and queries are shown.
+        still: The scene of a paused map.
+        helping: Whether the list of keys is shown.
+        notice: The message of the last key.
+    """
 
     keeper: MapLoader
     camera: Camera = field(default_factory=Camera)
@@ -35,7 +44,7 @@ class MapActions:
         return self.still or self.keeper.scene
 
     def hide(self, number: int) -> None:
-        """Hide the query of a number, or show it again."""
+        """Hide the query with a number, or show it again."""
         if self.scene is not None and number < len(self.scene.drawn):
             self.look.hidden ^= {number}
 
@@ -57,7 +66,7 @@ class MapActions:
         self.helping = not self.helping
 
     def pick(self, number: int | None) -> None:
-        """Pick an object by its position in the scene, or none."""
+        """Select an object by its position in the scene; None selects none."""
         key: Any = None
         if number is not None and self.scene is not None:
             key = self.scene.places.keys[number].as_py()
@@ -66,19 +75,19 @@ class MapActions:
         self.keeper.pick(key)
 
     def next(self, step: int) -> None:
-        """Pick the next object, or the one before."""
+        """Select the next object, or the one before."""
         scene, projection = self.scene, self.camera.projection
         if scene is not None and projection is not None:
             picked = position_of(scene, self.look.picked)
             self.pick(next_one(scene, projection, self.look.hidden, picked, step))
 
     def pick_in_the_middle(self) -> None:
-        """Pick the object nearest to the centre."""
+        """Select the object nearest to the centre."""
         if self.scene is not None and self.camera.projection is not None:
             self.pick(in_the_middle(self.scene, self.camera.projection))
 
     def find(self, text: str) -> None:
-        """Pick an object by its key, or the beginning of it."""
+        """Select an object by its key, or the beginning of it."""
         if self.scene is None or not text:
             return
         number = with_key(self.scene, text)
@@ -88,7 +97,7 @@ class MapActions:
             self.pick(number)
 
     def follow(self) -> None:
-        """Follow what is picked, else the focal objects in turn, and then none."""
+        """Follow the selected object, else the focal objects in turn, and then none."""
         if self.scene is None:
             return
         shown = [drawn for number, drawn in enumerate(self.scene.drawn) if number not in self.look.hidden]
@@ -102,7 +111,7 @@ class MapActions:
 
 
 def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
-    """The keys of a map, as prompt_toolkit names them, and what each does."""
+    """Return the keys of a map, as prompt_toolkit names them, with their actions."""
     camera = hands.camera
     return {
         "left h": lambda: camera.pan(-1, 0),

@@ -1,4 +1,4 @@
-"""MAP on a terminal: the map fills the screen and lives until it is left; its last frame stays."""
+"""MAP on a terminal: the map fills the screen until the user leaves it; its last frame stays."""
 
 from __future__ import annotations
 
@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 
 KEYS = "arrows + - 0  / find  n next  t follow  ? keys  q leaves"
 WIDTH, HEIGHT = 80, 24
-"""Of a map that is not on a terminal, unless COLUMNS and LINES say otherwise."""
+"""The size of a map that is not on a terminal, unless COLUMNS and LINES set another."""
 MOST_PRINTED = 1_000_000
 
 
 def show_map(feed: MapFeed, scheme: str = "auto") -> str:
-    """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
+    """Show a map until the user leaves it; return the message for the user.
+
+    Raises:
+        StqshError: The session cannot be read.
+    """
     keeper = MapLoader(feed)
     view = MapView(MapActions(keeper), Palette(scheme_name(scheme)), has_braille())
     dots = DOTS[view.braille]
@@ -48,7 +52,7 @@ def show_map(feed: MapFeed, scheme: str = "auto") -> str:
 
 
 def print_map(feed: MapFeed) -> None:
-    """Print one frame as text. Raises what reading the session raises."""
+    """Print one frame as text. Raises `StqshError` where the session cannot be read."""
     scene = feed.look(MOST_PRINTED)
     assert scene is not None, "the first look sees something"
     size = shutil.get_terminal_size((WIDTH, HEIGHT))
@@ -59,13 +63,13 @@ def print_map(feed: MapFeed) -> None:
 
 
 def has_braille() -> bool:
-    """Whether the terminal has more characters than those of ASCII."""
+    """Return whether the terminal has more characters than ASCII."""
     return terminal_charset() == "utf-8"
 
 
 @dataclass
 class MapView:
-    """Draws what the keeper holds as the user's hands have set it."""
+    """A `FullscreenView` of the latest scene, with the user's choices."""
 
     hands: MapActions
     palette: Palette
@@ -76,7 +80,7 @@ class MapView:
         self.entry = TextEntry("/", self.hands.find)
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """The screen. Raises what looking at the session raised."""
+        """Return the lines of the screen. Raises the error that ended the loader."""
         if self.hands.keeper.error is not None:
             raise self.hands.keeper.error
         lines = self._lines(width, height, KEYS)
@@ -85,12 +89,12 @@ class MapView:
         return lines
 
     def last(self, width: int, height: int) -> list[Line]:
-        """What stays: the map without the keys; the frame's last column is the terminal's."""
+        """Return the map without the list of keys; the terminal needs the last column itself."""
         self.hands.helping, self.hands.notice = False, ""
         return self._lines(width - 1, height, "") if self.hands.scene is not None else []
 
     def bindings(self) -> KeyBindings:
-        """The keys of a map."""
+        """Return the keys of a map."""
         keys = KeyBindings()
         for names, action in {**actions(self.hands), "/": self.entry.open}.items():
             for name in names.split():

@@ -1,4 +1,4 @@
-"""The mouse on a map: a drag moves it, the wheel zooms at the pointer, a click picks the nearest object."""
+"""The mouse on a map: a drag moves it, the wheel zooms at the pointer, a click selects the nearest object."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 LEFT, ABOVE = 1, 2
 """Characters of the screen before the map's first: the frame; the title and the frame."""
 _NEAR = 3.0
-"""A click picks an object that is at most so many lines away."""
+"""The most lines between a click and the object that it selects."""
 _WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
 
 
 @dataclass
 class MapMouse:
-    """What the mouse does to what `hands` hold. `across`, `down`: dots of a character, as the map draws."""
+    """Turns mouse events into actions; `across` and `down` are the dots of a character."""
 
     hands: MapActions
     across: int
@@ -33,7 +33,7 @@ class MapMouse:
     _is_dragged: bool = field(default=False, init=False)
 
     def __call__(self, event: MouseEvent) -> NotImplementedOrNone:
-        """Take an event; `NotImplemented` for those that change nothing, such as moves without a button."""
+        """Handle an event; return `NotImplemented` for those that change nothing, such as plain moves."""
         at, kind = event.position, event.event_type
         if kind in _WHEEL:
             self.hands.camera.zoom_at(_WHEEL[kind], *self._dot(at))
@@ -49,7 +49,7 @@ class MapMouse:
 
     def _drag(self, event: MouseEvent) -> NotImplementedOrNone:
         at, held = event.position, self._held
-        if event.button is not MouseButton.LEFT:  # let go where the terminal did not tell
+        if event.button is not MouseButton.LEFT:  # released outside the terminal
             self._held = None
         if self._held is None or held is None or at == held:
             return NotImplemented
@@ -58,7 +58,7 @@ class MapMouse:
         return None
 
     def _let_go(self, at: Point) -> None:
-        """The end of a drag, or a click."""
+        """End a drag, or select the object at a click."""
         scene, projection = self.hands.scene, self.hands.camera.projection
         if not self._is_dragged and scene is not None and projection is not None:
             number = nearest_to(scene, projection, self._dot(at), _NEAR * 2 * self.across)
@@ -66,5 +66,5 @@ class MapMouse:
         self._held = None
 
     def _dot(self, at: Point) -> tuple[float, float]:
-        """The middle of a character of the screen in dots of the canvas."""
+        """Return the middle of a character of the screen in dots of the canvas."""
         return (at.x - LEFT + 0.5) * self.across, (at.y - ABOVE + 0.5) * self.down
