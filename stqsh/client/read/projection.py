@@ -120,5 +120,5 @@ def _distance(table: pa.Table) -> Column:
 
 def _whole(column: Column) -> pa.Array[Any]:
     if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return column.combine_chunks()
     return column
