@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import OptionError
-from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, one_array, pc
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, pc
 from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
@@ -122,7 +122,7 @@ def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width:
     """Split a block into the `wanted` columns, binary; rows of another width are dead."""
     wrong: list[Any] = []
     table = _split(text.text, dialect, width, wanted, wrong)
-    columns = [one_array(table.column(f"f{place}")) for place in wanted]
+    columns = [table.column(f"f{place}").combine_chunks() for place in wanted]
     locate = partial(text.locate, quoting=dialect.quoting)
     shapeless = np.array([row.number - 1 for row in wrong], dtype=np.int64)
     ordinals = np.delete(np.arange(table.num_rows + len(wrong), dtype=np.int64), shapeless)

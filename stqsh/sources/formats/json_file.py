@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, one_array, pc
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
@@ -96,7 +96,7 @@ def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list
         table.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    columns = [one_array(table.column(name)) for name in names]
+    columns = [table.column(name).combine_chunks() for name in names]
     same_rows = table.num_rows == len(_lines(text)[0])
     return columns if same_rows and all(map(_is_finite, columns)) else None
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.pyarrow_typing import one_array
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
@@ -67,7 +66,7 @@ def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: S
     events, duplicates = KeptEventKeys(layout) if layout.event else None, 0
     for start in range(0, len(order), SEGMENT_ROWS):
         chosen = order[start : start + SEGMENT_ROWS]
-        rows = [one_array(column) for column in table.take(chosen).columns]
+        rows = [column.combine_chunks() for column in table.take(chosen).columns]
         batch = pa.RecordBatch.from_arrays([*rows, pa.array(ticks[chosen])], schema=schema)
         if events is not None:
             times = batch.column(layout.time).cast(pa.int64()).to_numpy()
