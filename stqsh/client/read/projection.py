@@ -10,13 +10,12 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, find_nodes, has_node
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import table_by_id
-from stqsh.storage.update_log.log import DISTANCE
+from stqsh.storage.update_log.reader import DISTANCE
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates
@@ -58,7 +57,7 @@ class TableLookups:
 
     def _take(self, table: int, known: JoinedTables) -> None:
         """Read a table; one whose file has gone with its DROP has no rows."""
-        known.define(msgspec.to_builtins(table_by_id(self._db, table).spec))
+        known.define(table_by_id(self._db, table).spec)
         file = self._home.table(table) / CONTENT
         if not file.exists():
             return

@@ -87,11 +87,11 @@ from stqsh.core.queries.query_table import QueryCommands, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,30 @@ class KindExplanation:
 class ExplainInput(NamedTuple):
     """What an explanation starts from.
 
-    spec: of the query or snapshot; stream: the StreamSpec; measure: the figures of all slots, as
-    `stqsh.core.snapshots.query_cost.total` returns them; operators: those that every kind shares, in order:
-    region, join and condition.
+    spec: of the query or snapshot; stream: the StreamSpec; measure: the figures of all slots;
+    operators: those that every kind shares, in order: region, join and condition.
     """
 
     spec: BoundQuery
     stream: StreamSpec
-    measure: Spec
+    measure: QueryMeasure
     operators: tuple[str, ...]
+
+
+class MemberCircles(NamedTuple):
+    """The circles of queries for k objects, as they are before a batch.
+
+    Attributes:
+        id: Of the queries, int64 (n,), ascending.
+        radius: The distance of the k-th member on this slot, float64 (n,); infinite while there are fewer.
+        owner: The id of the query of each member, int64 (m,).
+        neighbour: The members, objects int32 (m,).
+    """
+
+    id: Array
+    radius: Array
+    owner: Array
+    neighbour: Array
 
 
 class QueryKind(ABC):
@@ -173,6 +188,15 @@ class QueryKind(ABC):
         """
         return len(queries) > 0
 
+    def member_circles(self, batch: StreamBatch) -> MemberCircles | None:
+        """Return the circles of active queries that look for members within the k-th distance.
+
+        Asked where a stream retains significant objects only. A query for k objects that is not among them
+        needs all objects, which is the default.
+        """
+        del batch
+        return None
+
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the objects of one slot that can be in the answer of a snapshot. int32 (n,), ascending.
 
@@ -194,7 +218,7 @@ class QueryKind(ABC):
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a query of this kind. The default: it looks at every record."""
-        present = given.measure["objects"]
+        present = given.measure.objects
         return KindExplanation(
             "none: every record is looked at", f"scan of {present} objects", 1.0, given.operators
         )

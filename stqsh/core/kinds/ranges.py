@@ -32,6 +32,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
+from stqsh.spec.query_kinds import RANGE
 
 Array = npt.NDArray[Any]
 SentPairs = tuple[Array, Array]
@@ -41,7 +42,7 @@ SentPairs = tuple[Array, Array]
 class RangeKind(QueryKind):
     """The present objects inside a region that satisfy a condition."""
 
-    name = "range"
+    name = RANGE.name
 
     def build(self, batch: StreamBatch, output: BatchOutput) -> RangeLogic:
         """Load the queries of a slot for one batch."""
@@ -58,12 +59,12 @@ class RangeKind(QueryKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a range query."""
         spec, measure = given.spec, given.measure
-        present, terms = measure["objects"], keyword_mode(spec, given.stream)
+        present, terms = measure.objects, keyword_mode(spec, given.stream)
         fixed = "moving cells" if spec.region.focal_key is not None else "grid"
         return KindExplanation(
             index="keyword index" if terms else fixed,
             access=f"scan of {present} objects against the box",
-            chance=measure["boxed"] / present if present else 0.0,
+            chance=measure.boxed / present if present else 0.0,
             operators=given.operators,
             terms=terms,
         )

@@ -16,8 +16,8 @@ from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
-from stqsh.lang.binder.options import query_options
 from stqsh.lang.binder.parameters import typed
+from stqsh.lang.binder.query_options import query_options
 from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
@@ -37,6 +37,7 @@ from stqsh.spec.expression import (
     has_node,
 )
 from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec
+from stqsh.spec.query_kinds import kind_of_region
 from stqsh.spec.region import EVERYWHERE, Key, NamedRegionSpec
 from stqsh.spec.region import Region as BoundRegion
 
@@ -134,7 +135,6 @@ def explained(statement: Explain, catalogue: CatalogueView) -> Explained | Snaps
 def _query(select: Select, catalogue: CatalogueView) -> _Query:
     source = from_clause(select, catalogue)
     rest, region = _placed(select, source)
-    kind = "range" if select.nearest is None else "nearest"
     place: BoundRegion = EVERYWHERE
     if select.nearest is not None:
         place = bound_nearest(select.nearest, source.stream)
@@ -152,7 +152,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         stream=source.stream.name,
         stream_id=source.stream.id,
         text=to_sql(select),
-        kind=kind,
+        kind=kind_of_region(place).name,
         region=place,
         condition=bound,
         join=join,
