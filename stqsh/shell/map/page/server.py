@@ -102,7 +102,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
 
 class MapServer(ThreadingHTTPServer):
-    """Serves the newest state of a board at `address`, to whoever knows it."""
+    """Serves the newest state of a board at `address`, to clients that know it."""
 
     daemon_threads = True
 
