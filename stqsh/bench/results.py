@@ -1,4 +1,4 @@
-"""What a benchmark gave: its rows of figures, how they came about, and their form in a file.
+"""The results of a benchmark: its rows, how they were measured, and their file format.
 
 The file: `{"format": 1, "environment": …, "load": {"begin", "end"}, "benchmarks": [{"bench", "options",
 "seconds", "repetitions", "key", "figures", "columns", "rows"}]}`; a figure is
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
-from stqsh.bench.figures import Better, plain, pool, revived
+from stqsh.bench.figures import Better, Row, pool
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.harness.environment import environment, load
 from stqsh.bench.registry import Benchmark
@@ -25,7 +26,12 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """One benchmark's rows; seconds: all of it; key, figures, columns: as its module says."""
+    """The rows of one benchmark.
+
+    Attributes:
+        seconds: the time of all repetitions.
+        key, figures, columns: see `stqsh.bench.registry`.
+    """
 
     bench: str
     options: Mapping[str, Any]
@@ -34,12 +40,16 @@ class BenchmarkResult:
     key: Sequence[str]
     figures: Mapping[str, Better]
     columns: Mapping[str, str]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRun:
-    """Several benchmarks in one go; load: the machine's, at `begin` and `end` (1, 5, 15 minutes)."""
+    """The results of one or more benchmarks.
+
+    Attributes:
+        load: the machine's load over 1, 5 and 15 minutes at the `begin` and at the `end`.
+    """
 
     environment: Mapping[str, Any]
     load: Mapping[str, Any]
@@ -51,7 +61,7 @@ class BenchmarkRun:
 
 
 class Recorder:
-    """Notes the environment at the beginning; `finish` makes the run."""
+    """Collect results, with the environment as it was at the beginning."""
 
     def __init__(self) -> None:
         self.environment = environment()
@@ -59,12 +69,12 @@ class Recorder:
         self.results: list[BenchmarkResult] = []
 
     def finish(self) -> BenchmarkRun:
-        """Return all that was recorded."""
+        """Return the recorded run."""
         return BenchmarkRun(self.environment, {"begin": self.load, "end": load()}, self.results)
 
 
 def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> BenchmarkResult:
-    """Run a benchmark several times and pool the figures."""
+    """Run a benchmark one or more times and pool the figures."""
     module = benchmark.load()
     begun = time.perf_counter()
     measured = []
@@ -80,38 +90,37 @@ def measure(benchmark: Benchmark, options: Any, repetitions: int, say: Say) -> B
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """The content of a file with a saved run."""
+
+    format: int
+    environment: Mapping[str, Any]
+    load: Mapping[str, Any]
+    benchmarks: Sequence[BenchmarkResult]
+
+
 def encoded(run: BenchmarkRun) -> bytes:
     """Write a run as JSON."""
-    results = [{**asdict(result), "rows": [_plain_row(row) for row in result.rows]} for result in run.results]
-    content = {"format": FORMAT, "environment": run.environment, "load": run.load, "benchmarks": results}
+    content = SavedRun(FORMAT, run.environment, run.load, run.results)
     how = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     return orjson.dumps(content, option=how)
 
 
 def read(path: Path) -> BenchmarkRun:
-    """Read a run that was saved.
+    """Read a saved run.
 
     Raises:
-        ValueError: the file cannot be read, or is none of these.
+        ValueError: the file cannot be read, or is no saved run.
     """
     try:
-        content = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError) as error:
+        saved = msgspec.json.decode(path.read_bytes(), type=SavedRun)
+    except msgspec.ValidationError:
+        saved = None
+    except (OSError, msgspec.DecodeError) as error:
         raise ValueError(f"cannot read the saved run {path}: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if saved is None or saved.format != FORMAT:
         raise ValueError(
             f"{path} is no saved run of format {FORMAT}: make one with `stqsh bench … --save {path}`"
         )
-    results = [
-        BenchmarkResult(**{**result, "rows": [_revived_row(row) for row in result["rows"]]})
-        for result in content["benchmarks"]
-    ]
-    return BenchmarkRun(content["environment"], content["load"], results)
-
-
-def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in row.items()}
-
-
-def _revived_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: revived(value) for name, value in row.items()}
+    return BenchmarkRun(saved.environment, saved.load, saved.benchmarks)

@@ -14,7 +14,10 @@ from stqsh.cli.completion import document_names, format_names, profile_names, se
 from stqsh.cli.help_pages import page
 from stqsh.shell.exit_codes import exit_on_signals, run_guarded
 from stqsh.shell.scripting.console import ShellOptions
+from stqsh.shell.user_files import script_text
 
+# Each command imports what it calls only when it is called: `stqsh --version`, `--help` and completion load
+# neither numpy nor the client.
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -229,7 +232,7 @@ def doctor(profile: ProfileName = None) -> None:
 
     Every problem is reported with its remedy.
     """
-    # By name: it looks at the engine's Java, and the shell does not know the engine.
+    # By name: it checks the engine's Java, and the shell must not import the engine.
     examined = import_module("stqsh.cli.doctor").doctor
     raise typer.Exit(run_guarded(lambda: examined(profile)))
 
@@ -239,7 +242,7 @@ def doctor(profile: ProfileName = None) -> None:
 )
 def bench(context: typer.Context) -> None:
     """Run benchmarks; `stqsh bench --help` lists them."""
-    # By name: the measurements plug into the command line; the shell does not know them.
+    # By name: the benchmarks plug into the command line, which must not import them.
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 
 
@@ -266,7 +269,6 @@ def _options(
 
 def _batch(files: list[str], texts: list[tuple[str, str]], options: ShellOptions) -> None:
     from stqsh.shell.scripting.batch import run_batch
-    from stqsh.shell.user_files import script_text
 
     exit_on_signals()
 

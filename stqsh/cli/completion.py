@@ -30,5 +30,5 @@ def format_names(incomplete: str) -> list[str]:
 
 
 def document_names(incomplete: str) -> list[str]:
-    """The documents."""
+    """Return the names of the documents that begin with `incomplete`."""
     return [name for name in TOPICS if name.startswith(incomplete)]

@@ -78,8 +78,8 @@ def packages() -> Iterator[Finding]:
         quoted = " ".join(f"'{requirement}'" for requirement in missing)
         yield Finding("packages", "bad", f"missing: {', '.join(missing)}", f"pip install {quoted}")
     else:
-        told = [text for text in found if text.split()[0] in ("pyspark", "pyarrow", "numpy", "numba")]
-        yield Finding("packages", "ok", ", ".join(told))
+        shown = [text for text in found if text.split()[0] in ("pyspark", "pyarrow", "numpy", "numba")]
+        yield Finding("packages", "ok", ", ".join(shown))
 
 
 def _requirements() -> list[str]:
@@ -104,7 +104,7 @@ def memory(profile: Profile, meminfo: Path = _MEMINFO) -> Finding:
     free = _available(meminfo)
     found = f"engine.memory is {profile.text('engine.memory')}"
     if free is None:
-        return Finding("memory", "note", f"{found}; the free memory is not known on this system")
+        return Finding("memory", "note", f"{found}; the free memory of this system is unknown")
     found += f", {free / GB:.1f} GB free"
     if free < wanted:
         remedy = "stop other engines (stqsh sessions lists them), or SET engine.memory = '1g'"

@@ -21,7 +21,7 @@ def main() -> None:
     plain = _plain_shell(sys.argv[1:])
     if plain is not None and sys.stdin.isatty() and sys.stdout.isatty():
         sys.exit(run_guarded(lambda: _shell(plain)))
-    from stqsh.cli.commands import app
+    from stqsh.cli.commands import app  # typer takes as long as the prompt itself
 
     app(prog_name="stqsh")
 

@@ -27,7 +27,7 @@ _PORTS = 65535
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """What the command line said. `words`: a stream and queries, and a port where it is to be served."""
+    """The options of `stqsh map`; `words` are a stream and queries, and a port where the map is served."""
 
     words: tuple[str, ...] = ()
     to: str | None = None
@@ -61,9 +61,9 @@ def _show(feed: MapFeed, port: int | None, session: Session) -> str:
 
 
 def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
-    """The names among the words, and the port that was asked for: 0 for a free one, None for none.
+    """Return the names among the words, and the port: 0 for a free one, None for none.
 
-    No name begins with a digit, so that `--serve 8080` can be told apart. Raises `CommandLineError`.
+    No name begins with a digit, which distinguishes `--serve 8080`. Raises `CommandLineError`.
     """
     names = [name for word in options.words for name in word.split(",") if name]
     if not options.serve:
@@ -75,7 +75,7 @@ def _port(options: MapOptions) -> tuple[Sequence[str], int | None]:
 
 
 def _statement(session: Session, names: Sequence[str], to: str | None) -> str:
-    """The MAP that the words mean: the first is a stream where there is one of that name."""
+    """Return the MAP statement for the words; the first is a stream where there is one of that name."""
     stream = None
     if len(names) > 1 and names[0] in {one.name for one in session.streams()}:
         stream, names = Name(names[0]), names[1:]

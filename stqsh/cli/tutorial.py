@@ -24,7 +24,7 @@ _WIDTH = 100
 
 
 def run_tutorial(profile: str | None = None) -> int:
-    """Run the lessons; without a terminal, without waiting for Enter. Raises `StqshError`."""
+    """Run the lessons; without a terminal, do not wait for Enter. Raises `StqshError`."""
     script = sample_folder() / "tutorial.stq"
     with connect(temporary=True, profile=profile, autoplay=False) as session:
         session.start_engine(wait=False)  # while the user reads
@@ -33,7 +33,11 @@ def run_tutorial(profile: str | None = None) -> int:
 
 
 def sample_folder() -> Path:
-    """The sample data: in the working directory, else in the working copy. Raises `StqshError` for none."""
+    """Return the sample data in the working directory, else in the working copy.
+
+    Raises:
+        StqshError: There are none.
+    """
     for root in (Path.cwd(), Path(__file__).resolve().parents[2]):
         folder = root / "sample_data"
         if (folder / "taxis").is_dir():
@@ -45,7 +49,13 @@ def sample_folder() -> Path:
 
 
 class Tutorial:
-    """The lessons in a session. `script`: a path in the sample data's folder; `asks`: wait for Enter."""
+    """The lessons in a session.
+
+    Args:
+        session: The session.
+        script: A path in the folder of the sample data.
+        asks: Whether to wait for Enter.
+    """
 
     def __init__(self, session: Session, script: str, *, asks: bool) -> None:
         self._session, self._script, self._asks = session, script, asks
@@ -63,7 +73,7 @@ class Tutorial:
         self.tell(FAREWELL)
 
     def tell(self, text: str) -> None:
-        """Show some text."""
+        """Print a text."""
         print(text, flush=True)
 
     def _user_goes_on(self) -> bool:

@@ -1,6 +1,6 @@
-r"""What is done with each kind of outcome: one dispatch, used by the prompt and by scripts.
+r"""Render outcomes, by kind: one dispatch for the prompt and for scripts.
 
-`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them where `\o` says.
+`PromptRenderer` shows outcomes on the terminal, long ones in the pager, or sends them to the outlet of `\o`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from stqsh.client import results
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.read.watch import WatchFeed
 from stqsh.client.run import RunHandle
+from stqsh.shell.live.export import export
+from stqsh.shell.live.run_progress import run_with_progress
+from stqsh.shell.live.tail import drain, watch
 from stqsh.shell.messages import print_text, watch_needs_terminal
 from stqsh.shell.scripting import watch_command
 from stqsh.shell.scripting.watch_interval import repeat
@@ -21,6 +24,7 @@ from stqsh.shell.status import alive_text
 from stqsh.shell.terminal.capabilities import has_colour, is_interactive
 from stqsh.shell.terminal.pager import page_output
 from stqsh.shell.terminal.screen import open_screen
+from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.opening import open_writer, write_data
 from stqsh.shell.writers.writer import Target
 
@@ -81,7 +85,7 @@ def render(outcome: Outcome, renderer: OutcomeRenderer) -> bool:
 
 
 class PromptRenderer:
-    """Renders outcomes as `console` asks for.
+    """Renders outcomes at the prompt, with the settings of `console`.
 
     Attributes:
         statement: The number of the current statement, from 1.
@@ -106,7 +110,7 @@ class PromptRenderer:
         print_text(text)
 
     def data(self, data: Data) -> None:
-        r"""Write rows or a script through the pager, or where `\o` says."""
+        r"""Write rows or a script through the pager, or to the outlet of `\o`."""
         statement = (data.statement if isinstance(data, results.Answer) else None) or self.statement
         if self._console.outlet is not None:
             write_data(self._outlet_writer(), data, statement)
@@ -121,10 +125,7 @@ class PromptRenderer:
         page_output(draw, paged=self._console.pager)
 
     def follow(self, subscription: Subscription) -> None:
-        r"""Show updates in the live view, as plain output, or send them where `\o` says."""
-        from stqsh.shell.live.export import export
-        from stqsh.shell.live.tail import drain, watch
-
+        r"""Show updates in the live view or as plain output, or send them to the outlet of `\o`."""
         screen = open_screen(sys.stdout)
         if self._console.outlet is not None:
             text = export(subscription, self._outlet_writer(), screen, self._console.outlet.name)
@@ -137,22 +138,19 @@ class PromptRenderer:
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard. Raises `CommandLineError` where there is no terminal."""
-        from stqsh.shell.watch.dashboard import show_dashboard
-
         if not is_interactive(sys.stdout):
             raise watch_needs_terminal()
         print_text(show_dashboard(feed, self._scheme))
 
     def run(self, handle: RunHandle) -> bool:
         """Show a progress bar until the RUN is done."""
-        from stqsh.shell.live.run_progress import run_with_progress
-
         text, finished = run_with_progress(self._session, handle, open_screen(sys.stdout))
         print_text(text)
         return finished
 
     def map(self, feed: MapFeed) -> None:
         """Show a map on the whole terminal, or write it."""
+        # Only maps need the page, its server and what draws them.
         from stqsh.shell.map.dispatch import show_or_write
 
         print_text(show_or_write(feed, open_screen(sys.stdout), self._scheme))

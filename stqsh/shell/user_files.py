@@ -70,7 +70,8 @@ def profile_script(profile: str | None) -> Path | None:
     A profile that cannot be read names none here: opening the session reports what is wrong with it.
     """
     if profile is None and not {"STQSH_PROFILE", "STQSH_SESSION_SCRIPT"} & set(os.environ):
-        return None  # the default profile names none, and reading YAML would delay the prompt
+        return None  # the default profile names none
+    # Reading YAML would delay a prompt without a profile.
     from stqsh.profile import load_profile
 
     try:
@@ -81,6 +82,6 @@ def profile_script(profile: str | None) -> Path | None:
 
 def is_new_session(session: Session) -> bool:
     """Return whether no statement was ever executed in the session."""
-    from stqsh.storage.control_log import last_seq
+    from stqsh.storage.control_log import last_seq  # 30 ms that the prompt does not spend
 
     return last_seq(session.link.db) == 0

@@ -1,11 +1,10 @@
-"""Columns of a source whose column list was left out: names and types, from its first files."""
+"""Infer the names and types of the columns of a source from its first files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -14,6 +13,7 @@ from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import ISO, cast_column
 from stqsh.sources.formats.csv_file import CsvDialect, csv_rows, take_header, text_columns
 from stqsh.sources.formats.geojson_file import read_features
+from stqsh.sources.formats.json_file import JsonObject
 from stqsh.sources.formats.pyarrow_typing import Array, parquet, pc
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, find_rows, read_text_blocks
 from stqsh.sources.formats.time_formats import TimeFormat
@@ -21,7 +21,7 @@ from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import find_files, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
-#: So much is read of a file, and so many files are looked at.
+#: The number of bytes that are read of a file, and of files that are read.
 _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
@@ -30,11 +30,11 @@ _ISO_DATE = r"^\d{4}-\d\d-\d\d"
 _WORDS = pa.array(["true", "false"])
 
 Columns = dict[str, str | None]
-"""Names and types; None where nothing but nulls was seen."""
+"""Names and types; None where all values are null."""
 
 
 def infer(source: SourceSpec) -> list[list[str]]:
-    """Give the columns [[name, type], ...] of a source, as in a StreamSpec.
+    """Return the columns [[name, type], ...] of a source, as in a StreamSpec.
 
     Raises:
         SourceError: there is no file, none that can be read, or its format is unknown.
@@ -59,7 +59,7 @@ def _columns_of(path: Path, source: FileSourceSpec) -> Columns:
 
 
 def _common(one: str | None, other: str | None) -> str | None:
-    """Give the type that holds the values of both."""
+    """Return the type that can hold the values of both types."""
     if one == other or one is None or other is None:
         return one or other
     return "DOUBLE" if {one, other} == {"BIGINT", "DOUBLE"} else "STRING"
@@ -79,7 +79,7 @@ def _probe_csv(path: Path, options: Options) -> Columns:
 
 
 def first_fields(path: Path, options: Options) -> dict[str, Array]:
-    """Give the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
+    """Return the columns of the first rows of a CSV file, as binary; {} where the file is empty."""
     dialect = CsvDialect.of(options)
     text = next(read_text_blocks(path, dialect.quoting, _PROBED_BYTES), None)
     if text is None:
@@ -100,9 +100,10 @@ def _width(text: TextBlock, dialect: CsvDialect) -> int:
 
 
 def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
-    """Give the narrowest type of a column of text; None if it is empty. With leading zeros it is text.
+    """Return the narrowest type of a column of text, None if it is empty; leading zeros make it text.
 
-    `times` says how times are written, where that is not ISO 8601.
+    Args:
+        times: the format of times that are not ISO 8601.
     """
     cast = cast_column(column, "STRING")
     values = cast.values.drop_null()
@@ -134,7 +135,7 @@ def _probe_json(path: Path, options: Options) -> Columns:
     return kinds_of_objects(_objects(lines))
 
 
-def _objects(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
+def _objects(lines: Iterable[bytes]) -> Iterable[JsonObject]:
     for line in lines:
         try:
             found = orjson.loads(line)
@@ -144,8 +145,8 @@ def _objects(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
             yield found
 
 
-def kinds_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
-    """Give the types of the members of JSON objects; lists and objects within are left out."""
+def kinds_of_objects(objects: Iterable[JsonObject]) -> Columns:
+    """Return the types of the members of JSON objects, without lists and objects."""
     kinds: Columns = {}
     for found in objects:
         for name, value in found.items():
@@ -154,7 +155,7 @@ def kinds_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
     return kinds
 
 
-def _kind_of_value(value: Any) -> str | None:
+def _kind_of_value(value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -166,8 +167,8 @@ def _kind_of_value(value: Any) -> str | None:
 def _probe_geojson(path: Path, options: Options) -> Columns:
     rows = next(read_features(path), [])
     features = [row.feature for row in rows[:_PROBED_OBJECTS] if row.feature is not None]
-    outer = [{"id": feature["id"]} for feature in features if "id" in feature]
-    kinds = kinds_of_objects([*outer, *(feature.get("properties") or {} for feature in features)])
+    identities = [feature.identity for feature in features]
+    kinds = kinds_of_objects([*identities, *(feature.properties for feature in features)])
     return kinds | {"lon": "DOUBLE", "lat": "DOUBLE"}
 
 
@@ -177,7 +178,7 @@ def _probe_parquet(path: Path, options: Options) -> Columns:
 
 
 def kind_of_arrow(kind: pa.DataType) -> str | None:
-    """Give the column type for values of a Parquet file; None for those that cannot be taken."""
+    """Return the column type for an Arrow type; None where there is none."""
     if isinstance(kind, pa.DictionaryType):
         return kind_of_arrow(kind.value_type)
     for is_kind, name in _ARROW_KINDS:

@@ -1,12 +1,12 @@
-"""Regions: the polygons of GeoJSON files, and of statements, made valid and named."""
+"""Make regions of the polygons of GeoJSON files and of statements: repair and name them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -14,7 +14,7 @@ import shapely
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.geojson_file import Feature, FeatureRow, read_features
-from stqsh.sources.formats.json_file import as_text
+from stqsh.sources.formats.json_file import JsonObject, as_text
 from stqsh.sources.formats.record_schema import near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.sources.source_files import find_files
@@ -22,13 +22,14 @@ from stqsh.spec.stream import FileSourceSpec
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [("member", pa.string()), ("wkb", pa.binary())]
 GEOMETRY = pa.schema(_COLUMNS)
-"""An area as it goes through the control log; the member of a single region is null."""
+"""A region as the control log holds it; the member of a single region is null."""
 
-#: Properties that usually name a region, the most telling first.
 USUAL_NAMES = (
     "name", "id", "zone_id", "zone", "zone_name", "region", "region_id", "district", "district_id",
     "neighborhood", "neighbourhood", "label", "title", "code", "key", "geoid", "objectid", "fid",
 )  # fmt: skip
+"""Properties that usually name a region, the best names first."""
+
 _SUFFIXES = (".json", ".geojson", ".geojsonl")
 _POLYGONAL = ("Polygon", "MultiPolygon")
 _SHOWN = 5
@@ -36,34 +37,28 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class RegionSet:
-    """Regions with their names, in order, and what to tell the user. geometry: schema `GEOMETRY`."""
+    """Regions with their names, in order, as a batch of the schema `GEOMETRY`, and notes for the user."""
 
     geometry: pa.RecordBatch
     notes: tuple[str, ...] = ()
 
     @property
     def members(self) -> list[str]:
-        """Give the names of a set of regions."""
+        """Return the names of a set of regions."""
         return [member for member in self.geometry.column("member").to_pylist() if member is not None]
 
 
-class _Shape(NamedTuple):
-    """A feature that has an area: what it says, and its polygons as GeoJSON."""
-
-    feature: Feature
-    geometry: Mapping[str, Any]
-
-
 def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
-    """Read a set of regions from GeoJSON; features without polygons are left out, which is noted.
+    """Read a set of regions from GeoJSON; note features without polygons.
 
-    `name_column` is the property (or `id`) that names them; without it, a usual one is taken, and noted.
+    Args:
+        name_column: the property (or `id`) that names the regions; None: a usual one, which is noted.
 
     Raises:
         SourceError: no file, no GeoJSON, no polygons, no such property, or a name that occurs twice.
     """
     shapes, notes = _shapes(source)
-    names, column = _names([shape.feature for shape in shapes], name_column)
+    names, column = _names(shapes, name_column)
     if name_column is None:
         notes.append(f"guessed: NAME {column}")
     nameless = names.count(None)
@@ -77,17 +72,17 @@ def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
 
 
 def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> RegionSet:
-    """Make a single region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
+    """Make a region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
     return _made([None], [shapely.Polygon(rings[0], rings[1:])], [])
 
 
 def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> RegionSet:
-    """Make a single region of a rectangle. Raises `SourceError` where it is a line or a point."""
+    """Make a region of a rectangle. Raises `SourceError` if it is a line or a point."""
     return _made([None], [shapely.box(x1, y1, x2, y2)], [])
 
 
 def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
-    """Make a single region of one of a set of regions; without a member, of all that there are."""
+    """Make a single region of one member of a set, or of all members."""
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
     return _made([None], [shapely.union_all(shapely.from_wkb(chosen))], [])
@@ -96,16 +91,15 @@ def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
 # -- features ------------------------------------------------------------------------------------------------
 
 
-def _shapes(source: FileSourceSpec) -> tuple[list[_Shape], list[str]]:
-    """Give the features of all files that have polygons, and notes on those that have none."""
-    shapes: list[_Shape] = []
+def _shapes(source: FileSourceSpec) -> tuple[list[Feature], list[str]]:
+    """Return the features of all files that have polygons, and notes on those that have none."""
+    shapes: list[Feature] = []
     others: Counter[str] = Counter()
     for file in find_files(source):
         for row in _rows(file.path, source):
-            geometry = row.feature.get("geometry") if row.feature else None
-            kind = geometry.get("type") if isinstance(geometry, dict) else None
-            if row.feature is not None and isinstance(geometry, dict) and kind in _POLYGONAL:
-                shapes.append(_Shape(row.feature, geometry))
+            kind = row.feature.geometry_type if row.feature else None
+            if row.feature is not None and kind in _POLYGONAL:
+                shapes.append(row.feature)
             else:
                 others[str(kind or "without a geometry")] += 1
     if not shapes:
@@ -128,10 +122,8 @@ def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
 
 
 def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | None], str]:
-    """Give the name of each feature, None where it has none, and where the names come from."""
-    outer: list[Feature] = [{"id": feature["id"]} if "id" in feature else {} for feature in features]
-    pairs = zip(outer, features, strict=True)
-    properties = [found | (feature.get("properties") or {}) for found, feature in pairs]
+    """Return the name of each feature, None where it has none, and the property with the names."""
+    properties = [feature.members for feature in features]
     if column is None:
         column = _guess(properties)
     elif not any(column in found for found in properties):
@@ -142,8 +134,8 @@ def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | 
     return names, column
 
 
-def _guess(properties: Sequence[Feature]) -> str:
-    """Find a usual name whose values are there and differ."""
+def _guess(properties: Sequence[JsonObject]) -> str:
+    """Return a usual name whose values are complete and unique."""
     columns: dict[str, str] = {}
     for found in properties:
         for name in found:
@@ -170,7 +162,7 @@ def _check_unique(members: Sequence[str], column: str) -> None:
 
 
 def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]) -> RegionSet:
-    """Make geometries valid and keep their polygons; those of which nothing is left are left out."""
+    """Make geometries valid and keep their polygons; geometries without any are left out."""
     repaired, empty, kept = [], [], []
     for member, geometry in zip(members, geometries, strict=True):
         label = member or "the region"
@@ -184,18 +176,18 @@ def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]
             repaired.append(label)
     if not kept:
         raise SourceError("the region encloses nothing" if None in members else "no region encloses anything")
-    told = list(notes)
+    notes = list(notes)
     if repaired:
-        told.append(f"made valid: {_listed(repaired)}")
+        notes.append(f"made valid: {_listed(repaired)}")
     if empty:
-        told.append(f"left out, they enclose nothing: {_listed(empty)}")
+        notes.append(f"left out, they enclose nothing: {_listed(empty)}")
     columns = [[member for member, _ in kept], [wkb for _, wkb in kept]]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, GEOMETRY, strict=True)]
-    return RegionSet(pa.RecordBatch.from_arrays(arrays, schema=GEOMETRY), tuple(told))
+    return RegionSet(pa.RecordBatch.from_arrays(arrays, schema=GEOMETRY), tuple(notes))
 
 
 def _polygons(geometry: Any) -> Any:
-    """Keep the polygons of what a repair gave; lines and points that it left over enclose nothing."""
+    """Keep the polygons of a repaired geometry; its lines and points enclose nothing."""
     parts = shapely.get_parts(shapely.get_parts(geometry))
     polygons = [part for part in parts if part.geom_type == "Polygon"]
     if not polygons:

@@ -1,4 +1,4 @@
-"""What makes a source fail whatever its records are, found before a stream or a table is made of it."""
+"""Check a source before a stream or a table is made of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_source(spec: StreamSpec | TableSpec) -> None:
     """Check the options of a StreamSpec's or TableSpec's source, and the first of its files.
 
     Raises:
-        OptionError: an option that there is not, or a value that makes no sense.
+        OptionError: an unknown option, or a value that makes no sense.
         SourceError: there is no file, its format is unknown, or a declared column is missing.
     """
     if isinstance(spec, StreamSpec) and isinstance(spec.source, GeneratorSourceSpec):
@@ -24,7 +24,7 @@ def check_source(spec: StreamSpec | TableSpec) -> None:
 
 
 def first_time_us(spec: StreamSpec) -> int | None:
-    """Give the earliest time at the beginning of a file stream's first file, µs; None where there is none."""
+    """Return the earliest time at the beginning of a stream's first file, µs; None where there is none."""
     source = file_source(spec)
     for part in read_group(find_files(source)[:1], source, RecordSchema.of(spec)):
         return int(part.times.min()) if len(part.times) else None

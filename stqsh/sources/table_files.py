@@ -1,35 +1,42 @@
-"""Tables: a source read once into one file, each key once."""
+"""Read the source of a table into one file, with each key once."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.replay_store.dead_letters import DeadLetterWriter
+from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
-from stqsh.sources.replay_store.store import DEAD_LETTERS
 from stqsh.sources.source_files import SourceFile, file_source, find_files, group_files, read_group
 from stqsh.spec.stream import FileSourceSpec, TableSpec
 
-#: The rows of a table, an Arrow IPC file of the declared columns.
 CONTENT = "content.arrow"
-#: Rows of one record batch in it, and so of a chunk.
+"""The rows of a table: an Arrow IPC file with the declared columns."""
+
 BATCH_ROWS = 1 << 16
+"""The number of rows of one of its record batches, and so of a chunk."""
 
 Report = Callable[[float | None, str], None]
 
 
-def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[str, Any]:
-    """Read a table's source into `directory`, unless it is there; give {"rows", "dead"}.
+class TableContent(NamedTuple):
+    """The numbers of rows of a table, and of its dead letters."""
 
-    `spec` is a TableSpec. Rows stand in the order of their files' names, then of their place; a row without
-    a key, and a later row of a key that is there, is a dead letter. May be called again after a crash.
+    rows: int
+    dead: int
+
+
+def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> TableContent:
+    """Read a table's source into `directory`, unless it is there, and count its rows.
+
+    Rows are in the order of the files' names, then of their places in the files. A row without a key, and a
+    later row with the same key, is a dead letter. May be called again after a crash.
 
     Raises:
         SourceError: the source cannot be read: no file, a missing column, an unknown option or format.
@@ -41,14 +48,14 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> dict[s
         _write(spec, directory, report)
     rows = sum(batch.num_rows for batch in read_table(directory))
     with (directory / DEAD_LETTERS).open("rb") as letters:
-        return {"rows": rows, "dead": sum(1 for _ in letters)}
+        return TableContent(rows, sum(1 for _ in letters))
 
 
 def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a table that is prepared, at most `BATCH_ROWS` at a time, mapped from its file.
+    """Yield the rows of a prepared table, at most `BATCH_ROWS` at a time, mapped from its file.
 
     Raises:
-        SourceError: it is not there.
+        SourceError: the table is not there.
     """
     try:
         with pa.memory_map(str(directory / CONTENT)) as mapped:
@@ -80,7 +87,7 @@ def _batches(
     dead: DeadLetterWriter,
     report: Report,
 ) -> Iterator[pa.RecordBatch]:
-    """Read all files one after the other, so that of two rows of a key the first one stands."""
+    """Read all files in order, so that the first of two rows with the same key stays."""
     total, done, known = sum(file.size for file in files) or 1, 0, SeenKeys()
     for group in group_files(files):
         for part in read_group(group, source, layout, known):

@@ -16,6 +16,7 @@ from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.sole.supported import supported
 from stqsh.bench.sole.town import SIDE, Drive, Scale, TownQueries
+from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 
 VILLAGE = Scale(first=300, coming=10, units=4, nodes=100, share=0.004, points=2, span=2)
 
@@ -102,11 +103,12 @@ def test_the_same_objects_drive_whatever_the_report_interval(bench):
 
 def test_queries_have_the_sizes_and_the_share_of_moving_ones_asked_for(world):
     specs = TownQueries(200, (0.01,), moving=0.5).of(world)
-    moving = [spec["region"] for spec in specs if spec["region"]["type"] == "moving_rect"]
-    still = [spec["region"] for spec in specs if spec["region"]["type"] == "rect"]
+    moving = [spec.region for spec in specs if isinstance(spec.region, MovingRectangleSpec)]
+    still = [spec.region for spec in specs if isinstance(spec.region, RectangleSpec)]
+    assert len(moving) + len(still) == 200
     assert 60 < len(moving) < 140
-    assert {round(region["xdist"] / SIDE, 6) for region in moving} == {0.1}
-    assert {round((region["x2"] - region["x1"]) / SIDE, 6) for region in still} == {0.1}
+    assert {round(region.xdist / SIDE, 6) for region in moving} == {0.1}
+    assert {round((region.x2 - region.x1) / SIDE, 6) for region in still} == {0.1}
     assert TownQueries(200, (0.01,), moving=0.5).of(world) == specs
 
 

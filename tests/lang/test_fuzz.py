@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,3 +85,13 @@ def test_very_deep_nesting(taxis: Catalogue) -> None:
         answers(query + "1 = " + "- " * depth + "n", taxis)
         answers(query + "1 = " + "n + " * depth + "n", taxis)
         answers(query + "(active AND (n = 1 OR " * depth + "active" + "))" * depth, taxis)
+
+
+@pytest.mark.timeout(20)
+def test_time_is_linear_in_the_length_of_a_number_a_string_and_a_name(taxis: Catalogue) -> None:
+    """With quadratic time, each of these numbers would take hours."""
+    many = 300_000
+    for number in ("9" * many, "9." + "9" * many, "." + "9" * many, "1e" + "9" * many, "9" * many + " x y"):
+        answers(f"SELECT * FROM taxis LIMIT {number};", taxis)
+    answers("SELECT * FROM taxis WHERE status = '" + "it''s " * many + "';", taxis)
+    answers('SELECT "' + 'a""' * many + '" FROM taxis;', taxis)

@@ -147,11 +147,11 @@ def test_a_whole_table_takes_no_format(things: str, tmp_path: Path) -> None:
     assert not (tmp_path / "x.arrow").exists()
 
 
-def test_a_script_that_only_looks_does_not_bring_a_session_to_its_end(tmp_path: Path) -> None:
+def test_a_script_runs_a_session_to_its_end_only_if_it_made_it(tmp_path: Path) -> None:
     rows = [f"1,{second / 10},0.5,{second}" for second in range(5)]
     (tmp_path / "a.csv").write_text("\n".join(["oid,lon,lat,ts", *rows]) + "\n")
     made = f"""CREATE MOVING STREAM s FROM FILE '{tmp_path}/a.csv';
-      REGISTER QUERY q AS SELECT oid FROM s INSIDE (0, 0, 1, 1); RUN 1 STEPS;"""
+      REGISTER QUERY q AS SELECT oid FROM s INSIDE (0, 0, 1, 1);"""
 
     def step_after(session: Session, text: str) -> int:
         ScriptRunner(
@@ -159,8 +159,11 @@ def test_a_script_that_only_looks_does_not_bring_a_session_to_its_end(tmp_path: 
         ).run()
         return session.link.progress().step
 
-    with local_session(tmp_path) as session:
-        for _ in session.execute(made):
+    with local_session(tmp_path / "own") as session:
+        assert step_after(session, made) == 5
+    with local_session(tmp_path / "live") as session:
+        for _ in session.execute(made + "RUN 1 STEPS;"):
             pass
         assert step_after(session, "SHOW STATUS; SELECT * FROM s; TAIL q LIMIT 1;") == 1
-        assert step_after(session, "SET shell.format = csv;") == 5
+        assert step_after(session, "REGISTER QUERY r AS SELECT oid FROM s; SET shell.format = csv;") == 1
+        assert step_after(session, "RUN;") == 5

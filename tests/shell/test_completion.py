@@ -124,7 +124,7 @@ def test_options_by_what_they_belong_to() -> None:
 def test_the_options_are_those_that_the_sources_read() -> None:
     assert set(OPTIONS["CSV"]) == {*csv_file.OPTIONS, *time_formats.TIME_OPTIONS}
     assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == set(time_formats.TIME_OPTIONS)
-    assert set(OPTIONS["GENERATOR"]) == set(network.DEFAULTS)
+    assert set(OPTIONS["GENERATOR"]) == set(network.OPTION_NAMES)
 
 
 def test_the_clock_where_a_run_ends() -> None:

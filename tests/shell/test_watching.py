@@ -193,7 +193,7 @@ def test_slots_are_bars_where_there_is_room_and_characters_where_not() -> None:
         "slots  0 ▁▁▁▁▁▁▁▁ 0  1 ████▁▁▁▁ 100  2 ████████ 200 records in the last batch"
     )
     assert plain(slots_line(slots, 60)) == "3 slots  ▁▅█  0 to 200 records in the last batch"
-    assert plain(slots_line([], 80)) == "no slot has told of its load yet"
+    assert plain(slots_line([], 80)) == "no slot has reported its load yet"
 
 
 def test_a_status_line_loses_what_weighs_least() -> None:
@@ -257,7 +257,7 @@ def test_the_newest_rows_come_first_and_are_marked_for_a_while(board: Any) -> No
     board.now[0], board.there[0] = 2.0, look(3, [(1, "a"), (3, "c")])
     assert text(board)[:7] == [
         "mine  step 3",
-        "no slot has told of its load yet",
+        "no slot has reported its load yet",
         " near   2 rows  0.0 updates/s  ▁▁█",
         "  oid    lon   lat",
         "+ c    116.4  39.9",

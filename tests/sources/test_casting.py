@@ -52,9 +52,40 @@ def test_a_bad_neighbour_changes_nothing(kind, value) -> None:
     assert beside.bad.tolist() == [alone.bad is not None, True]
 
 
-def test_a_column_of_nothing_but_bad_values_is_quick() -> None:
-    cast = cast_column(pa.array([b"01/05/2015 12:40:41 PM"] * 200_000), "TIMESTAMP")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("TIMESTAMP", "01/05/2015 12:40:41 PM"),
+        ("TIMESTAMP", "1717000000000"),
+        ("TIMESTAMP", "2024-13-03T04:05:06Z"),
+        ("TIMESTAMP", "2024-02-30"),
+        ("TIMESTAMP", "2023-02-29 04:05:06"),
+        ("TIMESTAMP", "0000-02-20T05:05:06Z"),
+        ("BIGINT", "9223372036854775808"),
+        ("INT", "-2147483649"),
+        ("INT", "0xfffffffff"),
+        ("DOUBLE", "infinite"),
+    ],
+)
+def test_plausible_but_bad_values_are_found_together(kind, value) -> None:
+    """One by one, each of these columns takes a minute."""
+    cast = cast_column(pa.array([value.encode()] * 150_000), kind)
     assert cast.bad.all()
+
+
+@pytest.mark.timeout(20)
+def test_a_column_that_mixes_forms_is_cast_form_by_form() -> None:
+    forms = [
+        b"2024-02-29T04:05:06Z",
+        b"2024-02-29 04:05:06",
+        b"1709179506",
+        b"1709179506.0",
+        b"2024-02-29T05:05:06.0000001+01:00",
+    ]
+    cast = cast_column(pa.array(forms * 30_000), "TIMESTAMP")
+    assert cast.bad is None
+    assert cast.values.unique().cast(pa.int64()).to_pylist() == [1_709_179_506_000_000]
 
 
 @given(st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999))
@@ -80,7 +111,15 @@ TYPED = [
     (pa.array([7], pa.timestamp("s", tz="America/New_York")), "TIMESTAMP", [7_000_000], None),
     (pa.array([1], pa.date32()), "TIMESTAMP", [86_400_000_000], None),
     (pa.array([[1]]), "TIMESTAMP", [None], [True]),
-    (pa.array([[1]]), "DOUBLE", [None], [True]),
+    (pa.array([[1], None]), "DOUBLE", [None, None], [True, True]),
+    (
+        pa.array([2**31 - 1, 2**31, -(2**31), -(2**31) - 1]),
+        "INT",
+        [2147483647, None, -2147483648, None],
+        [False, True, False, True],
+    ),
+    (pa.array([float("nan"), 2.0**63, -(2.0**62)]), "BIGINT", [None, None, -(2**62)], [True, True, False]),
+    (pa.array([10**18], pa.timestamp("s")), "TIMESTAMP", [None], [True]),
 ]
 
 

@@ -50,3 +50,22 @@ def test_a_missing_column_and_a_broken_file(tmp_path) -> None:
             ["speed", "DOUBLE"],
         ]
         prepared(stream(tmp_path / "a.parquet", columns=columns, x="LON"), tmp_path / "other")
+
+
+def test_a_time_beyond_the_year_9999_is_a_dead_letter(tmp_path) -> None:
+    table = pa.table(
+        {
+            "ts": pa.array([10**15, 1_000], pa.timestamp("ms")),
+            "lat": [1.0, 2.0],
+            "lon": [1.0, 2.0],
+            "oid": ["a", "b"],
+            "n": [1, 2],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    result = prepared(stream(tmp_path / "*.parquet"), tmp_path / "store")
+    assert result.column("oid") == ["b"]
+    [(_, line, reason, text)] = result.dead
+    assert line == 1
+    assert reason.startswith("ts: '<value out of range: 1000000000000000>' is no time")
+    assert '"oid":"a"' in text

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store import store as module
 from stqsh.sources.replay_store.manifest import read_manifest, write_manifest
-from stqsh.sources.replay_store.store import StoreWriter, open_store, write_segment
+from stqsh.sources.replay_store.segments import write_segment
+from stqsh.sources.replay_store.store import StoreWriter, open_store
 
 COLUMNS = [("oid", "STRING"), ("x", "DOUBLE")]
 SCHEMA = pa.schema([("oid", pa.string()), ("x", pa.float64()), ("_tick", pa.int64())])
@@ -42,7 +43,7 @@ def test_rows_and_ticks_come_back_over_any_cut(tmp_path_factory, pieces, segment
             start += len(piece)
         writer.publish(dead=2)
     store = open_store(directory)
-    assert (store.rows, store.complete, store.dead) == (len(ticks), True, 2)
+    assert (store.rows, store.complete, store.manifest.dead) == (len(ticks), True, 2)
     assert [store.rows_until(tick) for tick in range(-5, 6)] == [
         sum(t <= tick for t in ticks) for tick in range(-5, 6)
     ]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
 from stqsh.sources.replay_store.preparation import prepare
-from stqsh.sources.replay_store.store import DEAD_LETTERS, ReplayStore, open_store
+from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.stream import StreamSpec
 from support.specs import stream_spec
 

@@ -1,22 +1,33 @@
-"""Driving a session for a measurement: statements, runs, and what each batch cost."""
+"""Drive a session for a measurement: statements, runs, and the cost of each batch."""
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
+import stqsh
+from stqsh.bench.figures import Row
 from stqsh.bench.harness.cpu import ProcessorMeter
+from stqsh.bench.harness.workload import Motion
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.storage.rows import Progress
 
 Say = Callable[[str], None]
-"""Called with progress messages."""
+"""A function that takes progress messages."""
+
+_CREATE = (
+    "CREATE MOVING STREAM m (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "
+    "TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 1, 1) TICK 1 s;"
+)
+"""The stream of a file that `Motion.write` wrote."""
 
 REPETITIONS = 3
-"""Portions that the measured steps are cut into, each a sample of the rate."""
+"""The number of portions of the measured steps; each portion is a sample of the rate."""
 
 SPLIT = {
     "total_ms": "batch ms",
@@ -26,11 +37,35 @@ SPLIT = {
     "state_ms": "state",
     "deliver_ms": "deliver",
 }
-"""Where a batch's time goes: the keys of the engine's statistics, and their headings."""
+"""The parts of a batch's time: the keys of the rows, and their headings."""
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder for the files of a benchmark, and remove it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def stream_session(file: Path) -> Iterator[Session]:
+    """Open a temporary session with a stream `m` of the reports in a file."""
+    with stqsh.connect(temporary=True, autoplay=False) as session:
+        execute(session, _CREATE.format(file=file))
+        yield session
+
+
+@contextmanager
+def moving_session(motion: Motion) -> Iterator[Session]:
+    """Open a temporary session with a stream `m` of the reports of moving objects."""
+    with temporary_folder() as folder:
+        motion.write(folder / "reports.parquet")
+        with stream_session(folder / "reports.parquet") as session:
+            yield session
 
 
 def run(session: Session, steps: int) -> list[Progress]:
-    """RUN some steps and wait; yield the progress after each batch."""
+    """RUN some steps, wait for their end, and return the progress after each batch."""
     batches: dict[int, Progress] = {}
     before = session.progress().batch
 
@@ -45,7 +80,11 @@ def run(session: Session, steps: int) -> list[Progress]:
 
 
 def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], list[float]]:
-    """RUN some steps in `REPETITIONS` portions; return all batches, and each portion's records a second."""
+    """RUN some steps in `REPETITIONS` portions.
+
+    Returns:
+        The progress after each batch, and the records a second of each portion.
+    """
     batches, rates = list[Progress](), list[float]()
     for portion in portions(steps):
         begun = time.perf_counter()
@@ -54,8 +93,8 @@ def paced(session: Session, steps: int, per_step: int) -> tuple[list[Progress], 
     return batches, rates
 
 
-def measured(session: Session, ticks: int, per_tick: int, what: str = "record") -> dict[str, Any]:
-    """Run some ticks of a number of records each, called `what`, and return what they cost."""
+def measured(session: Session, ticks: int, per_tick: int, what: str = "record") -> Row:
+    """Run some ticks of a number of records each, which the keys call `what`; return what they cost."""
     meter = ProcessorMeter(session)
     batches, rates = paced(session, ticks, per_tick)
     count = ticks * per_tick
@@ -71,22 +110,20 @@ def measured(session: Session, ticks: int, per_tick: int, what: str = "record") 
 
 
 def portions(steps: int) -> list[int]:
-    """Cut a number of steps into `REPETITIONS` portions; none is empty."""
+    """Cut a number of steps into `REPETITIONS` portions, none of them empty."""
     ends = [steps * number // REPETITIONS for number in range(REPETITIONS + 1)]
     return [end - begin for begin, end in pairwise(ends) if end > begin]
 
 
 def execute(session: Session, text: str) -> None:
-    """Execute statements whose answers do not matter; an error is raised all the same."""
+    """Execute statements and ignore their answers. Errors are raised."""
     for _ in session.execute(text):
         pass
 
 
-def split(batches: Sequence[Progress]) -> dict[str, list[float] | None]:
+def split(batches: Sequence[Progress]) -> Row:
     """Return each part of the batches' times in ms, one sample a batch; None where it was not measured."""
-    found: dict[str, list[float] | None] = {}
-    for key in SPLIT:
-        part = key.replace("_ms", "_us")
-        times = [progress.stats["time"][part] / 1000 for progress in batches if "time" in progress.stats]
-        found[key] = times or None
-    return found
+    times = [progress.stats["time"] for progress in batches if "time" in progress.stats]
+    return {
+        key: [time[key.replace("_ms", "_us")] / 1000 for time in times] if times else None for key in SPLIT
+    }

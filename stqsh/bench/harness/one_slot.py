@@ -1,8 +1,8 @@
-"""One slot of the core, driven in this process: made-up objects that report, and what a batch costs."""
+"""Drive one slot of the core in this process with synthetic objects, and time its batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
@@ -15,14 +15,17 @@ from stqsh.bench.harness.workload import Motion
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, unpack_json
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack_struct
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.command import RegisterCommand, SlotCommand
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.stats import SlotStats
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 STREAM, SECOND = 1, 1_000_000
-_PARTS = ("decode", "kernel", "state")
+"""The id of the only stream, and the length of its tick in µs."""
 
 _TYPES = {"oid": "STRING", "x": "DOUBLE", "y": "DOUBLE", "ts": "TIMESTAMP"}
 MOVING = StreamSpec(
@@ -37,25 +40,107 @@ MOVING = StreamSpec(
     bounds=(0.0, 0.0, 1.0, 1.0),
     source=FileSourceSpec(""),
 )
-"""The spec of the stream of `stqsh.bench.harness.workload.CREATE`."""
+"""The spec of the stream that `stqsh.bench.harness.drive.stream_session` creates."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a batch, first to last, and the tick of step 1."""
+
+    first: int
+    last: int
+    base_tick: int = 1
 
 
 @dataclass(frozen=True)
 class BatchCost:
-    """What a batch came to: records, updates, and µs of processor time a record: all, and the parts of it."""
+    """The cost of a batch.
 
-    records: int
-    updates: int
-    total: float
-    parts: dict[str, float]
+    Attributes:
+        seconds: the processor time of Evaluate, which has one thread; other work on the machine hardly
+            counts.
+        sent: the chunks that the slot sent.
+    """
+
+    seconds: float
+    stats: SlotStats
+    sent: Sequence[Chunk]
+
+    @property
+    def ms(self) -> float:
+        """Processor time of the batch, ms."""
+        return self.seconds * 1000
+
+    @property
+    def micros(self) -> float:
+        """Processor time a record, µs."""
+        return self.seconds * 1e6 / max(1, self.stats.records)
+
+    @property
+    def decode_us(self) -> float:
+        """The share of `micros` in which records were decoded, µs."""
+        return self._share(self.stats.decode_us)
+
+    @property
+    def kernel_us(self) -> float:
+        """The share of `micros` in which updates were found, µs."""
+        return self._share(self.stats.kernel_us)
+
+    @property
+    def state_us(self) -> float:
+        """The share of `micros` in which the state was stored, µs."""
+        return self._share(self.stats.state_us)
+
+    def _share(self, part_us: int) -> float:
+        return self.micros * (part_us / max(1, self.stats.total_us))
+
+
+def evaluate_batch(
+    state: SlotState,
+    spec: StreamSpec,
+    steps: Steps,
+    commands: Sequence[SlotCommand],
+    records: Iterable[tuple[ChunkKind, bytes]],
+) -> BatchCost:
+    """Evaluate one batch on a slot with one stream, which the first batch defines.
+
+    Args:
+        records: chunks of records, by their kind and payload.
+    """
+    clock = BatchClock(steps.first, steps.last, steps.base_tick, SECOND)
+    parts = [(ChunkKind.CLOCK, pack_json(clock))]
+    if steps.first == 1:
+        parts.append((ChunkKind.DEFINE, pack_json(spec)))
+    if commands:
+        parts.append((ChunkKind.COMMANDS, pack_json(commands)))
+    chunks = [
+        Chunk(
+            slot=0,
+            stream=0 if kind == ChunkKind.CLOCK else STREAM,
+            kind=kind,
+            order=ChunkOrder(number=number),
+            first_step=steps.first,
+            last_step=steps.last,
+            rows=1,
+            payload=payload,
+        )
+        for number, (kind, payload) in enumerate([*parts, *records])
+    ]
+    begun = process_time()
+    sent = evaluate(state, chunks)
+    seconds = process_time() - begun
+    payload = next(chunk.payload for chunk in sent if chunk.kind == ChunkKind.STATS)
+    return BatchCost(seconds, unpack_struct(payload, SlotStats), sent)
 
 
 @dataclass
 class OneSlot:
     """A slot with a stream of objects, all of which have reported once.
 
-    motion: who reports when and where. spec: of the stream, its first columns those of `MOVING`. texts: what
-    posts say, for a stream with one more column, drawn from again and again.
+    Attributes:
+        motion: which objects report when and where.
+        spec: the stream; its first columns are those of `MOVING`.
+        texts: the texts of posts, drawn again and again, for a stream with one more column.
     """
 
     motion: Motion
@@ -72,38 +157,35 @@ class OneSlot:
         self._focal = np.zeros(self.motion.objects, np.bool_)
         self.run(-(-self.motion.objects // self.motion.per_tick))
 
-    def register(self, regions: Sequence[Spec], conditions: Sequence[Any] | None = None) -> float:
-        """Register a query for each region, with its condition; s of processor time."""
-        asked = zip(regions, conditions or [None] * len(regions), strict=True)
-        commands = [_command(number, *what) for number, what in enumerate(asked, 1)]
-        focal = [command["query"]["region"]["focal"] for command in commands if "focal" in _region(command)]
+    def register(self, queries: Sequence[SlotQuery]) -> float:
+        """Register queries in a batch of their own, and return its processor time in seconds."""
+        focal = [str(query.region.focal_key) for query in queries if query.region.focal_key is not None]
         self._focal[[int(name[1:]) for name in focal]] = True
         seeds = np.flatnonzero(self._focal)
-        parts = [("commands", pack_json(commands))]
-        if len(seeds):
-            parts.append(("focal", pack(self._batch(seeds, self._places[seeds], self.step))))
-        begun = process_time()
-        self._evaluate(self.step + 1, self.step + 1, parts)
-        return process_time() - begun
+        seeded = self._batch(seeds, self._places[seeds], self.step) if len(seeds) else None
+        records = [] if seeded is None else [(ChunkKind.FOCAL, pack(seeded))]
+        return self._evaluate(1, [RegisterCommand(query=query) for query in queries], records).seconds
 
     def run(self, ticks: int) -> BatchCost:
-        """Process the reports of some ticks as one batch."""
-        first, last = self.step + 1, self.step + ticks
-        parts = [part for step in range(first, last + 1) for part in self._records(step)]
-        begun = process_time()
-        stats = self._evaluate(first, last, parts)
-        micros = (process_time() - begun) * 1e6 / max(1, stats["records"])
-        shares = {part: stats[f"{part}_us"] / max(1, stats["total_us"]) for part in _PARTS}
-        parts_of = {part: share * micros for part, share in shares.items()}
-        return BatchCost(stats["records"], stats["updates"], micros, parts_of)
+        """Take in the reports of some ticks as one batch."""
+        steps = range(self.step + 1, self.step + ticks + 1)
+        return self._evaluate(ticks, (), [part for step in steps for part in self._records(step)])
 
-    def _records(self, step: int) -> Iterator[tuple[str, bytes]]:
+    def _evaluate(
+        self, steps: int, commands: Sequence[SlotCommand], records: Sequence[tuple[ChunkKind, bytes]]
+    ) -> BatchCost:
+        taken = Steps(self.step + 1, self.step + steps)
+        cost = evaluate_batch(self.state, self.spec, taken, commands, records)
+        self.step = taken.last
+        return cost
+
+    def _records(self, step: int) -> Iterator[tuple[ChunkKind, bytes]]:
         who, at = next(self._reports)
         self._places[who] = at
-        yield "records", pack(self._batch(who, at, step))
+        yield ChunkKind.RECORDS, pack(self._batch(who, at, step))
         followed = self._focal[who]
         if followed.any():
-            yield "focal", pack(self._batch(who[followed], at[followed], step))
+            yield ChunkKind.FOCAL, pack(self._batch(who[followed], at[followed], step))
 
     def _batch(self, who: Array, at: Array, step: int) -> pa.RecordBatch:
         times: Any = np.full(len(who), step * SECOND)
@@ -117,31 +199,5 @@ class OneSlot:
         arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns]
         return pa.RecordBatch.from_arrays(arrays, names=[*names, "_step", "_hash"])
 
-    def _evaluate(self, first: int, last: int, parts: Sequence[tuple[str, bytes]]) -> Spec:
-        clock = {"first_step": first, "last_step": last, "base_tick": 1, "tick_us": SECOND}
-        named = [("clock", pack_json(clock)), *parts]
-        if first == 1:
-            named.insert(1, ("define", pack_json(self.spec)))
-        chunks = [
-            Chunk(
-                0, 0 if kind == "clock" else STREAM, kind, ChunkOrder(number=number), first, last, 1, payload
-            )
-            for number, (kind, payload) in enumerate(named)
-        ]
-        sent, self.step = evaluate(self.state, chunks), last
-        stats: Spec = unpack_json(next(chunk.payload for chunk in sent if chunk.kind == "stats"))
-        return stats
-
 
 _TIME = pa.timestamp("us", tz="UTC")
-
-
-def _command(number: int, region: Spec, condition: Any) -> Spec:
-    kind = "nearest" if region["type"] == "nearest" else "range"
-    query = {"id": number, "kind": kind, "region": region, "condition": condition}
-    return {"op": "register", "query": query | {"for_us": None, "select": []}}
-
-
-def _region(command: Spec) -> Spec:
-    region: Spec = command["query"]["region"]
-    return region

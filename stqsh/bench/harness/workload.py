@@ -1,4 +1,4 @@
-"""Made-up inputs for measurements: objects that move about the unit square, rectangles laid over it."""
+"""Synthetic inputs: objects that move about the unit square, and squares over it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-#: A stream of such objects; `{file}` stands for the file that `Motion.write` made.
-CREATE = (
-    "CREATE MOVING STREAM m (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY oid LOCATION (x, y) "
-    "TIME ts FROM FILE '{file}' PLANAR BOUNDS (0, 0, 1, 1) TICK 1 s;"
-)
-#: How far an object goes between two reports in the motion `walk`, at most, in each coordinate.
-WALK = 0.003
+_WALK = 0.003
+"""The greatest change of a coordinate between two reports in the motion `walk`."""
 
 
 @dataclass(frozen=True)
 class Motion:
-    """Objects on the unit square: `per_tick` of them report in a tick of one second, all in turn.
+    """Objects on the unit square, of which `per_tick` report in each tick of one second, in turn.
 
-    kind: `walk` (a short way from the last report) or `jump` (anywhere). Only each `every`th tick has
-    reports. Seeded: the same every time.
+    Attributes:
+        kind: `walk` (a short way from the last report) or `jump` (anywhere).
+        every: only each `every`th tick has reports.
+        seed: the same seed gives the same reports.
     """
 
     objects: int
@@ -53,7 +50,7 @@ class Motion:
             yield pa.table(dict(zip(("oid", "x", "y", "ts"), columns, strict=True)))
 
     def reports(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """Return the reports of one tick after the other: who, int64 [n], and where, float64 [n, 2]."""
+        """Yield the reports of each tick: the objects, int64 (n,), and their places, float64 (n, 2)."""
         rng = np.random.default_rng(self.seed)
         at = rng.random((self.objects, 2))
         turn = rng.permutation(self.objects)
@@ -65,10 +62,15 @@ class Motion:
     def _moved(self, rng: np.random.Generator, at: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.kind == "jump":
             return rng.random(at.shape)
-        return np.clip(at + rng.uniform(-WALK, WALK, at.shape), 0.0, 1.0)
+        return np.clip(at + rng.uniform(-_WALK, _WALK, at.shape), 0.0, 1.0)
+
+
+def ticks_to_fill(objects: int, per_tick: int) -> int:
+    """Return the number of ticks until every object has reported."""
+    return -(-objects // per_tick)
 
 
 def rectangles(count: int, side: float = 0.01, seed: int = 2) -> NDArray[np.float64]:
-    """Return squares, uniform on the unit square: float64 [count, 4], x1 y1 x2 y2."""
+    """Return squares, uniform on the unit square: x1, y1, x2, y2, float64 (count, 4)."""
     low = np.random.default_rng(seed).random((count, 2)) * (1 - side)
     return np.hstack([low, low + side])

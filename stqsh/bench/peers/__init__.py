@@ -1,8 +1,8 @@
-"""Peers: the same reports and the same queries, given to other systems, and their answers compared.
+"""Give other systems the same reports and the same queries, and compare their answers.
 
-`case.py` is what all are given, `answers.py` whether they agree, `ours.py` runs stqsh, and each peer is a
-module with a `PEER`. Where the answers differ from stqsh's, no time is quoted. Rates hold for the same number
-of queries and objects; a slow peer takes fewer records than stqsh, as many as the table says.
+`peer_case` is what all of them get, `answers` compares answers, `ours` runs stqsh, and each peer is a module
+with a `PEER`. Where the answers differ from those of stqsh, there is no time. Rates are for the same numbers
+of queries and objects; a slow peer takes fewer records than stqsh, which the table says.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import statistics
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
-from stqsh.bench.figures import LESS, MORE, Better
+from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.options import option
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import difference, normal
 from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
@@ -43,16 +43,16 @@ PEERS: tuple[Peer, ...] = (plainspark.PEER, plainspark.BUCKETED, postgis.PEER, f
 
 @dataclass(frozen=True)
 class Options:
-    """What all are given, and which of the peers to run."""
+    """The sizes of the case, and the peers to run; see the help of each option."""
 
-    only: tuple[str, ...] = field(default=(), metadata={"help": "These peers, with commas."})
-    queries: int = field(default=10_000, metadata={"help": "Range queries, squares of 1 % side."})
-    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
-    per_step: int = field(default=20_000, metadata={"help": "Records a step."})
-    steps: int = field(default=120, metadata={"help": "Measured steps of stqsh."})
-    peer_steps: int = field(default=18, metadata={"help": "How many of them a peer takes."})
+    only: tuple[str, ...] = option((), "These peers.")
+    queries: int = option(10_000, "Range queries, squares of 1 % side.")
+    objects: int = option(200_000, "Moving objects.")
+    per_step: int = option(20_000, "Records a step.")
+    steps: int = option(120, "Measured steps of stqsh.")
+    peer_steps: int = option(18, "How many of them a peer takes.")
 
-    get: bool = field(default=False, metadata={"help": "First bring the peers to this machine (get.sh)."})
+    get: bool = option(False, "First install the peers on this machine (get.sh).")
 
     def __post_init__(self) -> None:
         unknown = set(self.only) - {peer.name for peer in PEERS}
@@ -68,21 +68,28 @@ class Options:
 QUICK = Options(objects=50_000, per_step=10_000, peer_steps=9)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run stqsh and each peer that is there; one row each, with the reason where there is no figure."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Run stqsh and each peer; return a row for each, with the reason where there is no figure."""
     wanted = [peer for peer in PEERS if not options.only or peer.name in options.only]
     for peer in wanted if options.get else ():
         _get(peer, say)
     case = PeerCase(options.objects, options.queries, options.per_step, options.steps, options.peer_steps)
     with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
         mine = ours.measure(case, Path(folder), say)
-    first = {"peer": "stqsh", "how": "", "queries": case.queries, "records": case.steps * case.per_step}
-    told = {"records_per_s": mine.rates, "cpu_s": mine.cpu_s, "equal": f"{len(mine.updates):,}"}
-    return [{**first, **told}, *(row(peer, case, mine, say) for peer in wanted)]
+    first: Row = {
+        "peer": "stqsh",
+        "how": "",
+        "queries": case.queries,
+        "records": case.steps * case.per_step,
+        "records_per_s": mine.rates,
+        "cpu_s": mine.cpu_s,
+        "equal": f"{len(mine.updates):,}",
+    }
+    return [first, *(row(peer, case, mine, say) for peer in wanted)]
 
 
 def _get(peer: Peer, say: Say) -> None:
-    """Run the script that brings a peer here; where that fails, `missing` says what is not there."""
+    """Run the script that installs a peer; if it fails, `missing` says what is not installed."""
     if not peer.missing():
         return
     say(f"getting {peer.name}")
@@ -94,25 +101,32 @@ def _get(peer: Peer, say: Say) -> None:
         say(f"{peer.name} was not got: {last_words(done.stderr)}")
 
 
-def row(peer: Peer, case: PeerCase, mine: PeerOutcome, say: Say) -> dict[str, Any]:
-    """Run one peer and hold it against stqsh's outcome; a rate only where the answers are the same."""
-    found: dict[str, Any] = {"peer": peer.name, "how": peer.setting, "queries": case.queries}
-    blank = {"records": None, "records_per_s": None, "times": None, "cpu_s": None}
+def row(peer: Peer, case: PeerCase, mine: PeerOutcome, say: Say) -> Row:
+    """Run one peer and compare it with stqsh; give rates only where the answers are equal."""
+    blank: Row = {
+        "peer": peer.name,
+        "how": peer.setting,
+        "queries": case.queries,
+        "records": None,
+        "records_per_s": None,
+        "times": None,
+        "cpu_s": None,
+    }
     if reason := peer.missing():
         say(f"{peer.name} is left out: {reason}")
-        return {**found, **blank, "equal": f"not run: {reason}"}
+        return {**blank, "equal": f"not run: {reason}"}
     say(f"{peer.name}: {case.peer_steps * case.per_step:,} records")
     try:
         with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
             theirs = peer.run(case, Path(folder), say)
     except PeerFailedError as error:
         say(f"{peer.name} failed: {error}")
-        return {**found, **blank, "equal": "failed"}
-    return {**found, **blank, **judged(case, mine, theirs)}
+        return {**blank, "equal": "failed"}
+    return {**blank, **judged(case, mine, theirs)}
 
 
-def judged(case: PeerCase, mine: PeerOutcome, theirs: PeerOutcome) -> dict[str, Any]:
-    """Compare the updates of the steps that both took, and give the rates if they are the same."""
+def judged(case: PeerCase, mine: PeerOutcome, theirs: PeerOutcome) -> Row:
+    """Compare the updates of the steps that both took; give the rates if the updates are equal."""
     last = case.fill + case.peer_steps
     expected = normal(mine.updates, case.fill, last)
     try:

@@ -1,6 +1,6 @@
-"""Whether two systems answered the same: their updates, folded and compared, before any time is quoted.
+"""Compare the answers of two systems by their updates.
 
-Updates are int64 [n, 4]: step, query, key, op (+1 entered, -1 left), in any order.
+Updates are int64 (n, 4): step, query, key, op (+1 entered, -1 left), in any order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _STEP, _QUERY, _KEY, _OP = range(4)
 
 
 def updates(step: object, query: object, key: object, op: object) -> Updates:
-    """Put columns together; each is an array or one number for all rows."""
+    """Return updates of their columns, each an array or one number for all rows."""
     columns = [np.asarray(column, np.int64) for column in (step, query, key, op)]
     return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
 def answer(sent: Updates, step: int) -> Updates:
-    """Fold updates to the answers after a step: its members, as updates + of that step.
+    """Return the answers after a step: their members, as updates + of that step.
 
     Raises:
-        ValueError: a member enters that is in already, or leaves that is not.
+        ValueError: a member enters twice, or leaves without having entered.
     """
     some = sent[sent[:, _STEP] <= step]
     pairs, where = np.unique(some[:, [_QUERY, _KEY]], axis=0, return_inverse=True)
@@ -40,14 +40,14 @@ def answer(sent: Updates, step: int) -> Updates:
 
 
 def normal(sent: Updates, fill: int, last: int) -> Updates:
-    """Return what must be equal, sorted: the answers after step `fill`, the updates up to `last`."""
+    """Return the sorted rows that must be equal: the answers after step `fill`, the updates up to `last`."""
     later = sent[(sent[:, _STEP] > fill) & (sent[:, _STEP] <= last)]
     rows = np.concatenate([answer(sent, fill), later])
     return rows[np.lexsort(rows.T[::-1])]
 
 
 def difference(ours: Updates, theirs: Updates) -> str:
-    """Say how two normal forms differ, with the first difference; "" where they are equal, row for row."""
+    """Describe how two normal forms differ, with the first difference; "" where they are equal."""
     if np.array_equal(ours, theirs):
         return ""
     rows, where = np.unique(np.concatenate([ours, theirs]), axis=0, return_inverse=True)

@@ -1,8 +1,8 @@
-"""Apache Flink through PyFlink: broadcast state and keyed state; see flink_job.py.
+"""Run Apache Flink through PyFlink, with broadcast state and keyed state; see flink_job.py.
 
-PyFlink pins other versions of what stqsh uses, so it lives in an environment of its own: `STQSH_BENCH_FLINK`
-names its Python, else it is looked for in the cache folder where `stqsh bench peers --get` puts it.
-Checkpoints are off, which is kind to it: nothing is safe from a crash.
+PyFlink pins other versions of the libraries of stqsh, so it has an environment of its own:
+`STQSH_BENCH_FLINK` names its Python; the default is the cache folder of `stqsh bench peers --get`.
+Checkpoints are off, which favours Flink: nothing survives a crash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALVES = 2
 
 
 def python() -> Path:
-    """Return the interpreter that has PyFlink, there or not."""
+    """Return the path of the interpreter that has PyFlink, whether it exists or not."""
     given = os.environ.get(VARIABLE)
     return (
         Path(given) if given else platformdirs.user_cache_path("stqsh") / "peers" / "flink" / "bin" / "python"
@@ -34,7 +34,7 @@ def python() -> Path:
 
 
 def missing() -> str:
-    """Say why Flink cannot run here, "" where it can."""
+    """Return why Flink cannot run here, "" where it can."""
     if not python().exists():
         return f"there is no PyFlink at {python()}; get it with: stqsh bench peers --get --only flink"
     try:
@@ -45,7 +45,7 @@ def missing() -> str:
 
 
 def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
-    """Write queries and records, run the job, read what it prints."""
+    """Write queries and records, run the job, and read its output."""
     write_csv(case.regions(), folder / "queries.csv")
     (folder / "records").mkdir()
     for half in range(_HALVES):
@@ -66,7 +66,10 @@ PEER = Peer("flink", "PyFlink, STRtree from broadcast state, keyed state, no che
 
 
 def parsed(lines: list[str]) -> tuple[Updates, list[float], float]:
-    """Read the job's lines: updates, when each subtask began to measure, when the last update went out.
+    """Read the job's output.
+
+    Returns:
+        The updates, when each subtask began to measure, and when the last update was sent.
 
     A line may begin with the number of the subtask and `>`, as Flink's print does.
     """

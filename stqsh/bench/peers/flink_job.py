@@ -1,13 +1,13 @@
-"""Range queries in PyFlink with broadcast state: a program of its own, run by the Python that has PyFlink.
+"""Answer range queries in PyFlink with broadcast state: a program for the Python that has PyFlink.
 
 The queries are a broadcast stream: each subtask keeps them in broadcast state and looks records up in a
-shapely STRtree made of it. Records are keyed by object; keyed state holds the regions that an object is in.
-Two files of records, each half of the objects, are read side by side. Records that come before the last query
-wait in keyed state for a timer. Prints a line an update: `U step query object op seconds`, and `B seconds`
-when a subtask takes its first measured record.
+shapely STRtree of them. Records are keyed by object; keyed state holds the regions that an object is in. Two
+files of records, with half of the objects each, are read in parallel. Records that come before the last query
+wait in keyed state for a timer. The program prints `U step query object op seconds` for each update, and
+`B seconds` when a subtask takes its first measured record.
 
-python flink_job.py FOLDER QUERIES FILL: FOLDER has queries.csv and records/*.csv; measured are steps after
-FILL.
+python flink_job.py FOLDER QUERIES FILL: FOLDER has queries.csv and records/*.csv; the steps after FILL are
+measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUERIES = MapStateDescriptor("queries", Types.INT(), Types.STRING())
 
 
 class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untyped here
-    """Takes queries and records in; emits what objects enter and leave."""
+    """Emit which regions objects enter and leave."""
 
     def __init__(self, queries: int, fill: int) -> None:
         self._queries, self._fill = queries, fill
@@ -39,12 +39,12 @@ class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untype
         self._has_begun = False
 
     def open(self, runtime_context: Any) -> None:
-        """Get the keyed state: regions of an object, and records that came too early."""
+        """Open the keyed state: the regions of an object, and records that came too early."""
         self._inside = runtime_context.get_state(ValueStateDescriptor("inside", Types.STRING()))
         self._early = runtime_context.get_list_state(ListStateDescriptor("early", Types.STRING()))
 
     def process_broadcast_element(self, value: str, ctx: Any) -> Iterator[str]:
-        """Keep a query; the last one makes the index."""
+        """Keep a query; build the index with the last one."""
         number, *sides = value.split(",")
         ctx.get_broadcast_state(QUERIES).put(int(number), value)
         self._boxes[int(number)] = list(map(float, sides))
@@ -54,7 +54,7 @@ class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untype
         yield from ()
 
     def process_element(self, value: str, ctx: Any) -> Iterator[str]:
-        """Look a record up, or let it wait for the queries."""
+        """Look a record up, or keep it until the queries are there."""
         if self._tree is None or self._early_ones():
             self._early.add(value)
             timers = ctx.timer_service()
@@ -63,7 +63,7 @@ class RegionJoin(KeyedBroadcastProcessFunction):  # type: ignore[misc]  # untype
         yield from self._take(value)
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[str]:
-        """Take the records that have waited."""
+        """Look up the records that have waited."""
         if self._tree is None:
             ctx.timer_service().register_processing_time_timer(timestamp + _WAIT_MS)
             return

@@ -1,4 +1,4 @@
-"""stqsh itself on the case: the whole way, from the replay store through Spark into the update log."""
+"""Run stqsh on the case, from the replay store through Spark into the update log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 import stqsh
-from stqsh.bench.harness import bulk
+from stqsh.bench.harness import registration
 from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import Say, execute, paced, run
 from stqsh.bench.peers.answers import NONE, Updates, updates
@@ -25,7 +25,7 @@ _CREATE = (
 
 
 def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
-    """Fill, register, measure; then read all updates back from the log."""
+    """Take in objects and queries, measure, and read all updates from the log."""
     file = folder / "reports.parquet"
     case.write(file)
     with stqsh.connect(temporary=True, autoplay=False) as session, UpdateReader(session.link, -1) as reader:
@@ -43,18 +43,22 @@ def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
 
 
 def _register(session: Session, case: PeerCase) -> None:
-    bound = bulk.bound(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
+    bound = registration.bind(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
     squares = case.squares.tolist()
-    bulk.register(session, [replace(bound, region=RectangleSpec(*square)) for square in squares], 0)
+    registration.log(session, [replace(bound, region=RectangleSpec(*square)) for square in squares])
+
+
+def _number(name: str) -> int:
+    return -1 if name == registration.PROBE else int(name[1:])
 
 
 def _sent(session: Session, reader: UpdateReader) -> Updates:
-    """Return all updates of the session, with the numbers of the queries in the place of their ids."""
+    """Return all updates of the session, with the queries' numbers instead of their ids."""
     found = [NONE]
     for sent in reader.poll(session.progress().batch):
         names = session.link.book.names
         numbers = np.zeros(max(names) + 1, np.int64)
-        numbers[list(names)] = [-1 if name == bulk.PATTERN else int(name[1:]) for name in names.values()]
+        numbers[list(names)] = [_number(name) for name in names.values()]
         step, query, key, op = (sent.table[name].to_numpy() for name in ("step", "query", "key", "op"))
         found.append(updates(step, numbers[query], key, op))
     return np.concatenate(found)

@@ -1,4 +1,4 @@
-"""What a peer is: a name, how it was set up, whether it is there, and a run of the case."""
+"""Describe a peer: its name, its setting, whether it is installed, and how it runs the case."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from stqsh.errors import StqshError
 
 @dataclass(frozen=True)
 class PeerOutcome:
-    """What a system sent, with the answers after step `fill`, and records a second, portion by portion.
+    """The updates of a system, with the answers after step `fill`, and its speed.
 
-    cpu_s: processor seconds of all its processes a million records; None where it is not known.
+    Attributes:
+        rates: records a second of each portion.
+        cpu_s: processor seconds of all its processes a million records; None where unknown.
     """
 
     updates: Updates = field(repr=False)
@@ -33,8 +35,10 @@ class PeerOutcome:
 class Peer:
     """A system that answers the same questions.
 
-    setting: how, in a few words. missing: why it cannot run here and what to do about it, "" where it can.
-    run: takes the case, an empty folder, and whom to tell; it takes the first `peer_steps` measured steps.
+    Attributes:
+        setting: how it does so, in a few words.
+        missing: returns why it cannot run here and what to do about it, "" where it can.
+        run: runs the first `peer_steps` measured steps of the case in an empty folder.
     """
 
     name: str
@@ -44,14 +48,14 @@ class Peer:
 
 
 class PeerClock:
-    """The processor time that a process and its descendants take from now on."""
+    """Measure the processor time of a process and its descendants from now on."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._before = spent(root)
 
     def per_million(self, records: int) -> float | None:
-        """Return processor seconds so far per million records, of `records`; None: unknown."""
+        """Return processor seconds so far per million of these records; None where unknown."""
         before, now = self._before, spent(self._root)
         if before is None or now is None:
             return None
@@ -59,7 +63,7 @@ class PeerClock:
 
 
 def last_words(log: str) -> str:
-    """Find what a program died of: the last line of its log that names an error, else the end of it."""
+    """Return the last line of a log that names an error, or the end of the log."""
     named = [
         line.strip() for line in log.splitlines() if re.match(r"\s*(\w+\.)*\w*(Error|Exception)\b", line)
     ]
@@ -67,9 +71,9 @@ def last_words(log: str) -> str:
 
 
 def write_csv(table: pa.Table, file: Path) -> None:
-    """Write a table without a header; floats keep all their digits."""
+    """Write a table without a header, and floats with all their digits."""
     pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
 class PeerFailedError(StqshError):
-    """A peer's program ended with an error; the text holds its last words."""
+    """A peer's program ended with an error; the message has the end of its log."""

@@ -1,10 +1,10 @@
-"""Plain PySpark Structured Streaming: what users write without stqsh; see plainspark_job.py.
+"""Run plain PySpark Structured Streaming, as users write it without stqsh; see plainspark_job.py.
 
-Two ways, both with an index in a pandas UDF, and with their state where Spark keeps it, safe from a crash.
-`pyspark` keeps it by object, as Spark's examples and nearly all users do: a call of Python for each object of
-a batch. `pyspark-buckets` is what somebody writes who knows where that time goes, and what stqsh itself began
-as: a few large groups, and numpy. Joining the stream with the queries in SQL would compare every record with
-every query. Each portion is one micro-batch, so a batch's own costs are paid three times in all.
+There are two variants, both with an index in a pandas UDF and with their state in Spark's state store, where
+it survives a crash. `pyspark` keeps the state by object, as Spark's examples and nearly all users do, which
+calls Python for each object of a batch. `pyspark-buckets` is the variant of experts, as which stqsh itself
+began: a few large groups and numpy. Joining the stream with the queries in SQL would compare every record
+with every query. Each portion is one micro-batch, so the fixed costs of a batch occur three times in all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from stqsh.errors import StqshError
 
 _JOB = Path(__file__).with_name("plainspark_job.py")
 _FILES = 2
-"""Files a portion: one for each core."""
+"""The number of files of a portion: one for each core."""
 
 
 def missing() -> str:
-    """Say why Spark cannot run here, "" where it can."""
+    """Return why Spark cannot run here, "" where it can."""
     try:
         find_java()
     except StqshError as error:
@@ -41,7 +41,7 @@ def missing() -> str:
 
 
 def run(way: str, case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
-    """Write the portions, run the job with its state kept this way, read its sink."""
+    """Write the portions, run a variant of the job, and read its sink."""
     np.save(folder / "squares.npy", case.squares)
     steps = portions(case.peer_steps)
     ends = [case.fill, *(case.fill + int(end) for end in np.cumsum(steps))]
@@ -67,9 +67,10 @@ def _write(case: PeerCase, folder: Path, first: int, last: int) -> None:
 
 
 def _seconds(words: list[str], folder: Path, records: int, say: Say) -> tuple[dict[str, float], float | None]:
-    """Run the job; give the seconds that it tells for each portion, and processor seconds a million records.
+    """Run the job, of which these records come after the first portion.
 
-    These are counted from the end of the first portion on; so many records come then.
+    Returns:
+        The seconds that it reports for each portion, and processor seconds a million records after the first.
     """
     command = [sys.executable, str(_JOB), *words]
     environment = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}

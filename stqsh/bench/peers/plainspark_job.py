@@ -1,11 +1,10 @@
-"""Range queries in plain PySpark, as its users write them: a program of its own, run by plainspark.py.
+"""Answer range queries in plain PySpark, as its users write them: a program that plainspark.py runs.
 
-Records come from a folder of Parquet files; a pandas UDF looks each one up in a shapely STRtree of the
-regions, which is broadcast; `applyInPandasWithState` keeps for each object the regions it is in and emits
-what changed; a Parquet sink takes that. Prints a line when each portion is done: its name and the seconds it
-took.
+Records come from a folder of Parquet files; a pandas UDF looks each one up in a broadcast shapely STRtree of
+the regions; `applyInPandasWithState` keeps for each object the regions that it is in and emits the changes to
+a Parquet sink. The program prints the name and the seconds of each portion.
 
-python plainspark_job.py WAY FOLDER PORTION…: FOLDER holds squares.npy and a folder of Parquet files for each
+python plainspark_job.py WAY FOLDER PORTION…: FOLDER has squares.npy and a folder of Parquet files for each
 portion.
 """
 
@@ -42,7 +41,7 @@ _CONFIG = {
 
 
 def matched(records: DataFrame, tree: Broadcast[shapely.STRtree]) -> DataFrame:
-    """Add the column `regions`: those that the record is in."""
+    """Add the column `regions`, the regions that the record is in."""
 
     @pandas_udf("array<int>")  # type: ignore[call-overload, untyped-decorator]
     def inside(x: pd.Series, y: pd.Series) -> pd.Series:
@@ -61,7 +60,7 @@ def changed(key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState) -
         (
             (step, set(regions.tolist()))
             for part in parts
-            for step, regions in zip(part["step"], part["regions"], strict=True)
+            for step, regions in part[["step", "regions"]].itertuples(index=False)
         ),
         key=lambda report: report[0],
     )
@@ -79,7 +78,7 @@ def changed(key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState) -
 def changed_in_bucket(
     key: tuple[int], parts: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
-    """Return the same for all objects of a bucket; a pair is the object's number * 2**32 + the region's."""
+    """Emit the same for all objects of a bucket; a pair is object * 2**32 + region."""
     reports = pd.concat(list(parts), ignore_index=True)
     pairs = np.frombuffer(state.get[0], np.int64) if state.exists else np.empty(0, np.int64)
     found = []
@@ -98,7 +97,7 @@ def changed_in_bucket(
 
 
 def grouped(records: DataFrame, way: str) -> DataFrame:
-    """Turn matched records into updates, with the state kept this way."""
+    """Turn matched records into updates, with the state by object or by bucket."""
     is_by_object = way == "objects"
     keyed = records if is_by_object else records.withColumn("bucket", col("oid") % BUCKETS)
     return keyed.groupBy("oid" if is_by_object else "bucket").applyInPandasWithState(
@@ -111,7 +110,7 @@ def grouped(records: DataFrame, way: str) -> DataFrame:
 
 
 def main(way: str, folder: Path, names: list[str]) -> None:
-    """Take the portions one after the other."""
+    """Process the portions in order."""
     builder: Any = SparkSession.builder
     for key, value in _CONFIG.items():
         builder = builder.config(key, value)

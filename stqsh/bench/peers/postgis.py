@@ -1,8 +1,8 @@
-"""PostgreSQL with PostGIS: a trigger on insert, GiST on the regions; see postgis.sql.
+"""Run PostgreSQL with PostGIS: a trigger on insert, GiST on the regions; see postgis.sql.
 
-A cluster of its own in a temporary folder, reached by a unix socket in it, run by an unprivileged user
-(PostgreSQL refuses root) and without what a durable database pays for: no sync, no log of tables, no archive.
-Two connections load the reports with COPY, each its half of the objects, so that both cores work.
+The cluster is in a temporary folder with its unix socket. An unprivileged user runs it (PostgreSQL refuses
+root), without the costs of durability: no sync, no log of tables, no archive. Two connections load the
+reports with COPY, half of the objects each, so that both cores work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INSTALL = "get it with: stqsh bench peers --get --only postgis"
 
 
 def missing() -> str:
-    """Say why PostGIS cannot run here, "" where it can."""
+    """Return why PostGIS cannot run here, "" where it can."""
     if _programs() is None:
         return f"there is no PostgreSQL (initdb, pg_ctl, psql); {_INSTALL}"
     if not _extension().exists():
@@ -54,7 +54,7 @@ def missing() -> str:
 
 
 def run(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
-    """Load objects and regions, take the answers so far, then time COPY of the reports portion by portion."""
+    """Load objects and regions, answer the queries, then time COPY of the reports in portions."""
     with _cluster(folder) as database:
         say("postgis: taking objects and queries in")
         _load(database, case, folder)
@@ -74,7 +74,7 @@ PEER = Peer("postgis", "statement trigger, GiST, 2 connections with COPY", missi
 
 
 class _Database:
-    """A running cluster, spoken to by psql through the socket in its folder."""
+    """A running cluster, which psql reaches by the socket in its folder."""
 
     def __init__(self, psql: str, folder: Path) -> None:
         options = f"-X -q -v ON_ERROR_STOP=1 -h {folder} -U postgres -d postgres"
@@ -89,7 +89,7 @@ class _Database:
         return subprocess.Popen([*self._command, *words], stdout=quiet, stderr=subprocess.PIPE, text=True)
 
     def together(self, scripts: Sequence[Path]) -> None:
-        """Run scripts at the same time, each on a connection of its own."""
+        """Run scripts in parallel, each on a connection of its own."""
         _finish([self._start("-f", str(script)) for script in scripts])
 
 
@@ -102,7 +102,7 @@ def _finish(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 @contextmanager
 def _cluster(folder: Path) -> Iterator[_Database]:
-    """Make and start a cluster below `folder`; stop it in the end."""
+    """Create and start a cluster below `folder`; stop it in the end."""
     programs, account = _programs(), _account()
     assert programs is not None  # `missing` has looked
     data = folder / "cluster"
@@ -133,14 +133,14 @@ def _as_user(command: Sequence[str | Path], account: str | None) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, less what would send PostgreSQL's programs to another server."""
+    """Return our environment without the variables that name another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def _load(database: _Database, case: PeerCase, folder: Path) -> None:
     """Make the schema, load regions and objects, and put the answers after step `fill` into `change`."""
     last = case.table(1, case.fill)
-    newest = np.unique(last["oid"].to_numpy()[::-1], return_index=True)[1]
+    newest = np.unique(last.column("oid").to_numpy()[::-1], return_index=True)[1]
     objects = last.take(len(last) - 1 - newest).select(["oid", "x", "y"])
     write_csv(case.regions(), folder / "regions.csv")
     write_csv(objects, folder / "objects.csv")
@@ -163,7 +163,7 @@ INSERT INTO change
 
 
 def _script(case: PeerCase, folder: Path, steps: tuple[int, int], half: int) -> Path:
-    """Write one connection's share of steps (the last one excluded): a COPY a step."""
+    """Write the script of one connection for a range of steps: a COPY for each."""
     lines = []
     for step in range(*steps):
         file = folder / f"step-{step}-{half}.csv"
@@ -207,7 +207,7 @@ def _extension() -> Path:
 
 
 def _account() -> str | None:
-    """Who runs the server: nobody else where this user is not root."""
+    """Return the user who runs the server; None: this one, who is not root."""
     import pwd
 
     if os.geteuid() != 0:

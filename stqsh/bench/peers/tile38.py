@@ -1,10 +1,9 @@
-"""Tile38: a geofence channel for each query, a SET for each record; the binary is given or built.
+"""Run Tile38 with a geofence channel for each query and a SET for each record.
 
-`STQSH_BENCH_TILE38` names a `tile38-server`, else it is looked for on the PATH and in the cache folder where
-`stqsh bench peers --get` builds it. The records' step travels as a field, which comes back with each message
-of a fence. Two connections send pipelined SETs, each its half of the objects; a third one hears all channels.
-The append only file is off. The unit square is one degree by one degree; Tile38 compares coordinates as they
-are.
+`STQSH_BENCH_TILE38` names a `tile38-server`; the defaults are the PATH and the cache folder in which
+`stqsh bench peers --get` builds it. The step of a record is a field, which comes back with each message of a
+fence. Two connections send pipelined SETs, half of the objects each; a third one listens to all channels. The
+append-only file is off. The unit square is one degree by one degree; Tile38 compares plain coordinates.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
-import orjson
 import platformdirs
 
 from stqsh.bench.harness.drive import Say, portions
@@ -33,7 +32,8 @@ VARIABLE = "STQSH_BENCH_TILE38"
 _KEY, _END = "objects", "end"
 _CONNECTIONS = 2
 _PIPELINE = 1_000
-"""Commands that are sent before their answers are read."""
+"""The number of commands that are sent before their answers are read."""
+
 _OPS = {"enter": 1, "exit": -1}
 _PATIENCE_S = 120.0
 
@@ -46,7 +46,7 @@ def binary() -> str | None:
 
 
 def missing() -> str:
-    """Say why Tile38 cannot run here, "" where it can."""
+    """Return why Tile38 cannot run here, "" where it can."""
     if binary() is not None:
         return ""
     return f"there is no tile38-server: name one with {VARIABLE}, or: stqsh bench peers --get --only tile38"
@@ -62,7 +62,7 @@ PEER = Peer("tile38", "a fence channel a query, 2 connections with pipelined SET
 
 
 def measure(case: PeerCase, port: int, say: Say, pid: int = 0) -> PeerOutcome:
-    """Drive a server that listens on a port of this machine; its processor time is known by its pid."""
+    """Drive a server that listens on a local port; measure the processor time of its pid."""
     listener = _Listener(port)
     say("tile38: setting objects and queries")
     talk = Tile38Connection(port)
@@ -85,34 +85,51 @@ def measure(case: PeerCase, port: int, say: Say, pid: int = 0) -> PeerOutcome:
     return PeerOutcome(np.concatenate([first, parsed(listener.messages)]), rates, cpu_s)
 
 
+class FenceFields(msgspec.Struct, frozen=True):
+    """The fields of the object that a fence reports."""
+
+    step: int = 0
+
+
+class FenceMessage(msgspec.Struct, frozen=True):
+    """What a fence says: an object enters or leaves."""
+
+    detect: str = ""
+    hook: str = ""
+    id: str = ""
+    fields: FenceFields = FenceFields()
+
+
+_FENCES = msgspec.json.Decoder(FenceMessage)
+
+
 def parsed(messages: Sequence[bytes]) -> Updates:
-    """Read what fences said: `{"detect", "hook", "id", "fields": {"step"}}`; the hook is q and a number."""
+    """Read the messages of fences, whose hook is q and a number."""
     rows = []
-    for message in messages:
-        said = orjson.loads(message)
-        if said.get("detect") in _OPS:
-            step = int(said["fields"]["step"])
-            rows.append((step, int(said["hook"][1:]), int(said["id"]), _OPS[said["detect"]]))
+    for message in map(_FENCES.decode, messages):
+        if message.detect in _OPS:
+            step, query = message.fields.step, int(message.hook[1:])
+            rows.append((step, query, int(message.id), _OPS[message.detect]))
     return updates(*zip(*rows, strict=True)) if rows else NONE
 
 
 Pipeline = tuple[bytes, int]
-"""Commands as they are sent, and how many they are."""
+"""Encoded commands, and their number."""
 
 
 class Tile38Connection:
-    """A client's connection; the protocol is Redis's (RESP 2)."""
+    """A client's connection, by the protocol of Redis (RESP 2)."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
         self._file: BinaryIO = self._socket.makefile("rb")
 
     def send(self, commands: Sequence[Sequence[str]]) -> list[Any]:
-        """Send commands in pipelines and give the answers. Raises `PeerFailedError` for an error."""
+        """Send commands in pipelines and return the answers. Raises `PeerFailedError` for an error."""
         return self.send_packed(packed(commands))
 
     def send_packed(self, pipelines: Sequence[Pipeline]) -> list[Any]:
-        """Send commands that are packed already, and return their answers."""
+        """Send encoded commands and return their answers."""
         answers = []
         for data, count in pipelines:
             self._socket.sendall(data)
@@ -134,19 +151,19 @@ class Tile38Connection:
 
 
 def encoded(command: Sequence[str]) -> bytes:
-    """Write a command as RESP does: an array of strings."""
+    """Encode a command as RESP does, as an array of strings."""
     words = [word.encode() for word in command]
     return b"".join([b"*%d\r\n" % len(words), *(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)])
 
 
 def packed(commands: Sequence[Sequence[str]]) -> list[Pipeline]:
-    """Put commands together to pipelines."""
+    """Divide commands into encoded pipelines."""
     cut = (commands[first : first + _PIPELINE] for first in range(0, len(commands), _PIPELINE))
     return [(b"".join(map(encoded, some)), len(some)) for some in cut]
 
 
 class _Listener:
-    """Hears all channels in a thread, and keeps the messages as they came."""
+    """Listen to all channels in a thread, and keep the messages."""
 
     def __init__(self, port: int) -> None:
         self.messages: list[bytes] = []
@@ -155,11 +172,11 @@ class _Listener:
         self._connection.send([("PSUBSCRIBE", "*")])
 
     def start(self) -> None:
-        """Begin to hear."""
+        """Start to listen."""
         threading.Thread(target=self._hear, daemon=True).start()
 
     def wait_for(self, number: int) -> None:
-        """Wait until the end of a portion has been heard: all that was sent before it has come by then."""
+        """Wait for the end of a portion; all earlier messages have come by then."""
         if not self._ended[number].wait(_PATIENCE_S):
             raise PeerFailedError(f"tile38: the fences' messages have not ended after {_PATIENCE_S:.0f} s")
 
@@ -189,24 +206,12 @@ def _share(case: PeerCase, steps: tuple[int, int], half: int) -> list[Pipeline]:
 
 def _fence(number: int, square: Sequence[float]) -> tuple[str, ...]:
     x1, y1, x2, y2 = map(repr, square)
-    return (
-        "SETCHAN",
-        f"q{number}",
-        "WITHIN",
-        _KEY,
-        "FENCE",
-        "DETECT",
-        "enter,exit",
-        "BOUNDS",
-        y1,
-        x1,
-        y2,
-        x2,
-    )
+    fence = f"SETCHAN q{number} WITHIN {_KEY} FENCE DETECT enter,exit BOUNDS {y1} {x1} {y2} {x2}"
+    return tuple(fence.split())
 
 
 def _members(talk: Tile38Connection, case: PeerCase) -> Updates:
-    """Ask for the answers after step `fill`: a fence says nothing of what is inside already."""
+    """Ask for the answers after step `fill`, as a fence does not report what is inside already."""
     asked = [
         ("WITHIN", _KEY, "LIMIT", str(case.objects), "IDS", "BOUNDS", repr(y1), repr(x1), repr(y2), repr(x2))
         for x1, y1, x2, y2 in case.squares.tolist()
@@ -220,7 +225,7 @@ def _members(talk: Tile38Connection, case: PeerCase) -> Updates:
 
 
 def _together(port: int, shares: Sequence[Sequence[Pipeline]]) -> None:
-    """Send each share over a connection of its own, in a process of its own: one Python cannot keep up."""
+    """Send each share in a process of its own, as one Python process cannot keep up."""
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
@@ -239,21 +244,12 @@ def _send(port: int, share: Sequence[Pipeline]) -> None:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[tuple[int, int]]:
-    """Run a server with its data below `folder`: its pid and port; stop it in the end."""
+    """Run a server with its data below `folder`; yield its pid and port, and stop it in the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        str(binary()),
-        "-h",
-        "127.0.0.1",
-        "-p",
-        str(port),
-        "-d",
-        str(folder / "data"),
-        "--appendonly",
-        "no",
-    ]
+    options = f"-h 127.0.0.1 -p {port} --appendonly no -d".split()
+    command = [str(binary()), *options, str(folder / "data")]
     with (folder / "log").open("w+") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)
         try:

@@ -1,7 +1,7 @@
-"""`stqsh bench sole`: the figures of SOLE section 7, on the core in memory, with the paper's words beside.
+"""`stqsh bench sole`: the figures of SOLE section 7, on the core in memory, beside those of the paper.
 
-One slot folds the records of the network generator, without Spark, so that counts depend on nothing but the
-options; only times depend on the machine. `world` makes objects, records and queries; `slot` drives the core;
-`result` is what a figure comes to, `drawing` its picture, `catalogue` which figures there are and `run` makes
-them. The other modules hold a figure or a few that belong together.
+One slot takes in the records of the network generator, without Spark, so that counts depend on the options
+alone; only times depend on the machine. `town` makes objects, records and queries; `slot_driver` drives the
+core; `result` is the result of a figure, `drawing` its picture; `figures` lists the figures and `run`
+measures them. Each of the other modules has one figure or a few that belong together.
 """

@@ -1,23 +1,25 @@
 """Figure 25b: the mean accuracy while queries keep arriving and the memory is full.
 
-The engine's own rule decides, step by step, what is shed: see `stqsh.engine.delivery.shedding_policy`.
+The engine's own policy decides step by step what is shed; see `stqsh.engine.delivery.shedding_policy`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import msgspec
-
+from stqsh.bench.figures import Row
+from stqsh.bench.harness.one_slot import STREAM
 from stqsh.bench.sole.curves import accuracy, kept
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR
-from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory, registered
-from stqsh.bench.sole.town import Spec, TownQueries
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
+from stqsh.bench.sole.town import TownQueries
 from stqsh.engine.delivery.shedding_policy import decide, load_of
+from stqsh.spec.command import MemoryCommand
+from stqsh.spec.query import SlotQuery
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.spec.stats import StreamMemory
 from stqsh.storage.shedding_orders import MemorySettings
 
 _FULL = 1_200
@@ -25,19 +27,32 @@ _FULL = 1_200
 
 _LAST = 3_000
 _EVERY = 5
-"""Queries that arrive in each step."""
+"""The number of queries that arrive in each step."""
 
-_TOLD = 200
+_SHOWN = 200
+"""The table has a row after every 200 queries."""
+
 _MOVING = 0.25
 _KEEP = 0.9
 
 
-def _specs(bench: FigureRun) -> list[Spec]:
+@dataclass(frozen=True)
+class Arrival:
+    """The state after some queries have arrived: accuracy in %, kept objects, k and area in force."""
+
+    queries: int
+    accuracy: float
+    objects: int
+    k: int
+    area: float
+
+
+def _specs(bench: FigureRun) -> list[SlotQuery]:
     return TownQueries(bench.scale.count(_LAST), moving=_MOVING).of(bench.world)
 
 
 def fills_up(bench: FigureRun) -> int:
-    """Return the memory of section 7.8: as many objects as "about 1200 queries" of various sizes need."""
+    """Return the memory of section 7.8: the objects that "about 1200 queries" of various sizes need."""
 
     def needed() -> int:
         slot = DrivenSlot(bench.world, "significant")
@@ -50,24 +65,29 @@ def fills_up(bench: FigureRun) -> int:
 def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 25b."""
     specs, full, budget = _specs(bench), bench.scale.count(_FULL), fills_up(bench)
-    runs = {mode: _arriving(bench, specs, mode, budget) for mode in ("object", "query")}
-    rows = [
+    by_object, by_query = (_arriving(bench, specs, mode, budget) for mode in ("object", "query"))
+    every = max(1, bench.scale.count(_SHOWN))
+    rows: list[Row] = [
         {
-            "queries": ours["queries"],
-            **{f"object_{name}": ours[name] for name in ("accuracy", "objects", "k")},
-            **{f"query_{name}": theirs[name] for name in ("accuracy", "objects", "area")},
-            "paper": "shedding begins at 1200" if ours["queries"] == full else None,
+            "queries": one.queries,
+            "object_accuracy": one.accuracy,
+            "object_objects": one.objects,
+            "object_k": one.k,
+            "query_accuracy": other.accuracy,
+            "query_objects": other.objects,
+            "query_area": other.area,
+            "paper": "shedding begins at 1200" if one.queries == full else None,
         }
-        for ours, theirs in zip(runs["object"], runs["query"], strict=True)
+        for one, other in zip(by_object, by_query, strict=True)
+        if one.queries % every == 0 or one.queries == full
     ]
-    told = max(1, bench.scale.count(_TOLD))
-    shown = [row for row in rows if row["queries"] % told == 0 or row["queries"] == full]
     note = (
         f"The memory holds {budget:,} objects, what {full:,} queries need; {_KEEP:.0%} is the target. "
         f"{_EVERY} queries of various sizes arrive each second, {_MOVING:.0%} move; cache {FACTOR:.0%}."
     )
     title = "mean accuracy as queries arrive"
-    return [FigureResult("25b", title, _COLUMNS, shown, _charts(rows, budget), notes=[note])]
+    charts = _charts({"object": by_object, "query": by_query}, budget)
+    return [FigureResult("25b", title, _COLUMNS, rows, charts, notes=[note])]
 
 
 _COLUMNS = {
@@ -82,45 +102,33 @@ _COLUMNS = {
 }
 
 
-def _arriving(bench: FigureRun, specs: list[Spec], mode: str, budget: int) -> list[dict[str, Any]]:
-    """Let the queries come, and what the engine decides take effect with the next step."""
+def _arriving(bench: FigureRun, specs: list[SlotQuery], mode: str, budget: int) -> list[Arrival]:
+    """Let the queries arrive; the engine's decisions take effect with the next step."""
     bench.say(f"{len(specs):,} queries arrive, {mode} load shedding")
     settings = MemorySettings(mode, budget, keep=_KEEP, factor=FACTOR)
     slot, order = DrivenSlot(bench.world, "significant"), SheddingOrder(factor=FACTOR)
     slot.units(1, [_command(order)])
-    rows, told = [], order
+    arrivals, in_force = [], order
     for first in range(0, len(specs), _EVERY):
         new = registered(specs[first : first + _EVERY])
-        batch = slot.run(1, new if told.same_as(order) else [_command(order), *new])
-        told = order
-        stats = msgspec.convert(batch.stats["memory"][str(STREAM)], StreamMemory)
-        order = decide(settings, load_of([stats], slot.step, bench.world.drive.unit_s), told)
-        rows.append(
-            {
-                "queries": min(first + _EVERY, len(specs)),
-                "accuracy": accuracy(slot),
-                "objects": stats.objects,
-                "k": told.k,
-                "area": told.area,
-            }
-        )
-    return rows
+        batch = slot.run(1, new if in_force.same_as(order) else [_command(order), *new])
+        in_force = order
+        stats = batch.stats.memory[STREAM]
+        order = decide(settings, load_of([stats], slot.step, bench.world.drive.unit_s), in_force)
+        count = min(first + _EVERY, len(specs))
+        arrivals.append(Arrival(count, accuracy(slot), stats.objects, in_force.k, in_force.area))
+    return arrivals
 
 
-def _command(order: SheddingOrder) -> Spec:
+def _command(order: SheddingOrder) -> MemoryCommand:
+    """Return the order without its share of the objects that k - 1 queries need."""
     return memory(order.factor, k=order.k, cache=order.cache, area=order.area)
 
 
-def _charts(rows: list[dict[str, Any]], budget: int) -> list[Chart]:
-    counts = [row["queries"] for row in rows]
-    accuracies = [
-        Line(f"{mode} load shedding", counts, [row[f"{mode}_accuracy"] for row in rows])
-        for mode in ("object", "query")
-    ]
-    objects = [
-        Line(f"{mode} load shedding", counts, [row[f"{mode}_objects"] for row in rows])
-        for mode in ("object", "query")
-    ]
+def _charts(runs: dict[str, list[Arrival]], budget: int) -> list[Chart]:
+    counts = [arrival.queries for arrival in next(iter(runs.values()))]
+    accuracies = [_line(mode, counts, [one.accuracy for one in run]) for mode, run in runs.items()]
+    objects = [_line(mode, counts, [one.objects for one in run]) for mode, run in runs.items()]
     limits = [
         Line("budget", [counts[0], counts[-1]], [budget, budget], paper=True),
         Line("target", [counts[0], counts[-1]], [_KEEP * budget, _KEEP * budget], paper=True),
@@ -129,3 +137,7 @@ def _charts(rows: list[dict[str, Any]], budget: int) -> list[Chart]:
         Chart("accuracy", "queries that have arrived", "mean accuracy, %", accuracies),
         Chart("objects kept", "queries that have arrived", "objects", [*objects, *limits]),
     ]
+
+
+def _line(mode: str, counts: Sequence[int], values: Sequence[float]) -> Line:
+    return Line(f"{mode} load shedding", counts, values)

@@ -1,28 +1,30 @@
 """Figure 12: the accuracy of one moving query over time, with caches of several sizes, and what they cost.
 
 Accuracy is the number of objects in the answer of a RETAIN SIGNIFICANT stream, in per cent of the answer over
-RETAIN ALL, after each step. Nothing is kept before the query comes: it warms up within a time unit.
+RETAIN ALL, after each step. The stream keeps nothing before the query comes; it warms up within a time unit.
 """
 
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import numpy as np
 
-from stqsh.bench.sole import formula
+from stqsh.bench.figures import Row
 from stqsh.bench.sole.figures import FigureRun
+from stqsh.bench.sole.overhead import cache_growth, expected_accuracy, expected_overhead
 from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
-from stqsh.bench.sole.town import MILE, SIDE, Array, Spec, TownWorld
+from stqsh.bench.sole.town import MILE, SIDE, Array, TownWorld
 from stqsh.core.retention.stream_stats import tallies
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import MovingRectangleSpec
 
 FACTORS = (0.0, 0.25, 0.5, 1.0)
 _SIDE = 2 * MILE
 _UNITS = 25
 _QUERIES = 2
-"""Numbers of queries, each alone in its stream; the curve is that of the first."""
+"""The number of queries, each alone in its stream; the curve is that of the first."""
 
 _PAPER = {
     0.0: ("drops to 85", 0),
@@ -44,22 +46,23 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         for factor, some in runs.items()
     }
     unit = bench.world.drive.unit_s
-    rows = [
+    overheads = {factor: statistics.mean(overhead for _, overhead in some) for factor, some in runs.items()}
+    rows: list[Row] = [
         {
             "cache": 100 * factor,
             "warm": _warm(curves[factor], unit),
             "mean": 100 * float(np.mean([curve[unit:] for curve in curves[factor]])),
             "least": 100 * float(np.min([curve[unit:] for curve in curves[factor]])),
             "paper": _PAPER[factor][0],
-            "equation": formula.accuracy(_SIDE, bench.world.drive, factor),
-            "overhead": statistics.mean(overhead for _, overhead in runs[factor]),
+            "equation": expected_accuracy(_SIDE, bench.world.drive, factor),
+            "overhead": overheads[factor],
             "paper_overhead": _PAPER[factor][1],
-            "equation_overhead": formula.overhead(_SIDE, formula.growth(bench.world.drive, factor)),
+            "equation_overhead": expected_overhead(_SIDE, cache_growth(bench.world.drive, factor)),
         }
         for factor in factors
     ]
     title = "accuracy of a moving query, 2 x 2 miles, and its cache"
-    return [FigureResult("12", title, _COLUMNS, rows, _charts(curves, rows, unit), notes=[_NOTE])]
+    return [FigureResult("12", title, _COLUMNS, rows, _charts(curves, overheads, unit), notes=[_NOTE])]
 
 
 _COLUMNS = {
@@ -79,29 +82,24 @@ _NOTE = (
 )
 
 
-def focal_queries(world: TownWorld, count: int, side: float) -> list[Spec]:
-    """Squares around objects that report in the first second of each time unit, wholly within the town."""
+def focal_queries(world: TownWorld, count: int, side: float) -> list[SlotQuery]:
+    """Return squares around objects that report in the first second, wholly within the town."""
     records = world.step(1).records
     at = np.column_stack([records.column(axis).to_numpy() for axis in ("lon", "lat")])
     inner = np.flatnonzero((np.abs(at - SIDE / 2) < SIDE / 2 - side).all(axis=1))
     chosen = np.random.default_rng(3).choice(inner, count, replace=False).tolist()
     names = records.column("oid")
     return [
-        {
-            "id": 1,
-            "kind": "range",
-            "region": {"type": "moving_rect", "focal": names[row].as_py(), "xdist": side, "ydist": side},
-            "condition": None,
-            "for_us": None,
-        }
+        SlotQuery(id=1, kind="range", region=MovingRectangleSpec(names[row].as_py(), side, side))
         for row in chosen
     ]
 
 
-def _followed(bench: FigureRun, query: Spec, units: int, factor: float | None) -> tuple[Array, float]:
+def _followed(bench: FigureRun, query: SlotQuery, units: int, factor: float | None) -> tuple[Array, float]:
     """Return the size of the query's answer after each step, and the overhead of its cache in per cent.
 
-    factor: of the cache; None keeps all objects.
+    Args:
+        factor: the size of the cache; None keeps all objects.
     """
     bench.say(f"{units} time units, " + ("all kept" if factor is None else f"cache {factor:.0%}"))
     unit = bench.world.drive.unit_s
@@ -122,12 +120,12 @@ def _accuracy(size: Array, whole: Array) -> Array:
 
 
 def _warm(curves: list[Array], unit: int) -> float:
-    """After how many time units all queries have once been 95 % accurate."""
+    """Return the time units until each query has been 95 % accurate once."""
     steps = [np.flatnonzero(curve >= 0.95) for curve in curves]
     return max(float(found[0] + 1) if len(found) else np.inf for found in steps) / unit
 
 
-def _charts(curves: dict[float, list[Array]], rows: list[dict[str, Any]], unit: int) -> list[Chart]:
+def _charts(curves: dict[float, list[Array]], overheads: dict[float, float], unit: int) -> list[Chart]:
     def lines(steps: int) -> list[Line]:
         return [
             Line(
@@ -138,10 +136,10 @@ def _charts(curves: dict[float, list[Array]], rows: list[dict[str, Any]], unit: 
             for factor, some in curves.items()
         ]
 
-    factors = [row["cache"] for row in rows]
+    factors = [100 * factor for factor in overheads]
     overhead = [
-        Line("measured", factors, [row["overhead"] for row in rows]),
-        Line("paper", factors, [row["paper_overhead"] for row in rows], paper=True),
+        Line("measured", factors, list(overheads.values())),
+        Line("paper", factors, [_PAPER[factor][1] for factor in overheads], paper=True),
     ]
     x = "time units since the query came"
     return [

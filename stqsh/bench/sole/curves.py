@@ -1,21 +1,22 @@
-"""Figures 22 to 24: what is left of the accuracy when the memory is reduced, by objects or by queries.
+"""Figures 22 to 24: the accuracy that is left when the memory is reduced, by objects or by queries.
 
-Object load shedding: k is raised step by step; what is kept, and the mean accuracy of the queries (what they
-have of what they should have), give a curve. Query load shedding: the caches go first, then areas shrink; the
-accuracy is the share of its area that a query has left. Between measured points curves are straight.
+Object load shedding raises k step by step; the kept objects and the mean accuracy of the queries (their share
+of the full answers) give a curve. Query load shedding drops the caches first, then shrinks areas; the
+accuracy is the share of its area that a query has left. Curves are straight between measured points.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from stqsh.bench.figures import Row
+from stqsh.bench.harness.one_slot import STREAM
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.sharing import FACTOR, shared_slot
-from stqsh.bench.sole.slot_driver import STREAM, DrivenSlot, memory
+from stqsh.bench.sole.slot_driver import DrivenSlot, memory
 from stqsh.bench.sole.town import TownQueries
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.retention.stream_stats import accuracies
@@ -26,7 +27,7 @@ _MOVING = 0.25
 """The share of the queries that move; their focal objects are never dropped."""
 
 _DROPPED = (0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
-"""Shares of the objects that are to be wanted by fewer than k queries."""
+"""k is raised so that fewer than k queries want these shares of the objects."""
 
 _AREAS = (0.9, 0.7, 0.4, 0.2, 0.05)
 _LOADS = (90, 80, 70, 60, 50, 40, 30, 20, 10)
@@ -34,17 +35,17 @@ _LOADS = (90, 80, 70, 60, 50, 40, 30, 20, 10)
 
 @dataclass(frozen=True)
 class Curve:
-    """Loads, % of the objects that are kept when nothing is shed, and the accuracy, %, with each; falling."""
+    """Falling loads, % of the objects that are kept without load shedding, and the accuracy at each, %."""
 
     load: list[float]
     accuracy: list[float]
 
     def load_for(self, accuracy: float) -> float | None:
-        """Return the least load with this accuracy; None where it was never so low."""
+        """Return the least load with this accuracy; None if the accuracy never fell so low."""
         return _between(accuracy, self.accuracy, self.load)
 
     def accuracy_at(self, load: float) -> float | None:
-        """Return the accuracy with this load; None where it never was so low."""
+        """Return the accuracy at this load; None if the load never fell so low."""
         return _between(load, self.load, self.accuracy)
 
 
@@ -102,7 +103,7 @@ def _by_queries(bench: FigureRun, count: int) -> Curve:
 
 
 def _add(curve: Curve, load: float, mean: float) -> None:
-    """Add a point; objects that move make the load of the same k go up and down a little."""
+    """Add a point below the last one, as moving objects make the load of the same k vary a little."""
     curve.load.append(min(load, curve.load[-1]))
     curve.accuracy.append(min(mean, curve.accuracy[-1]))
 
@@ -110,8 +111,7 @@ def _add(curve: Curve, load: float, mean: float) -> None:
 def load(bench: FigureRun) -> list[FigureResult]:
     """Figure 22: the load that a required accuracy takes, for 1 K and for 25 K queries."""
     accuracies = list(range(100, 0, -10))
-    rows: list[dict[str, Any]] = []
-    charts, bars = [], []
+    rows, charts, bars = list[Row](), [], []
     for name, paper_count in (("a", _FEW), ("b", _MANY)):
         count = bench.scale.count(paper_count)
         by_object, by_query = objects_curve(bench, count), queries_curve(bench, count)
@@ -153,14 +153,19 @@ _NOTE = (
 
 def reduced(bench: FigureRun) -> list[FigureResult]:
     """Figure 23: the load that 70 and 90 % accuracy take, against the number of queries."""
-    rows = []
-    for count in map(bench.scale.count, bench.scale.some(_COUNTS[1:])):
-        by_object, by_query = objects_curve(bench, count), queries_curve(bench, count)
-        row: dict[str, Any] = {"queries": count}
-        for wanted in (70, 90):
-            row[f"object{wanted}"] = by_object.load_for(wanted)
-            row[f"query{wanted}"] = by_query.load_for(wanted)
-        rows.append(row | {"paper": "object < accuracy < query"})
+    counts = list(map(bench.scale.count, bench.scale.some(_COUNTS[1:])))
+    curves = [(objects_curve(bench, count), queries_curve(bench, count)) for count in counts]
+    rows: list[Row] = [
+        {
+            "queries": count,
+            "object70": by_object.load_for(70),
+            "query70": by_query.load_for(70),
+            "object90": by_object.load_for(90),
+            "query90": by_query.load_for(90),
+            "paper": "object < accuracy < query",
+        }
+        for count, (by_object, by_query) in zip(counts, curves, strict=True)
+    ]
     columns = {
         "queries": "queries",
         "object70": "70 %: object",
@@ -169,15 +174,14 @@ def reduced(bench: FigureRun) -> list[FigureResult]:
         "query90": "90 %: query",
         "paper": "paper",
     }
-    counts = [row["queries"] for row in rows]
     charts = [
         Chart(
             f"{name}: {wanted} % accuracy",
             "queries",
             "load kept, %",
             [
-                Line("object load shedding", counts, [row[f"object{wanted}"] for row in rows]),
-                Line("query load shedding", counts, [row[f"query{wanted}"] for row in rows]),
+                Line("object load shedding", counts, [by_object.load_for(wanted) for by_object, _ in curves]),
+                Line("query load shedding", counts, [by_query.load_for(wanted) for _, by_query in curves]),
                 Line("expected", counts, [wanted] * len(counts), paper=True),
             ],
             log="x",
@@ -189,15 +193,21 @@ def reduced(bench: FigureRun) -> list[FigureResult]:
 
 def stable(bench: FigureRun) -> list[FigureResult]:
     """Figure 24: the accuracy of object load shedding at reduced loads, against the number of queries."""
-    rows: list[dict[str, Any]] = []
-    for count in map(bench.scale.count, bench.scale.some(_COUNTS)):
-        curve = objects_curve(bench, count)
-        found = {str(wanted): curve.accuracy_at(wanted) for wanted in _LOADS}
-        rows.append({"queries": count, **found, "paper": "94 at 90"})
+    counts = list(map(bench.scale.count, bench.scale.some(_COUNTS)))
+    curves = [objects_curve(bench, count) for count in counts]
+    rows: list[Row] = [
+        {
+            "queries": count,
+            **{str(wanted): curve.accuracy_at(wanted) for wanted in _LOADS},
+            "paper": "94 at 90",
+        }
+        for count, curve in zip(counts, curves, strict=True)
+    ]
     headings = {str(wanted): f"{wanted} %" for wanted in _LOADS}
     columns = {"queries": "queries", **headings, "paper": "paper"}
-    counts = [row["queries"] for row in rows]
-    lines = [Line(f"load {wanted} %", counts, [row[str(wanted)] for row in rows]) for wanted in _LOADS]
+    lines = [
+        Line(f"load {wanted} %", counts, [curve.accuracy_at(wanted) for curve in curves]) for wanted in _LOADS
+    ]
     charts = [Chart("object load shedding", "queries", "accuracy, %", lines, log="x")]
     title = "accuracy, %, of object load shedding at reduced loads"
     return [FigureResult("24", title, columns, rows, charts, notes=[_NOTE])]

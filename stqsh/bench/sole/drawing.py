@@ -1,4 +1,4 @@
-"""Figures as pictures: one PNG each, its charts side by side. Needs matplotlib, the extra `bench`."""
+"""Draw figures as PNG files, with the charts side by side. Needs matplotlib, the extra `bench`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stqsh.bench.sole.result import Chart, FigureResult, Line
 MISSING = "plots need matplotlib, which is not installed: pip install 'stqsh[bench]'"
 
 _WIDTH, _HEIGHT = 5.2, 4.0
-"""Of a chart, inches."""
+"""The size of a chart, inches."""
 
 _DPI = 110
 _MARKERS = "osD^vP*X"
 _MANY = 60
-"""Points of a curve from which they are not marked."""
+"""The number of points beyond which a curve has no markers."""
 
 
 def can_draw() -> bool:
-    """Return whether matplotlib is there."""
+    """Return whether matplotlib is installed."""
     from importlib.util import find_spec
 
     return find_spec("matplotlib") is not None
@@ -29,7 +29,7 @@ def draw(result: FigureResult, path: Path) -> None:
     """Write a figure's charts as one PNG.
 
     Raises:
-        ModuleNotFoundError: there is no matplotlib; see `can_draw`.
+        ModuleNotFoundError: matplotlib is not installed; see `can_draw`.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Which figures there are, and the modules that measure them."""
+"""List the figures and the modules that measure them, and hold what a run shares."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
 
+from stqsh.bench.harness.drive import Say
 from stqsh.bench.sole.result import FigureResult
-from stqsh.bench.sole.town import Array, Drive, Say, Scale, TownWorld, population
+from stqsh.bench.sole.town import Drive, Scale, TownWorld, population
+from stqsh.sources.generator.network import GeneratorState
 
 T = TypeVar("T")
 
 
 @dataclass
 class FigureRun:
-    """A run: how big it is, whom to tell what goes on, and the town, which all figures share."""
+    """A run of figures: its size, where its progress goes, and the town that all figures share."""
 
     scale: Scale
     say: Say
-    found: dict[str, Array] | None = None
+    found: GeneratorState | None = None
     known: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Hashable, work: Callable[[], T]) -> T:
-        """Return what `work` gives, done once for all figures."""
+        """Return the result of `work`, which is done once for all figures."""
         if key not in self.known:
             self.known[key] = work()
         found: T = self.known[key]
@@ -36,7 +38,7 @@ class FigureRun:
         return self.driving(Drive())
 
     def driving(self, drive: Drive) -> TownWorld:
-        """Return the same objects from the same places, driving or reporting otherwise."""
+        """Return the same objects in the same places that drive or report in another way."""
         if self.found is None:
             self.say(f"letting the town fill for {self.scale.units:,} time units")
             self.found = population(self.scale, self.say)
@@ -60,11 +62,11 @@ FIGURES = {
     24: "curves:stable",
     25: "supported:measure arriving:measure",
 }
-"""The functions that measure each figure of the paper: module and name."""
+"""The functions that measure each figure of the paper, as module:name."""
 
 
 def measure(number: int, bench: FigureRun) -> Iterator[FigureResult]:
-    """Measure a figure; one with parts that are unlike each other gives several results, as they come."""
+    """Measure a figure, and yield a result for each of its parts."""
     for each in FIGURES[number].split():
         module, _, name = each.partition(":")
         function: Measure = getattr(import_module(f"stqsh.bench.sole.{module}"), name)

@@ -1,35 +1,50 @@
 """Figure 18: how fine the grid of moving queries should be.
 
-In the paper one grid holds the objects and lists the queries that touch each cell. In the core each region
-that moves is in one place, in a grid of its size, and only the objects' cells are of a side that can be
-chosen: here it is laid, and beside it the core's own choice by the number of objects is measured. Redundancy
-is what the paper's lists would have: the cells that a query touches on average.
+In the paper one grid holds the objects and lists the queries that touch each cell. In the core each moving
+region has one entry in a grid of its size, and only the objects' cells have a side that can be chosen. This
+figure sets that side, and also measures the core's own choice by the number of objects. Redundancy is that of
+the paper's lists: the mean number of cells that a query touches.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict, dataclass
 from unittest.mock import patch
 
 import numpy as np
 
+from stqsh.bench.figures import Row
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, registered
-from stqsh.bench.sole.town import SIDE, Spec, TownQueries
+from stqsh.bench.sole.town import SIDE, TownQueries
 from stqsh.core.matching import moving_index
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import MovingRectangleSpec
 
 _SIDES = (16, 20, 30, 40, 50, 70, 100, 140, 200, 256)
 _QUERIES = 50_000
 _ROUNDS, _STEPS = 2, 3
-"""How often each side is measured, with the others between: other work on the machine then hits all alike."""
+"""Each side is measured this often, in turn with the others, so that other work on the machine hits all."""
 
 _CELLS = "s1/range/cells"
 _OWN = 0
-"""Stands for the side that the core chooses."""
+"""Stands for the side that the core chooses by itself."""
+
+
+@dataclass(frozen=True)
+class GridTimes:
+    """The processor time of a step with a side of the grid, ms; no side: the core's own choice."""
+
+    side: int | None
+    cells: int | None
+    redundancy: float | None
+    ms: float
+    least_ms: float
+    paper: str | None
 
 
 def measure(bench: FigureRun) -> list[FigureResult]:
@@ -40,23 +55,16 @@ def measure(bench: FigureRun) -> list[FigureResult]:
     bench.say(f"{count:,} moving queries")
     slot.units(1, registered(specs))
     slot.run(1)
-    sides = [_OWN, *bench.scale.some(_SIDES)]
-    times: dict[int, list[float]] = {side: [] for side in sides}
-    for _ in range(_ROUNDS):
-        for side in sides:
-            with laid(slot, side):
-                slot.run(1)
-                times[side] += [slot.run(1).ms for _ in range(_STEPS)]
-    rows: list[dict[str, Any]] = [
-        {
-            "side": side or None,
-            "cells": side * side or None,
-            "redundancy": redundancy(specs, side) if side else None,
-            "ms": statistics.median(times[side]),
-            "least_ms": min(times[side]),
-            "paper": _PAPER.get(side),
-        }
-        for side in sides
+    own, *rest = [
+        GridTimes(
+            side=side or None,
+            cells=side * side or None,
+            redundancy=redundancy(specs, side) if side else None,
+            ms=statistics.median(times),
+            least_ms=min(times),
+            paper=_PAPER.get(side),
+        )
+        for side, times in _timed(slot, [_OWN, *bench.scale.some(_SIDES)]).items()
     ]
     columns = {
         "side": "cells in a row",
@@ -66,25 +74,38 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         "least_ms": "least CPU ms",
         "paper": "paper",
     }
-    own, *rest = rows
-    lines = [Line("objects' cells of one side", sides[1:], [row["ms"] for row in rest])]
-    lines.append(Line("the core's own choice", [sides[1], sides[-1]], [own["ms"], own["ms"]], paper=True))
-    charts = [
-        Chart("response time", "cells in each direction", "CPU ms a step", lines, log="x"),
-        Chart(
-            "redundancy",
-            "cells in each direction",
-            "cells that a query touches",
-            [Line("cells a query", sides[1:], [row["redundancy"] for row in rest])],
-            log="xy",
-        ),
-    ]
     note = (
         f"{count:,} moving queries of various sizes, RETAIN ALL; a step is the records of one second of "
-        f"{bench.world.objects:,} objects, its time that of the processor. Lists of queries are made anew in "
+        f"{bench.world.objects:,} objects, its time that of the processor. Lists of queries are rebuilt in "
         "each batch."
     )
-    return [FigureResult("18", "the side of the grid", columns, rows, charts, notes=[note])]
+    rows: list[Row] = [asdict(one) for one in (own, *rest)]
+    return [FigureResult("18", "the side of the grid", columns, rows, _charts(own, rest), notes=[note])]
+
+
+def _timed(slot: DrivenSlot, sides: Sequence[int]) -> dict[int, list[float]]:
+    """Return the processor times of steps with each side, ms."""
+    times: dict[int, list[float]] = {side: [] for side in sides}
+    for _ in range(_ROUNDS):
+        for side in sides:
+            with laid(slot, side):
+                slot.run(1)
+                times[side] += [slot.run(1).ms for _ in range(_STEPS)]
+    return times
+
+
+def _charts(own: GridTimes, rest: Sequence[GridTimes]) -> list[Chart]:
+    sides = [one.side or 0 for one in rest]
+    lines = [
+        Line("objects' cells of one side", sides, [one.ms for one in rest]),
+        Line("the core's own choice", [sides[0], sides[-1]], [own.ms, own.ms], paper=True),
+    ]
+    cells = [Line("cells a query", sides, [one.redundancy for one in rest])]
+    x = "cells in each direction"
+    return [
+        Chart("response time", x, "CPU ms a step", lines, log="x"),
+        Chart("redundancy", x, "cells that a query touches", cells, log="xy"),
+    ]
 
 
 _PAPER = {_OWN: "(the core's own choice)", 30: "chosen", 100: "the quickest; slower beyond"}
@@ -92,7 +113,7 @@ _PAPER = {_OWN: "(the core's own choice)", 30: "chosen", 100: "the quickest; slo
 
 @contextmanager
 def laid(slot: DrivenSlot, side: int) -> Iterator[None]:
-    """With `side` cells in each direction for the objects, from the next batch on."""
+    """Use `side` cells in each direction for the objects, from the next batch on."""
     if f"{_CELLS}/lattice" in slot.state:
         slot.state.release(f"{_CELLS}/")
     if side == _OWN:
@@ -103,7 +124,8 @@ def laid(slot: DrivenSlot, side: int) -> Iterator[None]:
         yield
 
 
-def redundancy(specs: list[Spec], side: int) -> float:
-    """Return how many cells the query of a usual place touches: the mean of (width in cells + 1) squared."""
-    width: Any = np.array([spec["region"]["xdist"] for spec in specs]) * side / SIDE
+def redundancy(specs: Sequence[SlotQuery], side: int) -> float:
+    """Return the mean number of cells that a moving query touches: (width in cells + 1) squared."""
+    regions = [spec.region for spec in specs if isinstance(spec.region, MovingRectangleSpec)]
+    width = np.array([region.xdist for region in regions]) * side / SIDE
     return float(np.mean(np.minimum(width + 1, side) ** 2))

@@ -1,17 +1,19 @@
 """Figures 13 and 14: what the cache costs, against speed, report interval and the size of the region.
 
-Moving squares over all objects after two time units; the overhead is the objects in their cache areas, in per
-cent of those in the regions. Beside it equation 1 of the paper, whose cache is V t on each side.
+The queries are moving squares, two time units after they came. The overhead is the number of objects in their
+cache areas, in per cent of those in the regions. Equation 1 of the paper stands beside it; its cache is V t
+on each side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
 
 import numpy as np
 
-from stqsh.bench.sole import formula
+from stqsh.bench.figures import Row
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, memory, registered
@@ -23,40 +25,69 @@ _FACTORS = (0.25, 0.5, 0.75, 1.0)
 _INTERVALS = (10, 30, 60, 90)
 _MILES = (1, 2, 3, 4, 5, 6)
 _SHARE = 0.005
-"""The size of the queries of figure 13, of the town."""
+"""The size of the queries of figure 13, as a share of the town."""
 
 _QUERIES = 100
 _COLUMNS = {"mph": "mph", "overhead": "overhead, %", "area": "of area, %", "equation": "eq. 1, %"}
 
 
+def cache_growth(drive: Drive, factor: float) -> float:
+    """Return by how many metres a cache extends a square's side: d = 2 c t v of section 4.5."""
+    return 2 * factor * drive.unit_s * drive.metres_a_second
+
+
+def expected_overhead(side: float, growth: float) -> float:
+    """Return the cache's area in per cent of a square with this side in metres, by equation 1."""
+    return 100 * ((side + growth) ** 2 - side**2) / side**2
+
+
+def expected_accuracy(side: float, drive: Drive, factor: float) -> float:
+    """Return the accuracy in per cent of a cache with this factor, by equation 4."""
+    return 100 * ((side + cache_growth(drive, factor)) / (side + cache_growth(drive, 1.0))) ** 2
+
+
+@dataclass(frozen=True)
+class CacheOverhead:
+    """What a cache costs in per cent, by objects, by area and by equation 1, at a greatest speed."""
+
+    mph: float
+    overhead: float
+    area: float
+    equation: float
+
+
+Labelled = tuple[float, CacheOverhead]
+"""The value that a line of the chart stands for, and one of its points."""
+
+
 def speed(bench: FigureRun) -> list[FigureResult]:
     """Figures 13a and 13b: against speed, for caches and for report intervals."""
     side = _SHARE**0.5 * SIDE
-    by_factor, by_interval = [], []
+    by_factor, by_interval = list[Labelled](), list[Labelled]()
     for mph in bench.scale.some(_SPEEDS):
         world = bench.driving(Drive(mph=mph))
         for factor in bench.scale.some(_FACTORS):
-            by_factor.append({"cache": 100 * factor, **_row(bench, world, side, factor)})
+            by_factor.append((100 * factor, _measured(bench, world, side, factor)))
         for unit_s in bench.scale.some(_INTERVALS):
             other = bench.driving(Drive(unit_s, mph))
-            by_interval.append({"interval": unit_s, **_row(bench, other, side, 0.5)})
-    by_factor.sort(key=lambda row: row["cache"])
-    by_interval.sort(key=lambda row: row["interval"])
+            by_interval.append((unit_s, _measured(bench, other, side, 0.5)))
+    by_factor.sort(key=itemgetter(0))
+    by_interval.sort(key=itemgetter(0))
     return [
         FigureResult(
             "13a",
             "cache overhead against speed",
             {"cache": "cache, %", **_COLUMNS, "paper": "paper"},
-            [{**row, "paper": "linear in speed"} for row in by_factor],
-            [_chart("0.5 % of the town, t = 30 s", by_factor, "cache", "{:g} % cache")],
+            [{"cache": cache, **asdict(one), "paper": "linear in speed"} for cache, one in by_factor],
+            [_chart("0.5 % of the town, t = 30 s", by_factor, "{:g} % cache")],
             notes=[_NOTE],
         ),
         FigureResult(
             "13b",
             "cache overhead against speed and report interval",
             {"interval": "t, s", **_COLUMNS, "paper": "paper"},
-            [{**row, "paper": "grows with t"} for row in by_interval],
-            [_chart("0.5 % of the town, 50 % cache", by_interval, "interval", "t = {:g} s")],
+            [{"interval": t, **asdict(one), "paper": "grows with t"} for t, one in by_interval],
+            [_chart("0.5 % of the town, 50 % cache", by_interval, "t = {:g} s")],
             notes=[_NOTE],
         ),
     ]
@@ -70,21 +101,24 @@ _NOTE = (
 
 def size(bench: FigureRun) -> list[FigureResult]:
     """Figure 14: against speed and the side of the region."""
-    rows = []
+    found: list[tuple[int, CacheOverhead, CacheOverhead]] = []
     for mph in bench.scale.some(_SPEEDS):
         world = bench.driving(Drive(mph=mph))
         for miles in bench.scale.some(_MILES):
-            row = _row(bench, world, miles * MILE, 0.5)
-            half = _row(bench, world, miles * MILE, 0.25)["overhead"]
-            rows.append({"miles": miles, **row, "half": half, "paper": _said(miles, mph)})
-    rows.sort(key=lambda row: row["miles"])
+            one, half = (_measured(bench, world, miles * MILE, factor) for factor in (0.5, 0.25))
+            found.append((miles, one, half))
+    found.sort(key=itemgetter(0))
+    rows: list[Row] = [
+        {"miles": miles, **asdict(one), "half": half.overhead, "paper": _said(miles, one.mph)}
+        for miles, one, half in found
+    ]
     columns = {"miles": "side, miles", **_COLUMNS, "half": "cache 25 %: %", "paper": "paper"}
-    charts = [_chart("t = 30 s, 50 % cache", rows, "miles", "{:g} miles")]
+    charts = [_chart("t = 30 s, 50 % cache", [(miles, one) for miles, one, _ in found], "{:g} miles")]
     return [FigureResult("14", "cache overhead against speed and size", columns, rows, charts, notes=[_NOTE])]
 
 
 def _said(miles: int, mph: float) -> str:
-    """Return what the text says of figure 14."""
+    """Return what the paper's text says of figure 14."""
     if miles == 1 and mph == 60:
         return "may exceed 100"
     if miles > 5:
@@ -94,27 +128,24 @@ def _said(miles: int, mph: float) -> str:
     return "below 40" if miles >= 3 else "-"
 
 
-def _row(bench: FigureRun, world: TownWorld, side: float, factor: float) -> dict[str, Any]:
+def _measured(bench: FigureRun, world: TownWorld, side: float, factor: float) -> CacheOverhead:
     drive = world.drive
     bench.say(f"{side / MILE:.2g} miles, {drive.mph:g} mph, t = {drive.unit_s} s, cache {factor:.0%}")
     queries = TownQueries(bench.scale.count(_QUERIES), ((side / SIDE) ** 2,), moving=1.0)
     slot = DrivenSlot(world, "significant")
     slot.units(2, [memory(factor), *registered(queries.of(world))])
     tally = tallies(slot.state, slot.spec)
-    return {
-        "mph": drive.mph,
-        "overhead": 100 * float(tally.cached.sum() / tally.inside.sum()),
-        "area": 100 * float(np.nansum(tally.cache_area) / np.nansum(tally.area)),
-        "equation": formula.overhead(side, formula.growth(drive, factor)),
-    }
+    return CacheOverhead(
+        mph=drive.mph,
+        overhead=100 * float(tally.cached.sum() / tally.inside.sum()),
+        area=100 * float(np.nansum(tally.cache_area) / np.nansum(tally.area)),
+        equation=expected_overhead(side, cache_growth(drive, factor)),
+    )
 
 
-def _chart(title: str, rows: Iterable[dict[str, Any]], key: str, label: str) -> Chart:
-    rows = list(rows)
+def _chart(title: str, points: Sequence[Labelled], label: str) -> Chart:
     lines = []
-    for value in dict.fromkeys(row[key] for row in rows):
-        mine = [row for row in rows if row[key] == value]
-        lines.append(
-            Line(label.format(value), [row["mph"] for row in mine], [row["overhead"] for row in mine])
-        )
+    for value in dict.fromkeys(value for value, _ in points):
+        mine = [point for other, point in points if other == value]
+        lines.append(Line(label.format(value), [one.mph for one in mine], [one.overhead for one in mine]))
     return Chart(title, "greatest speed, mph", "overhead, %", lines)

@@ -1,21 +1,26 @@
-"""Figures 16 and 17: INSIDE as an operator within a plan, against a selection or a join before it.
+"""Figures 16 and 17: INSIDE before a selection or a join in a plan, and after it.
 
-What counts are the tuples that pass from the first operator to the second. With the selection or the join
-first, INSIDE takes what they leave of all records. With INSIDE first, they take its positive and negative
-updates. That both plans send as many updates in the end is looked at, too.
+What counts is the number of tuples that pass from the first operator to the second. With the selection or the
+join first, INSIDE takes what they leave of all records. With INSIDE first, they take its positive and
+negative updates. Figure 16 also checks that both plans send the same number of updates in the end.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from stqsh.bench.figures import Row
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Chart, FigureResult, Line
 from stqsh.bench.sole.slot_driver import DrivenSlot, registered
-from stqsh.bench.sole.town import SIDE, Spec, TownWorld
+from stqsh.bench.sole.town import SIDE, TownWorld, square
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import MovingRectangleSpec
 
 _SHARES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 _TRUCK = "bus"
@@ -24,10 +29,54 @@ _TRUCK = "bus"
 _UNITS = 10
 
 
+@dataclass(frozen=True)
+class PlanTuples:
+    """What INSIDE takes and sends, and how many objects are inside in the end."""
+
+    records: int
+    updates: int
+    inside: int
+
+
+@dataclass(frozen=True)
+class PlanPoint:
+    """The tuples between the operators of both plans, for a region with this share of the town in %."""
+
+    query: str
+    share: float
+    other_first: int
+    inside_first: int
+
+    @property
+    def gain(self) -> float:
+        """The factor by which INSIDE first saves tuples."""
+        return self.other_first / self.inside_first
+
+
 def selection(bench: FigureRun) -> list[FigureResult]:
     """Figure 16: trucks inside a region, stationary or moving."""
-    kinds_and_shares = product((False, True), bench.scale.some(_SHARES))
-    rows = [_row(bench, share, moving=moving) for moving, share in kinds_and_shares]
+    rows, points = list[Row](), list[PlanPoint]()
+    for moving, share in product((False, True), bench.scale.some(_SHARES)):
+        bench.say(f"INSIDE before a selection, {share:.0%} of the town, {_kind(moving)}")
+        query = central(bench.world, share, moving=moving)
+        whole = _plan(bench, share, moving=moving)
+        trucks = _inside(bench, query, kinds=(_TRUCK,))
+        pushed = _inside(bench, _of_trucks(query))
+        point = PlanPoint(_kind(moving), 100 * share, trucks.records, whole.updates)
+        points.append(point)
+        rows.append(
+            {
+                "query": point.query,
+                "share": point.share,
+                "inside": 100 * whole.inside / bench.world.objects,
+                "records": whole.records,
+                "trucks": point.other_first,
+                "updates": point.inside_first,
+                "ratio": point.gain,
+                "same": "yes" if trucks.updates == pushed.updates else "NO",
+                "paper": "INSIDE" if share <= 0.32 else "selection",
+            }
+        )
     columns = {
         "query": "query",
         "share": "region, % of town",
@@ -40,27 +89,8 @@ def selection(bench: FigureRun) -> list[FigureResult]:
         "paper": "paper: first",
     }
     title = "tuples between the operators: selection (5 %) and INSIDE"
-    charts = _charts(rows, "selection first", "trucks")
+    charts = _charts(points, "selection first")
     return [FigureResult("16", title, columns, rows, charts, notes=[_note(bench)])]
-
-
-def _row(bench: FigureRun, share: float, *, moving: bool) -> dict[str, Any]:
-    bench.say(f"INSIDE before a selection, {share:.0%} of the town, {_kind(moving)}")
-    query = central(bench.world, share, moving=moving)
-    whole = _plan(bench, share, moving=moving)
-    trucks = _inside(bench, query, kinds=(_TRUCK,))
-    pushed = _inside(bench, _of_trucks(query))
-    return {
-        "query": _kind(moving),
-        "share": 100 * share,
-        "inside": 100 * whole["inside"] / bench.world.objects,
-        "records": whole["records"],
-        "trucks": trucks["records"],
-        "updates": whole["updates"],
-        "ratio": trucks["records"] / whole["updates"],
-        "same": "yes" if trucks["updates"] == pushed["updates"] else "NO",
-        "paper": "INSIDE" if share <= 0.32 else "selection",
-    }
 
 
 def _note(bench: FigureRun) -> str:
@@ -70,30 +100,29 @@ def _note(bench: FigureRun) -> str:
     )
 
 
-def central(world: TownWorld, share: float, *, moving: bool) -> Spec:
-    """Return a square of this share of the town's area, in its middle, or around an object that is there."""
+def central(world: TownWorld, share: float, *, moving: bool) -> SlotQuery:
+    """Return a square with this share of the town's area, in its middle or around an object that is there."""
     keys, places = world.places
     side, middle = share**0.5 * SIDE, SIDE / 2
+    if not moving:
+        return SlotQuery(id=1, kind="range", region=square((middle, middle), side))
     focal = int(np.argmin(np.abs(places - middle).max(axis=1)))
-    near, far = middle - side / 2, middle + side / 2
-    region: Spec = {"type": "rect", "x1": near, "y1": near, "x2": far, "y2": far}
-    if moving:
-        region = {"type": "moving_rect", "focal": keys[focal].as_py(), "xdist": side, "ydist": side}
-    return {"id": 1, "kind": "range", "region": region, "condition": None, "for_us": None}
+    return SlotQuery(id=1, kind="range", region=MovingRectangleSpec(keys[focal].as_py(), side, side))
 
 
-def _of_trucks(query: Spec) -> Spec:
-    return {**query, "condition": ["cmp", "=", ["col", "kind"], ["lit", _TRUCK, "STRING"]]}
+def _of_trucks(query: SlotQuery) -> SlotQuery:
+    condition = CompareExpr("=", ColumnExpr("kind"), LiteralExpr(_TRUCK, "STRING"))
+    return replace(query, condition=condition)
 
 
-def _charts(rows: list[dict[str, Any]], first: str, column: str) -> list[Chart]:
+def _charts(points: list[PlanPoint], first: str) -> list[Chart]:
     charts = []
     for kind in ("stationary", "moving"):
-        mine = [row for row in rows if row["query"] == kind]
-        shares = [row["share"] for row in mine]
+        mine = [point for point in points if point.query == kind]
+        shares = [point.share for point in mine]
         lines = [
-            Line(first, shares, [row[column] for row in mine]),
-            Line("INSIDE first", shares, [row["updates"] for row in mine]),
+            Line(first, shares, [point.other_first for point in mine]),
+            Line("INSIDE first", shares, [point.inside_first for point in mine]),
         ]
         charts.append(Chart(f"{kind} query", "region, % of the town", "tuples", lines, log="xy"))
     return charts
@@ -101,14 +130,14 @@ def _charts(rows: list[dict[str, Any]], first: str, column: str) -> list[Chart]:
 
 def join(bench: FigureRun) -> list[FigureResult]:
     """Figure 17: favourite objects inside a region, stationary or moving."""
-    rows = []
+    rows, points = list[Row](), list[PlanPoint]()
     for moving, share in product((False, True), bench.scale.some(_SHARES)):
         bench.say(f"INSIDE before a join, {share:.0%} of the town, {_kind(moving)}")
         whole = _plan(bench, share, moving=moving)
-        gain = whole["records"] / whole["updates"]
-        rows.append(
-            {"query": _kind(moving), "share": 100 * share, **whole, "ratio": gain, "paper": "about 10"}
-        )
+        point = PlanPoint(_kind(moving), 100 * share, whole.records, whole.updates)
+        points.append(point)
+        row: Row = {"query": point.query, "share": point.share, **asdict(whole)}
+        rows.append({**row, "ratio": point.gain, "paper": "about 10"})
     columns = {
         "query": "query",
         "share": "region, % of town",
@@ -117,27 +146,25 @@ def join(bench: FigureRun) -> list[FigureResult]:
         "ratio": "gain x",
         "paper": "paper x",
     }
-    charts = _charts(rows, "join first", "records")
+    charts = _charts(points, "join first")
     return [
         FigureResult("17", "tuples that the join has to look at", columns, rows, charts, notes=[_note(bench)])
     ]
 
 
-def _plan(bench: FigureRun, share: float, *, moving: bool) -> dict[str, int]:
-    """INSIDE over all records; the same for figures 16 and 17."""
+def _plan(bench: FigureRun, share: float, *, moving: bool) -> PlanTuples:
+    """Run INSIDE over all records, once for figures 16 and 17."""
     query = central(bench.world, share, moving=moving)
     return bench.once(("inside", share, moving), lambda: _inside(bench, query))
 
 
-def _inside(bench: FigureRun, query: Spec, kinds: tuple[str, ...] = ()) -> dict[str, int]:
-    """INSIDE over all records, or those of some kinds: what goes in, what comes out, how many are inside."""
+def _inside(bench: FigureRun, query: SlotQuery, kinds: tuple[str, ...] = ()) -> PlanTuples:
+    """Run INSIDE over all records, or over those of some kinds."""
     slot = DrivenSlot(bench.world, kinds=kinds)
-    batches = slot.units(_units(bench), registered([query]))
-    return {
-        "records": sum(batch.records for batch in batches),
-        "updates": sum(batch.updates for batch in batches),
-        "inside": slot.sizes[1],
-    }
+    stats = [batch.stats for batch in slot.units(_units(bench), registered([query]))]
+    return PlanTuples(
+        sum(batch.records for batch in stats), sum(batch.updates for batch in stats), slot.sizes[1]
+    )
 
 
 def _units(bench: FigureRun) -> int:

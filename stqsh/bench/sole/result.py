@@ -1,17 +1,16 @@
-"""What a figure comes to: a table with the paper's words beside, curves, and the bars that it is held to."""
+"""The result of a figure: a table with the paper's figures, charts, and the bars to be reached."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Row = Mapping[str, Any]
+from stqsh.bench.figures import Row
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: its points, None where there is none; `paper` marks what the paper says or expects."""
+    """A curve; y is None where there is no point. `paper` marks figures or expectations of the paper."""
 
     label: str
     x: Sequence[float]
@@ -21,7 +20,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """One pair of axes with curves; `log` names the axes that are logarithmic: x, y or xy."""
+    """A pair of axes with curves. `log` names the logarithmic axes: x, y or xy."""
 
     title: str
     x: str
@@ -32,7 +31,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Bar:
-    """What must be reached: `found` at least `wanted`, or at most; found is None where it was not met."""
+    """A bar to be reached: `found` is at least (or at most) `wanted`; None: it was never reached."""
 
     what: str
     wanted: float
@@ -41,7 +40,7 @@ class Bar:
 
     @property
     def holds(self) -> bool:
-        """Whether it is reached."""
+        """Whether the bar is reached."""
         if self.found is None:
             return False
         return self.found >= self.wanted if self.least else self.found <= self.wanted
@@ -51,8 +50,10 @@ class Bar:
 class FigureResult:
     """A figure as measured.
 
-    number: as in the paper, such as 12 or 25a. columns: headings by the keys of rows, in order; the key
-    `paper` holds what the paper says, where its text does. notes: what has to be known to compare.
+    Attributes:
+        number: the number in the paper, such as 12 or 25a.
+        columns: headings by the keys of the rows, in order; the key `paper` holds the paper's figure.
+        notes: what the reader has to know for a comparison.
     """
 
     number: str

@@ -1,30 +1,32 @@
-"""Making figures: measured, shown, and written to a folder as JSON and PNG."""
+"""Measure figures, show them, and write them to a folder as JSON and PNG."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from stqsh.bench.figures import Row
+from stqsh.bench.harness.drive import Say
 from stqsh.bench.report import cell, console, save, show
 from stqsh.bench.sole.drawing import MISSING, can_draw, draw
 from stqsh.bench.sole.figures import FIGURES, FigureRun, measure
 from stqsh.bench.sole.result import Bar, FigureResult
-from stqsh.bench.sole.town import QUICK, Array, Say, Scale, population
+from stqsh.bench.sole.town import QUICK, Scale, population
+from stqsh.sources.generator.network import GeneratorState
 
 _POPULATION = "town.npz"
-"""Where a folder keeps the objects of the town, which take a minute or two to make."""
+"""The file with the objects of the town, which take a minute or two to generate."""
 
 
 def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> list[FigureResult]:
-    """Measure figures, all if none is named, show each as it comes, and write it to the folder `out`.
+    """Measure figures, or all of them; show each as it comes, and write it to the folder `out`.
 
     Raises:
-        ValueError: no such figure.
+        ValueError: there is no such figure.
     """
     unknown = [number for number in figures if number not in FIGURES]
     if unknown:
@@ -38,37 +40,38 @@ def run(figures: Sequence[int], out: Path, say: Say, *, quick: bool = False) -> 
     results = []
     for number in figures or FIGURES:
         for result in measure(number, bench):
-            tell(result)
+            show_figure(result)
             write(result, scale, out, drawn=drawn)
             results.append(result)
-    tell_bars([bar for result in results for bar in result.bars])
+    show_bars([bar for result in results for bar in result.bars])
     return results
 
 
-def _town(scale: Scale, path: Path, say: Say) -> dict[str, Array]:
-    """Return the population of the town: what the folder has of this scale, else made and kept there."""
+def _town(scale: Scale, path: Path, say: Say) -> GeneratorState:
+    """Return the population of the town, from the file if it has one of this scale."""
     wanted = np.array([scale.first, scale.coming, scale.units, scale.nodes])
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
-            if np.array_equal(kept["scale"], wanted):
-                return {name: kept[name] for name in kept.files if name != "scale"}
+            arrays = dict(kept)
+        if np.array_equal(arrays.pop("scale"), wanted):
+            return GeneratorState.of(**arrays)
     say(f"letting the town fill for {scale.units:,} time units")
     found = population(scale, say)
-    np.savez(path, allow_pickle=False, **found, scale=wanted)
+    np.savez(path, allow_pickle=False, **found.arrays(), scale=wanted)
     return found
 
 
-def tell(result: FigureResult) -> None:
+def show_figure(result: FigureResult) -> None:
     """Show a figure as a table, with its notes and bars."""
     show(f"Fig. {result.number}: {result.title}", result.rows, result.columns)
     for note in result.notes:
         console().print(note, markup=False, style="dim")
-    tell_bars(result.bars)
+    show_bars(result.bars)
 
 
-def tell_bars(bars: Sequence[Bar]) -> None:
-    """Show which bars hold."""
-    rows: list[Mapping[str, Any]] = [
+def show_bars(bars: Sequence[Bar]) -> None:
+    """Show which bars are reached."""
+    rows: list[Row] = [
         {
             "what": bar.what,
             "wanted": f"{'>=' if bar.least else '<='} {cell(float(bar.wanted))}",
@@ -83,7 +86,7 @@ def tell_bars(bars: Sequence[Bar]) -> None:
 
 
 def write(result: FigureResult, scale: Scale, out: Path, *, drawn: bool) -> None:
-    """Write a figure as `figure-N.json`, with the load of the machine then, and `figure-N.png`."""
+    """Write a figure as `figure-N.json`, with the machine's load, and as `figure-N.png`."""
     stem = f"figure-{result.number}"
     save(
         out / f"{stem}.json",

@@ -1,45 +1,42 @@
 """Figure 21c: the response of the whole system against the number of queries, through Spark.
 
-The paper's response is what somebody waits who sent a record: from its arrival to what the server sends. Here
-a session plays the town's objects at their own pace, so that a record is due when the wall clock gets to its
-step; its response is the time from there until its updates are in the update log, where every reader finds
-them. Figure 21a is the core's part of that.
+The paper's response is the time from a record's arrival to the server's answer. Here a session plays the
+town's objects at their own pace, so that a record is due when the wall clock reaches its step; its response
+is the time from then until its updates are in the update log, where every reader finds them. Figure 21a is
+the core's part of that.
 """
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from msgspec import convert
 from msgspec.structs import replace
 
 import stqsh
-from stqsh.bench.harness import bulk
-from stqsh.bench.harness.drive import execute, run
+from stqsh.bench.figures import Row
+from stqsh.bench.harness import registration
+from stqsh.bench.harness.drive import execute, run, temporary_folder
 from stqsh.bench.sole.figures import FigureRun
 from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
-from stqsh.bench.sole.town import SIDE, Spec, TownQueries, TownWorld
+from stqsh.bench.sole.town import SIDE, TownQueries, TownWorld
 from stqsh.client.api import Session
-from stqsh.spec.query import QuerySpec
-from stqsh.spec.region import Region
+from stqsh.spec.query import QuerySpec, SlotQuery
+from stqsh.spec.stats import TimeSplit
 from stqsh.storage.rows import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
 _BATCHES = 40
-"""So many batches are seen with each number of queries, and before that with the first one, for Java still
-compiles then; the first quarter, in which much is new, is not counted."""
+"""The number of batches with each number of queries, of which the first quarter is not counted. The first
+number of queries has as many batches before, in which Java still compiles."""
 
 _STEPS_A_BATCH = 3
-"""Steps that are there for each batch; where they go by before, fewer batches are seen."""
-
-_PARTS = ("kernel", "state", "transfer", "deliver")
-"""Where a batch's time goes, see SHOW STATUS."""
+"""Steps that are written for each batch; if they do not suffice, there are fewer batches."""
 
 _POLL_S = 0.02
 _CREATE = (
@@ -50,14 +47,39 @@ _CREATE = (
 _PAPER_MS = {(5_000, False): 11, (50_000, False): 22, (50_000, True): 24}
 
 
+@dataclass(frozen=True)
+class ServedLoad:
+    """What a number of queries comes to.
+
+    Attributes:
+        ms, p90_ms: the response of a step, whatever its batch: median and 90th percentile.
+        batch_ms: the time of a batch, median; the next four are parts of it.
+        updates: the mean number of updates a step.
+        steps, batches: the numbers of samples.
+    """
+
+    count: int
+    ms: float
+    p90_ms: float
+    batch_ms: float
+    kernel_ms: float
+    state_ms: float
+    transfer_ms: float
+    deliver_ms: float
+    updates: float
+    steps: int
+    batches: int
+
+
 def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 21c."""
     counts = [bench.scale.count(count) for count in bench.scale.some(_COUNTS)]
     papers = dict(zip(counts, bench.scale.some(_COUNTS), strict=True))
-    rows = [
-        {"kind": _kind(moving), **row, "paper": _PAPER_MS.get((papers[row["count"]], moving))}
-        for moving in (False, True)
-        for row in _served(bench, counts, moving=moving)
+    loads = {moving: _served(bench, counts, moving=moving) for moving in (False, True)}
+    rows: list[Row] = [
+        {"kind": _kind(moving), **asdict(load), "paper": _PAPER_MS.get((papers[load.count], moving))}
+        for moving, some in loads.items()
+        for load in some
     ]
     columns = {
         "kind": "queries",
@@ -65,16 +87,22 @@ def measure(bench: FigureRun) -> list[FigureResult]:
         "ms": "response ms",
         "p90_ms": "p90 ms",
         "batch_ms": "batch ms",
-        **{f"{part}_ms": f"of it {part}" for part in _PARTS},
+        "kernel_ms": "of it kernel",
+        "state_ms": "of it state",
+        "transfer_ms": "of it transfer",
+        "deliver_ms": "of it deliver",
         "updates": "updates a step",
         "steps": "steps",
         "batches": "batches",
         "paper": "paper ms",
     }
-    lines = [Line(kind, *_curve(rows, kind)) for kind in map(_kind, (False, True))]
+    lines = [
+        Line(_kind(moving), [load.count for load in some], [load.ms for load in some])
+        for moving, some in loads.items()
+    ]
     lines.append(Line("paper, stationary", [5_000, 50_000], [11, 22], paper=True))
     charts = [Chart("queries of various sizes", "queries", "ms from due to delivered", lines)]
-    bars = [_bar(rows, kind) for kind in map(_kind, (False, True))]
+    bars = [_bar(some, _kind(moving)) for moving, some in loads.items()]
     title = "response of the system against the number of queries"
     return [FigureResult("21c", title, columns, rows, charts, bars, [_note(bench)])]
 
@@ -83,15 +111,9 @@ def _kind(moving: bool) -> str:
     return "moving" if moving else "stationary"
 
 
-def _curve(rows: Sequence[dict[str, Any]], kind: str) -> tuple[list[int], list[float]]:
-    mine = [row for row in rows if row["kind"] == kind]
-    return [row["count"] for row in mine], [row["ms"] for row in mine]
-
-
-def _bar(rows: Sequence[dict[str, Any]], kind: str) -> Bar:
-    _, times = _curve(rows, kind)
+def _bar(loads: Sequence[ServedLoad], kind: str) -> Bar:
     what = f"10 x queries cost x times the response of the system, {kind}"
-    return Bar(what, 2.0, times[-1] / times[0], least=False)
+    return Bar(what, 2.0, loads[-1].ms / loads[0].ms, least=False)
 
 
 def _note(bench: FigureRun) -> str:
@@ -103,28 +125,25 @@ def _note(bench: FigureRun) -> str:
     )
 
 
-def _served(bench: FigureRun, counts: Sequence[int], *, moving: bool) -> list[dict[str, Any]]:
-    """One session, in which ever more queries are registered; a row for each number of them."""
+def _served(bench: FigureRun, counts: Sequence[int], *, moving: bool) -> list[ServedLoad]:
+    """Register more and more queries in one session, and measure each number of them."""
     unit, batches = bench.world.drive.unit_s, min(_BATCHES, 6 * bench.scale.span)
     specs = TownQueries(counts[-1], moving=float(moving)).of(bench.world)
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        path = Path(folder) / "town.parquet"
+    with temporary_folder() as folder, stqsh.connect(temporary=True, autoplay=False) as session:
+        path = folder / "town.parquet"
         _write(bench.world, unit + (len(counts) + 1) * (1 + _STEPS_A_BATCH * batches), path)
         execute(session, _CREATE.format(file=path, side=SIDE, unit=unit))
         run(session, unit)
-        rows, done = [], 0
+        loads, done = [], 0
         for count in counts:
             bench.say(f"{count:,} {_kind(moving)} queries through Spark, {batches} batches")
-            bulk.register(session, _as_registered(session, specs[done:count], moving), done)
+            registration.log(session, _as_registered(session, specs[done:count], moving), done)
             run(session, 1)
             if not done:
                 _played(session, batches)
             done = count
-            rows.append({"count": count, **_measured(_played(session, batches))})
-        return rows
+            loads.append(_measured(count, _played(session, batches)))
+        return loads
 
 
 def _write(world: TownWorld, steps: int, path: Path) -> None:
@@ -135,15 +154,15 @@ def _write(world: TownWorld, steps: int, path: Path) -> None:
             writer.write_batch(world.step(number).records.drop_columns(["_step", "_hash"]))
 
 
-def _as_registered(session: Session, specs: Sequence[Spec], moving: bool) -> list[QuerySpec]:
-    """Return the specs of queries as the session binds them."""
+def _as_registered(session: Session, specs: Sequence[SlotQuery], moving: bool) -> list[QuerySpec]:
+    """Return queries as the session binds them."""
     region = "RECT(1, 1) AROUND 'nobody'" if moving else "(0, 0, 1, 1)"
-    pattern = bulk.bound(session, f"SELECT oid FROM town INSIDE {region}")
-    return [replace(pattern, region=convert(spec["region"], Region)) for spec in specs]
+    pattern = registration.bind(session, f"SELECT oid FROM town INSIDE {region}")
+    return [replace(pattern, region=spec.region) for spec in specs]
 
 
 def _played(session: Session, wanted: int) -> list[Progress]:
-    """Play the town at its own pace until enough batches are seen; return them without empty ones."""
+    """Play the town at its own pace until there are enough batches with records, and return these."""
     batches: dict[int, Progress] = {}
     last = session.progress().step + _STEPS_A_BATCH * wanted
     execute(session, "PLAY town AT 1x;")
@@ -155,11 +174,11 @@ def _played(session: Session, wanted: int) -> list[Progress]:
     return [batches[number] for number in sorted(batches)]
 
 
-def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
-    """Return what a number of queries comes to: a sample of the response is a step, whatever batch it is in.
+def _measured(count: int, batches: Sequence[Progress]) -> ServedLoad:
+    """Return what the batches with a number of queries come to.
 
     Raises:
-        ValueError: nothing could be measured, for the session did not keep up with what was played.
+        ValueError: there are too few batches, because the session did not keep up with the play.
     """
     counted = range(max(1, len(batches) // 4), len(batches))
     if len(counted) < 3:
@@ -170,13 +189,17 @@ def _measured(batches: Sequence[Progress]) -> dict[str, Any]:
         waited = (batch.wall_us - batch.stats["due_us"]) / 1000
         response += [waited + 1000 * late for late in range(batch.step - before.step)]
         updates += int(batch.stats["updates"])
-    times = [batches[number].stats["time"] for number in counted]
-    return {
-        "ms": statistics.median(response),
-        "p90_ms": statistics.quantiles(response, n=10)[-1],
-        "batch_ms": statistics.median(each["total_us"] / 1000 for each in times),
-        **{f"{part}_ms": statistics.median(each[f"{part}_us"] / 1000 for each in times) for part in _PARTS},
-        "updates": updates / len(response),
-        "steps": len(response),
-        "batches": len(times),
-    }
+    times = [convert(batches[number].stats["time"], TimeSplit) for number in counted]
+    return ServedLoad(
+        count=count,
+        ms=statistics.median(response),
+        p90_ms=statistics.quantiles(response, n=10)[-1],
+        batch_ms=statistics.median(each.total_us / 1000 for each in times),
+        kernel_ms=statistics.median(each.kernel_us / 1000 for each in times),
+        state_ms=statistics.median(each.state_us / 1000 for each in times),
+        transfer_ms=statistics.median(each.transfer_us / 1000 for each in times),
+        deliver_ms=statistics.median(each.deliver_us / 1000 for each in times),
+        updates=updates / len(response),
+        steps=len(response),
+        batches=len(times),
+    )

@@ -1,20 +1,20 @@
-"""Figure 25a: how many queries the same memory supports with load shedding, each at least 90 % accurate.
+"""Figure 25a: how many queries a memory supports with load shedding, each at least 90 % accurate.
 
 The memory is a number of objects: the one that figure 25b fixes in the paper (what 1,200 queries of various
-sizes need), and shares of all objects beside, for the gain hangs on it. With object load shedding k is raised
-as far as the queries' locks let it; with query load shedding caches are given up, and areas down to nine
-tenths. What shadows cost is told in bytes.
+sizes need), and several shares of all objects, because the gain depends on it. With object load shedding k is
+raised as far as the queries' locks permit; with query load shedding caches go first, then a tenth of the
+areas. The cost of shadows is given in bytes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from stqsh.bench.figures import Row
 from stqsh.bench.sole.arriving import fills_up
 from stqsh.bench.sole.curves import kept
 from stqsh.bench.sole.figures import FigureRun
@@ -25,25 +25,26 @@ from stqsh.bench.sole.town import TownQueries
 
 _SIZES = (0.001, 0.005, 0.01)
 _BUDGETS = (0.8, 0.85, 0.9, 0.95)
-"""Shares of all objects that fit into the memory, beside the paper's."""
+"""Shares of all objects that fit into the memory; the paper's comes on top."""
 
 _LEAST = 0.9
 _MOVING = 0.0
 _DENSITIES = (0.5, 1, 2, 3, 4, 6, 8, 16, 32, 96)
-"""Numbers of queries, by how often their areas would cover the town."""
+"""The numbers of queries, by how often their areas cover the town."""
 
 _RISING = (0.05, 0.2, 0.5)
-"""k is raised so that these shares of the objects are wanted by fewer than k queries; then beyond all."""
+"""k is raised so that fewer than k queries want these shares of the objects; then beyond all."""
 
 _ENOUGH = 0.002
-"""Object load shedding is done once a time unit drops no more than this share of the objects."""
+"""Object load shedding ends once a time unit drops no more than this share of the objects."""
 
 
 @dataclass(frozen=True)
 class SupportedLoad:
     """What some queries need, as shares of all objects: without, with object, with query load shedding.
 
-    in_bytes: of the bytes that all objects take, what is left with object shedding, shadows included.
+    Attributes:
+        in_bytes: the share of the bytes of all objects that object shedding leaves, shadows included.
     """
 
     queries: int
@@ -53,10 +54,31 @@ class SupportedLoad:
     in_bytes: float
 
 
+@dataclass(frozen=True)
+class BudgetSupport:
+    """The queries of a size that a budget supports, both in % of the town and of all objects.
+
+    Without load shedding, with object and with query load shedding, and with object load shedding by bytes;
+    the ratios are to the first of these. None: not even the least number fits.
+    """
+
+    size: float
+    budget: float
+    shared: int | None
+    object: int | None
+    object_ratio: float | None
+    query: int | None
+    query_ratio: float | None
+    bytes: int | None
+    bytes_ratio: float | None
+    tried: int
+    paper: str | None
+
+
 def measure(bench: FigureRun) -> list[FigureResult]:
     """Figure 25a."""
     paper = fills_up(bench) / bench.world.objects
-    rows = [row for size in bench.scale.some(_SIZES) for row in _rows(bench, size, paper)]
+    found = [one for size in bench.scale.some(_SIZES) for one in _supports(bench, size, paper)]
     columns = {
         "size": "size, % of town",
         "budget": "memory, % of objects",
@@ -74,14 +96,21 @@ def measure(bench: FigureRun) -> list[FigureResult]:
             f"gain in queries, {how} load shedding",
             "size, % of the town",
             "ratio",
-            [_line(rows, budget, f"{how}_ratio") for budget in (*_BUDGETS, paper)],
+            [_line(found, budget, ratio) for budget in (*_BUDGETS, paper)],
         )
-        for how in ("object", "query")
+        for how, ratio in _RATIOS.items()
     ]
-    found = [row["object_ratio"] for row in rows if row["paper"] and row["object_ratio"]]
-    bars = [Bar("queries at 90 % accuracy with object shedding, x", 13.0, max(found, default=None))]
+    gains = [one.object_ratio for one in found if one.paper and one.object_ratio]
+    bars = [Bar("queries at 90 % accuracy with object shedding, x", 13.0, max(gains, default=None))]
+    rows: list[Row] = [asdict(one) for one in found]
     title = "queries supported with load shedding"
     return [FigureResult("25a", title, columns, rows, charts, bars, _notes(paper))]
+
+
+_RATIOS: dict[str, Callable[[BudgetSupport], float | None]] = {
+    "object": lambda one: one.object_ratio,
+    "query": lambda one: one.query_ratio,
+}
 
 
 def _notes(paper: float) -> list[str]:
@@ -96,35 +125,57 @@ def _notes(paper: float) -> list[str]:
     ]
 
 
-def _line(rows: list[dict[str, Any]], budget: float, key: str) -> Line:
-    mine = [row for row in rows if row["budget"] == 100 * budget]
-    return Line(f"memory {budget:.1%}", [row["size"] for row in mine], [row[key] for row in mine])
+def _line(
+    found: Sequence[BudgetSupport], budget: float, ratio: Callable[[BudgetSupport], float | None]
+) -> Line:
+    mine = [one for one in found if one.budget == 100 * budget]
+    return Line(f"memory {budget:.1%}", [one.size for one in mine], [ratio(one) for one in mine])
 
 
-def _rows(bench: FigureRun, size: float, paper: float) -> list[dict[str, Any]]:
-    """Return for each budget the numbers of queries that it supports."""
+def _supports(bench: FigureRun, size: float, paper: float) -> list[BudgetSupport]:
+    """Return the numbers of queries of a size that each budget supports."""
     loads: list[SupportedLoad] = []
     for density in bench.scale.some(_DENSITIES):
         loads.append(_load(bench, bench.scale.count(math.ceil(density / size)), size))
         if loads[-1].by_object > paper:
             break
+    return [_support(loads, size, budget, is_paper=budget == paper) for budget in (*_BUDGETS, paper)]
+
+
+def _support(loads: Sequence[SupportedLoad], size: float, budget: float, *, is_paper: bool) -> BudgetSupport:
     counts = [load.queries for load in loads]
-    rows = []
-    for budget in (*_BUDGETS, paper):
-        shared = supported(counts, [load.whole for load in loads], budget)
-        row: dict[str, Any] = {"size": 100 * size, "budget": 100 * budget, "shared": shared}
-        for name in ("object", "query", "bytes"):
-            curve = [load.in_bytes if name == "bytes" else getattr(load, f"by_{name}") for load in loads]
-            row[name] = supported(counts, curve, budget)
-            row[f"{name}_ratio"] = row[name] / shared if row[name] and shared else None
-        rows.append(row | {"tried": counts[-1], "paper": "up to 13; 3" if budget == paper else None})
-    return rows
+    shared, by_object, by_query, by_bytes = (
+        supported(counts, curve, budget)
+        for curve in (
+            [load.whole for load in loads],
+            [load.by_object for load in loads],
+            [load.by_query for load in loads],
+            [load.in_bytes for load in loads],
+        )
+    )
+
+    def ratio(count: int | None) -> float | None:
+        return count / shared if count and shared else None
+
+    return BudgetSupport(
+        size=100 * size,
+        budget=100 * budget,
+        shared=shared,
+        object=by_object,
+        object_ratio=ratio(by_object),
+        query=by_query,
+        query_ratio=ratio(by_query),
+        bytes=by_bytes,
+        bytes_ratio=ratio(by_bytes),
+        tried=counts[-1],
+        paper="up to 13; 3" if is_paper else None,
+    )
 
 
 def supported(counts: Sequence[int], loads: Sequence[float], budget: float) -> int | None:
-    """Return how many queries a budget supports, by the loads of some numbers of them.
+    """Return how many queries a budget supports, interpolated between the loads of some numbers of them.
 
-    The greatest number where all fit: at least so many. None where not even the least fits.
+    If all numbers fit, return the greatest; None if not even the least fits.
     """
     rising = np.maximum.accumulate(np.array(loads))
     if budget < rising[0]:
@@ -146,7 +197,7 @@ def _load(bench: FigureRun, count: int, size: float) -> SupportedLoad:
 
 
 def _fewest(slot: DrivenSlot, whole: int) -> int:
-    """Raise k until locks keep what is left: those of interest to few queries go first."""
+    """Raise k until locks keep the remaining objects; return their number."""
     refs = slot.array("objects/refs")[slot.array("objects/known")]
     for k in np.unique(np.quantile(refs, _RISING, method="lower").astype(int) + 1).tolist():
         slot.units(1, [memory(FACTOR, k=k)])

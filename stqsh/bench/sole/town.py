@@ -1,51 +1,53 @@
-"""The workload of SOLE section 7: a town of 28 x 28 miles, 10 k objects, and 100 new ones each time unit.
+"""Make the workload of SOLE section 7: a town of 28 x 28 miles with 10,000 objects and more to come.
 
-A time unit is the time within which every object reports once; reports are spread over it evenly, by steps of
-a second. The paper names no unit; ours is the 30 s of its section 7.2. Objects never leave. They drive as
-section 7.2's middle speed: no faster than 30 miles an hour unless a figure says otherwise.
+Every object reports once in each time unit; the reports are spread evenly over its steps of one second. The
+paper names no unit; ours is the 30 s of its section 7.2. In each time unit 100 objects appear, and none
+leaves. They drive at the middle speed of section 7.2, at most 30 miles an hour, unless a figure says
+otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from stqsh.bench.harness.drive import Say
 from stqsh.core.kernels.index.hashing import hash_keys
-from stqsh.sources.generator.network import NetworkGenerator
-from stqsh.sources.generator.vehicles import SPEEDS
+from stqsh.sources.generator.network import GeneratorState, NetworkGenerator
+from stqsh.sources.generator.vehicles import SPEEDS, together
 from stqsh.spec.chunk import pack, unpack
-from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Retention, StreamSpec
+from stqsh.spec.query import QueryOptions, SlotQuery
+from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
+from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, Retention, StreamSpec
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Spec = dict[str, Any]
-Say = Callable[[str], None]
 
 MILE = 1609.344
 """Metres."""
 
 SIDE = 28 * MILE
-"""Of the town, metres; the stream is planar, and its unit is the metre."""
+"""The side of the town; the stream is planar, and its unit is the metre."""
 
 SECOND = 1_000_000
-"""A step and the stream's tick, in µs."""
+"""The length of a step and of the stream's tick, µs."""
 
 UNIT_S = 30
-"""A time unit, seconds."""
+"""The length of a time unit, seconds."""
 
 MPH = 30.0
-"""The greatest speed of objects, miles an hour."""
+"""The greatest speed of the objects, miles an hour."""
 
 SIZES = (0.0001, 0.0005, 0.001, 0.005, 0.01)
-"""Areas of queries "of various sizes", as shares of the town."""
+"""The areas of queries "of various sizes", as shares of the town."""
 
 _HABIT = 1.2
-"""By so much an object may be quicker than its class of road and kind allow."""
+"""The factor by which an object may exceed the speed of its kind on its class of road."""
 
 _COLUMNS = (
     ColumnSpec("oid", "STRING"),
@@ -58,11 +60,16 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How big a run is.
+    """The size of a run.
 
-    first: objects at the begin. coming: new ones a time unit. units: time units before anything is measured.
-    nodes: crossings of the town. share: of the paper's numbers of queries. points: values of a sweep at most.
-    span: time units that are measured at most.
+    Attributes:
+        first: objects at the beginning.
+        coming: objects that appear in each time unit.
+        units: time units before the measurement begins.
+        nodes: crossings of the town.
+        share: the factor for the paper's numbers of queries.
+        points: the greatest number of values of a sweep.
+        span: the greatest number of time units that are measured.
     """
 
     first: int = 10_000
@@ -74,11 +81,11 @@ class Scale:
     span: int = 100
 
     def count(self, queries: int) -> int:
-        """Return the number of queries where the paper has `queries`."""
+        """Return the number of queries that stands for `queries` of the paper."""
         return max(4, round(queries * self.share))
 
     def some(self, values: Sequence[Any]) -> list[Any]:
-        """Return the values of a sweep that are measured: the first, the last, and some between."""
+        """Return the values of a sweep that are measured: the first, the last, and some in between."""
         if len(values) <= self.points:
             return list(values)
         places = np.linspace(0, len(values) - 1, self.points).round().astype(int)
@@ -86,11 +93,11 @@ class Scale:
 
 
 QUICK = Scale(first=500, coming=10, units=50, nodes=400, share=0.02, points=3, span=2)
-"""A thousand objects and a fiftieth of the queries: takes a minute, and shows nothing but that it runs."""
+"""A thousand objects and a fiftieth of the queries: only shows within a minute that everything runs."""
 
 
 class Step(NamedTuple):
-    """The records of one step as Evaluate takes them: packed, and a view of the same."""
+    """The records of one step as Evaluate takes them: a view, and the packed payload."""
 
     records: pa.RecordBatch
     payload: bytes
@@ -98,20 +105,20 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Drive:
-    """How objects drive: the seconds within which each reports once, and their greatest speed, mph."""
+    """How objects drive: the seconds between two reports, and the greatest speed, miles an hour."""
 
     unit_s: int = UNIT_S
     mph: float = MPH
 
     @property
     def metres_a_second(self) -> float:
-        """The greatest speed."""
+        """The greatest speed, metres a second."""
         return self.mph * MILE / 3600
 
 
-def population(scale: Scale, say: Say) -> dict[str, Array]:
-    """Let the town fill: the state of the generator after `scale.units` time units."""
-    options = {"objects": scale.first, "new_per_tick": 1 if scale.coming else 0}
+def population(scale: Scale, say: Say) -> GeneratorState:
+    """Let the town fill; return the state of the generator after `scale.units` time units."""
+    options: Options = {"objects": scale.first, "new_per_tick": 1 if scale.coming else 0}
     generator = _generator(scale, Drive(), options, tick_us=UNIT_S * SECOND // max(1, scale.coming))
     for unit in range(scale.units):
         for _ in range(UNIT_S):
@@ -121,11 +128,9 @@ def population(scale: Scale, say: Say) -> dict[str, Array]:
     return generator.state()
 
 
-def _generator(
-    scale: Scale, drive: Drive, options: Mapping[str, Any], tick_us: int = SECOND
-) -> NetworkGenerator:
+def _generator(scale: Scale, drive: Drive, options: Options, tick_us: int = SECOND) -> NetworkGenerator:
     fastest = float(SPEEDS.max(axis=1)[1]) * _HABIT
-    given = {
+    given: Options = {
         "report_every": drive.unit_s * SECOND,
         "leave": False,
         "nodes": scale.nodes,
@@ -158,20 +163,18 @@ def stream_spec(drive: Drive, *, retain: Retention = "all") -> StreamSpec:
 
 
 class TownWorld:
-    """The records of objects as they drive on from a population; steps count from 1 and are remembered.
+    """The records of objects that drive on from a population.
 
-    The objects are dealt to the seconds of a time unit in turn, so that records are spread evenly; in the
-    first unit each reports where it is, then it drives.
+    Steps count from 1 and are kept. The objects are assigned to the seconds of a time unit in turn, so that
+    records are spread evenly. In the first unit each object reports where it is; then it drives.
     """
 
-    def __init__(self, scale: Scale, found: Mapping[str, Array], drive: Drive | None = None) -> None:
+    def __init__(self, scale: Scale, found: GeneratorState, drive: Drive | None = None) -> None:
         self.scale, self.drive = scale, drive or Drive()
         self._generator = _generator(scale, self.drive, {"objects": 0})
-        dealt, counts = _dealt(found, self.drive.unit_s)
-        clock = np.array([0, int(found["clock"][1])])
-        self._generator.restored({**dealt, "counts": counts, "clock": clock})
+        self._generator.restored(_rearranged(found, self.drive.unit_s))
         self._steps: list[Step] = []
-        self.objects = int(counts.sum())
+        self.objects = sum(map(len, found.cohorts))
         self.base = self._generator.options.start_us // SECOND
 
     def step(self, number: int) -> Step:
@@ -182,19 +185,21 @@ class TownWorld:
 
     @cached_property
     def places(self) -> tuple[pa.Array[Any], Array]:
-        """Where all objects are in their first report: keys (n,) and x, y float64 (n, 2)."""
+        """The first reports of all objects: keys (n,), and x, y, float64 (n, 2)."""
         first = [self.step(number).records for number in range(1, self.drive.unit_s + 1)]
         keys = pa.concat_arrays([records.column("oid") for records in first])
         axes = [np.concatenate([each.column(axis).to_numpy() for each in first]) for axis in ("lon", "lat")]
         return keys, np.column_stack(axes)
 
 
-def _dealt(found: Mapping[str, Array], slots: int) -> tuple[dict[str, Array], Array]:
-    """Return the objects of a generator's state in some cohorts, by their numbers."""
-    arrays = {name: array for name, array in found.items() if name not in ("counts", "clock")}
-    slot = arrays["number"] % slots
-    order = np.lexsort((arrays["number"], slot))
-    return {name: array[order] for name, array in arrays.items()}, np.bincount(slot, minlength=slots)
+def _rearranged(found: GeneratorState, seconds: int) -> GeneratorState:
+    """Return the same objects at step 0, with a cohort for each second of a time unit, by their numbers."""
+    objects = reduce(together, found.cohorts)
+    cohorts = []
+    for second in range(seconds):
+        rows = np.flatnonzero(objects.number % seconds == second)
+        cohorts.append(objects.take(rows[np.argsort(objects.number[rows])]))
+    return GeneratorState(0, found.born, tuple(cohorts))
 
 
 def _as_step(made: pa.RecordBatch, step: int) -> Step:
@@ -208,8 +213,12 @@ def _as_step(made: pa.RecordBatch, step: int) -> Step:
 
 @dataclass(frozen=True)
 class TownQueries:
-    """Which queries: how many, areas as shares of the town (each query draws one), the share of those that
-    move with an object, the least accuracy that they permit.
+    """Queries over the town.
+
+    Attributes:
+        sizes: areas as shares of the town, of which each query draws one.
+        moving: the share of the queries that move with an object.
+        least: the least accuracy that the queries permit.
     """
 
     count: int
@@ -218,10 +227,10 @@ class TownQueries:
     least: float = 0.0
     seed: int = 7
 
-    def of(self, world: TownWorld) -> list[Spec]:
-        """Return the specs of these queries, ids from 1: squares around drawn objects or their first places.
+    def of(self, world: TownWorld) -> list[SlotQuery]:
+        """Return squares around objects that move, or around the places of their first reports.
 
-        The first queries of a greater number are not those of a smaller one.
+        The ids count from 1. The first queries of a greater number are not those of a smaller one.
         """
         rng = np.random.default_rng([self.seed, self.count])
         keys, places = world.places
@@ -230,27 +239,20 @@ class TownQueries:
         sides = np.sqrt(rng.choice(self.sizes, self.count)) * SIDE
         moves = rng.random(self.count) < self.moving
         names: list[Any] = keys.take(pa.array(whose, pa.int64())).to_pylist()
+        options = QueryOptions(min_accuracy=self.least or None)
+        regions = (
+            MovingRectangleSpec(name, side, side) if moves else square(place, side)
+            for moves, name, place, side in zip(
+                moves, names, places[whose].tolist(), sides.tolist(), strict=True
+            )
+        )
         return [
-            _query(number, _region(moves[i], names[i], places[whose[i]], float(sides[i])), self.least)
-            for i, number in enumerate(range(1, self.count + 1))
+            SlotQuery(id=number, kind="range", region=region, options=options)
+            for number, region in enumerate(regions, 1)
         ]
 
 
-def _region(moves: bool, name: str, place: Array, side: float) -> Spec:
-    if moves:
-        return {"type": "moving_rect", "focal": name, "xdist": side, "ydist": side}
-    x, y = (float(value) for value in place)
-    half = side / 2
-    return {"type": "rect", "x1": x - half, "y1": y - half, "x2": x + half, "y2": y + half}
-
-
-def _query(id_: int, region: Spec, least: float) -> Spec:
-    options = {"min_accuracy": least} if least else {}
-    return {
-        "id": id_,
-        "kind": "range",
-        "region": region,
-        "condition": None,
-        "for_us": None,
-        "options": options,
-    }
+def square(centre: Sequence[float], side: float) -> RectangleSpec:
+    """Return the square with this centre and side."""
+    (x, y), half = centre, side / 2
+    return RectangleSpec(x - half, y - half, x + half, y + half)

@@ -1,21 +1,18 @@
-"""The floor: what a batch costs that has nothing to do, and one with 10,000 records.
+"""Measure the floor: the cost of an empty batch, and of one with 10,000 records.
 
-Each batch is a sample; the first ones of a session load and compile, and are not counted.
+Each batch is a sample. The first batches of a session load and compile; they are not counted.
 """
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import stqsh
-from stqsh.bench.figures import LESS, Better
+from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import ProcessorMeter
-from stqsh.bench.harness.drive import SPLIT, Say, execute, run, split
-from stqsh.bench.harness.workload import CREATE, Motion, rectangles
-from stqsh.bench.suite.range import register
+from stqsh.bench.harness.drive import SPLIT, Say, execute, moving_session, run, split
+from stqsh.bench.harness.registration import statements
+from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.options import option
 
 COLUMNS = {"records": "records", "queries": "queries", "batches": "batches", "cpu_ms": "CPU ms", **SPLIT}
 KEY = ("records", "queries")
@@ -23,22 +20,22 @@ FIGURES: dict[str, Better] = {"total_ms": LESS, "cpu_ms": LESS}
 
 _RECORDS = 10_000
 _QUERIES = 1_000
-#: The first batches load and compile; they are not counted.
 _WARM_UP = 5
+"""The number of first batches that are not counted."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How many batches of each kind."""
+    """The number of batches of each kind."""
 
-    batches: int = field(default=60, metadata={"help": "Batches to measure."})
+    batches: int = option(60, "Batches to measure.")
 
 
 QUICK = Options(20)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run steps in a batch each: empty ones, then ones with 10,000 records."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Run steps in a batch each: first empty ones, then ones with 10,000 records."""
     batches = options.batches
     total = batches + _WARM_UP
     say(f"{batches} batches with nothing to do")
@@ -47,15 +44,9 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     return [*rows, {"records": _RECORDS, **_single_steps(Motion(_RECORDS, _RECORDS, ticks=total), batches)}]
 
 
-def _single_steps(motion: Motion, batches: int) -> dict[str, Any]:
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        reports = Path(folder) / "reports.parquet"
-        motion.write(reports)
-        execute(session, CREATE.format(file=reports))
-        register(session, rectangles(_QUERIES), 0)
+def _single_steps(motion: Motion, batches: int) -> Row:
+    with moving_session(motion) as session:
+        execute(session, statements(rectangles(_QUERIES)))
         for _ in range(_WARM_UP):
             run(session, 1)
         meter = ProcessorMeter(session)

@@ -1,31 +1,28 @@
-"""Freshness: how long after its record was due an update is in the hands of who reads it.
+"""Measure freshness: the time from when a record is due until a client has read its update.
 
-A stream plays at a pace that asks for a share of the greatest load, which is measured before; a client
-follows one query by TAIL. A record is due when the wall clock, at that pace, gets to its tick; latency is the
-time from there to when the client has the update as columns. All objects have reported once before, and the
-first part of what is played, in which Java still compiles what small batches need, is not counted.
+A stream plays at a pace that asks for a share of the greatest load, which is measured first; a client follows
+one query by TAIL. A record is due when the wall clock, at that pace, reaches its tick. Latency is the time
+from then until the client has the update as columns. All objects have reported once before; the first part of
+the play, in which Java still compiles what small batches need, is not counted.
 """
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import stqsh
-from stqsh.bench.figures import LESS, Better
+from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import CPU, ProcessorMeter
-from stqsh.bench.harness.drive import REPETITIONS, Say, execute, paced, run
-from stqsh.bench.harness.workload import CREATE, Motion, rectangles
-from stqsh.bench.suite.range import register
+from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, paced, run
+from stqsh.bench.harness.registration import statements
+from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import OnIdle, Subscription
 from stqsh.client.results import Updates
@@ -47,24 +44,23 @@ KEY = ("share",)
 FIGURES: dict[str, Better] = {"p50_s": LESS, "p99_s": LESS, "batch_s": LESS}
 
 PROBE = "REGISTER QUERY probe AS SELECT oid FROM m INSIDE (0.4, 0.4, 0.5, 0.5);"
-"""The query that is followed: one of a hundred records is near it."""
+"""The query that the client follows; it covers a hundredth of the area."""
+
 WARM_UP = 0.25
-"""The part of what is played that is not counted."""
+"""The share of the play that is not counted."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to play: queries, objects, records a tick, the greatest load (0: measured), shares of it."""
+    """What to play; see the help of each option."""
 
-    shares: tuple[float, ...] = field(
-        default=(0.25, 0.5, 0.75), metadata={"help": "Shares of the greatest load, with commas."}
-    )
-    queries: int = field(default=10_000, metadata={"help": "Range queries."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=25_000, metadata={"help": "Records a tick."})
-    seconds: int = field(default=30, metadata={"help": "How long each share is played."})
-    greatest: int = field(default=0, metadata={"help": "The greatest load, records/s; 0: measure it."})
-    ticks: int = field(default=120, metadata={"help": "Ticks in which the greatest load is measured."})
+    shares: tuple[float, ...] = option((0.25, 0.5, 0.75), "Shares of the greatest load.")
+    queries: int = option(10_000, "Range queries.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(25_000, "Records a tick.")
+    seconds: int = option(30, "How long each share is played.")
+    greatest: int = option(0, "The greatest load, records/s; 0: measure it.")
+    ticks: int = option(120, "Ticks in which the greatest load is measured.")
 
     def __post_init__(self) -> None:
         if not all(0 < share <= 2 for share in self.shares):
@@ -76,7 +72,13 @@ QUICK = Options((0.5,), seconds=12, ticks=90)
 
 @dataclass(frozen=True, slots=True)
 class DeliveredBatch:
-    """One batch as it was delivered: its last step, when that was due and there (µs), records, time."""
+    """A batch as it was delivered.
+
+    Attributes:
+        last: its last step.
+        due_us, wall_us: when that step was due, and when the batch was delivered, µs of the wall clock.
+        total_us: how long the batch took.
+    """
 
     last: int
     due_us: int
@@ -87,36 +89,30 @@ class DeliveredBatch:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Steps of some updates (int64 [n]), and when the client had them (µs)."""
+    """The steps of some updates, int64 (n,), and when the client had them, µs of the wall clock."""
 
     steps: NDArray[np.int64]
     wall_us: int
 
 
-class Over(Exception):
-    """So much has been played."""
+class PlayOverError(Exception):
+    """Ends the reading of updates once enough has been played."""
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark; one row a share."""
-    filling = -(-options.objects // options.per_tick)
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each share of the greatest load."""
+    filling = ticks_to_fill(options.objects, options.per_tick)
     guess = options.greatest or 600_000
     playing = [int(share * guess * options.seconds / options.per_tick) for share in options.shares]
     ticks = filling + 1 + (0 if options.greatest else options.ticks) + sum(playing)
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        reports = Path(folder) / "reports.parquet"
-        say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
-        Motion(options.objects, options.per_tick, ticks).write(reports)
-        execute(session, CREATE.format(file=reports))
+    say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
+    with moving_session(Motion(options.objects, options.per_tick, ticks)) as session:
         run(session, filling)
-        register(session, rectangles(options.queries), 0)
+        execute(session, statements(rectangles(options.queries)))
         execute(session, PROBE)
         run(session, 1)
         greatest = options.greatest or greatest_load(session, options, say)
-        rows = []
+        rows: list[Row] = []
         for share in options.shares:
             say(f"playing {share * greatest:,.0f} records/s for {options.seconds} s")
             rows.append({"share": share, **played(session, options, share * greatest)})
@@ -124,15 +120,15 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
 
 
 def greatest_load(session: Session, options: Options, say: Say) -> int:
-    """Measure how many records a second a backlog of the stream takes."""
+    """Measure how many records a second the engine takes of a backlog."""
     _, rates = paced(session, options.ticks, options.per_tick)
     greatest = int(statistics.median(rates))
     say(f"the greatest load is {greatest:,} records/s")
     return greatest
 
 
-def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
-    """Play the stream at a number of records a second, and return how late updates came."""
+def played(session: Session, options: Options, asked: float) -> Row:
+    """Play the stream at a number of records a second; return the latency of its updates."""
     ticks_per_s = asked / options.per_tick
     meter = ProcessorMeter(session)
     batches, reads = followed(session, ticks_per_s, options.seconds)
@@ -154,27 +150,34 @@ def played(session: Session, options: Options, asked: float) -> dict[str, Any]:
 
 
 def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[DeliveredBatch], list[Read]]:
-    """Play the stream at a number of ticks a second, and TAIL the probe meanwhile."""
+    """Play the stream at a number of ticks a second while a client follows the probe by TAIL."""
     batches: dict[int, DeliveredBatch] = {}
     reads: list[Read] = []
     end = time.monotonic() + seconds
 
     def look(progress: Progress) -> None:
-        stats = progress.stats
-        if stats.get("due_us") and stats.get("records"):
-            sizes = int(stats["records"]), int(stats["time"]["total_us"])
-            batches[progress.batch] = DeliveredBatch(progress.step, stats["due_us"], progress.wall_us, *sizes)
+        if (batch := _delivered(progress)) is not None:
+            batches[progress.batch] = batch
         if time.monotonic() > end or progress.ended:
-            raise Over
+            raise PlayOverError
 
     first = session.progress().step + 1
     execute(session, f"PLAY m AT {ticks_per_s:.3f}x;")
     try:
         for steps in _tail(session, look):
             reads.append(Read(steps[steps >= first], time.time_ns() // 1000))
-    except Over:
+    except PlayOverError:
         execute(session, "PAUSE m;")
     return list(batches.values()), reads
+
+
+def _delivered(progress: Progress) -> DeliveredBatch | None:
+    """Return what is known of the last batch; None where it was empty or not due at a certain time."""
+    stats = progress.stats
+    due_us, records = stats.get("due_us"), stats.get("records")
+    if not due_us or not records:
+        return None
+    return DeliveredBatch(progress.step, due_us, progress.wall_us, records, stats["time"]["total_us"])
 
 
 def _tail(session: Session, look: OnIdle) -> Iterator[NDArray[np.int64]]:

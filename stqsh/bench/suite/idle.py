@@ -1,23 +1,20 @@
-"""Idleness: the processor time of an engine that has nothing to do, in percent of a core.
+"""Measure the processor time of an idle engine, in percent of a core.
 
-Once its stream stands still, as in a script after its RUN; once the stream plays and has come to its end, as
-in a shell that somebody left open.
+The engine is idle in two ways: its stream is paused, as in a script after its RUN, or its stream has been
+played to the end, as in a shell that was left open.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import stqsh
-from stqsh.bench.figures import LESS, Better
+from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import ProcessorMeter
-from stqsh.bench.harness.drive import REPETITIONS, Say, execute, run
-from stqsh.bench.harness.workload import CREATE, Motion, rectangles
-from stqsh.bench.suite.range import register
+from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, run
+from stqsh.bench.harness.registration import statements
+from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 
 COLUMNS = {"stream": "the stream", "java_percent": "Java %", "python_percent": "Python %"}
@@ -30,24 +27,18 @@ _SETTLING_S = 10.0
 
 @dataclass(frozen=True)
 class Options:
-    """How long to look."""
+    """How long to measure."""
 
-    seconds: float = field(default=60.0, metadata={"help": "Seconds of each kind of idleness."})
+    seconds: float = option(60.0, "Seconds of each kind of idleness.")
 
 
 QUICK = Options(30.0)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Look at an engine that idles; a row for each way to do so, its samples thirds of the time."""
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        reports = Path(folder) / "reports.parquet"
-        Motion(_OBJECTS, _OBJECTS, _TICKS).write(reports)
-        execute(session, CREATE.format(file=reports))
-        register(session, rectangles(_QUERIES), 0)
+def measure(options: Options, say: Say) -> list[Row]:
+    """Measure an idle engine; return a row for each way to be idle, with thirds of the time as samples."""
+    with moving_session(Motion(_OBJECTS, _OBJECTS, _TICKS)) as session:
+        execute(session, statements(rectangles(_QUERIES)))
         run(session, _TICKS - 1)
         rows = [_idling(session, "stands still", options.seconds, say)]
         execute(session, "PLAY m AT max;")
@@ -55,7 +46,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         return [*rows, _idling(session, "has ended", options.seconds, say)]
 
 
-def _idling(session: Session, stream: str, seconds: float, say: Say) -> dict[str, Any]:
+def _idling(session: Session, stream: str, seconds: float, say: Say) -> Row:
     say(f"the stream {stream}: looking for {seconds:.0f} s")
     time.sleep(_SETTLING_S)
     java, python = list[float](), list[float]()

@@ -1,30 +1,50 @@
-"""The kernels by themselves: one slot of the core in this process, without Spark.
+"""Measure the kernels in one slot of the core in this process, without Spark.
 
-A row a family: what a record costs one core, in processor time, so that others at work on the machine hardly
-count. The whole is what Evaluate does with a batch; `kernel` is matching and telling, without taking records
-in (`decode`) and storing them (`state`). This process keeps its memory as the engine's workers do.
+Each family of queries has a row with the processor time of a record, which other work on the machine hardly
+changes. The whole is what Evaluate does with a batch; `kernel` is matching and emitting updates, without
+decoding records (`decode`) and storing them (`state`). This process keeps its memory as the engine's workers
+do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
 from time import process_time
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from stqsh.bench.figures import MORE, Better
+from stqsh.bench.figures import MORE, Better, Row
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.harness.one_slot import MOVING, SECOND, OneSlot, Spec
+from stqsh.bench.harness.one_slot import MOVING, SECOND, Array, OneSlot
 from stqsh.bench.harness.posts import made_posts
-from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.spark.worker_daemon import keep_freed_memory
+from stqsh.spec.expression import (
+    ArithmeticExpr,
+    ColumnExpr,
+    CompareExpr,
+    ContainsExpr,
+    DurationExpr,
+    Expr,
+    NowExpr,
+)
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.region import (
+    CircleSpec,
+    MovingRectangleSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
 from stqsh.spec.stream import ColumnSpec
 
 COLUMNS = {
@@ -47,14 +67,14 @@ _CORNERS = 1_000
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure; see the help of each."""
+    """What to measure; see the help of each option."""
 
-    families: tuple[str, ...] = field(default=(), metadata={"help": "Families, with commas; all if empty."})
-    queries: int = field(default=10_000, metadata={"help": "Queries of a family; ten times the rectangles."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=4, metadata={"help": "Ticks a batch."})
-    batches: int = field(default=5, metadata={"help": "Measured batches of each family."})
+    families: tuple[str, ...] = option((), "Families; all if empty.")
+    queries: int = option(10_000, "Queries of a family; ten times the rectangles.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(4, "Ticks a batch.")
+    batches: int = option(5, "Measured batches of each family.")
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.families if name not in _FAMILIES]
@@ -64,49 +84,55 @@ class Options:
             raise ValueError(f"{self.queries:,} queries need as many objects, not {self.objects:,}")
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return one row a family."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each family."""
     keep_freed_memory()
-    rows = []
+    rows: list[Row] = []
     for name in options.families or tuple(_FAMILIES):
         say(f"kernels: {name}")
         rows.append({"family": name, **_FAMILIES[name](options)})
     return rows
 
 
-def _followed(
-    options: Options,
-    regions: list[Spec],
-    conditions: list[Any] | None = None,
-    slot: OneSlot | None = None,
-) -> dict[str, Any]:
-    """Register queries, take batches in, the first two unmeasured, and tell what a record costs."""
+def _followed(options: Options, queries: Sequence[SlotQuery], slot: OneSlot | None = None) -> Row:
+    """Register queries, take in batches, of which the first two warm up, and return the cost a record."""
     slot = slot or OneSlot(_motion(options))
-    seconds = slot.register(regions, conditions)
+    seconds = slot.register(queries)
     costs = [slot.run(options.ticks) for _ in range(options.batches + 2)][2:]
+    stats = [cost.stats for cost in costs]
     return {
-        "queries": len(regions),
-        "kernel_per_s": [1e6 / cost.parts["kernel"] for cost in costs],
-        "records_per_s": [1e6 / cost.total for cost in costs],
-        "updates_per_record": sum(c.updates for c in costs) / sum(c.records for c in costs),
-        **{f"{part}_us": [cost.parts[part] for cost in costs] for part in ("decode", "kernel", "state")},
+        "queries": len(queries),
+        "kernel_per_s": [1e6 / cost.kernel_us for cost in costs],
+        "records_per_s": [1e6 / cost.micros for cost in costs],
+        "updates_per_record": sum(each.updates for each in stats) / sum(each.records for each in stats),
+        "decode_us": [cost.decode_us for cost in costs],
+        "kernel_us": [cost.kernel_us for cost in costs],
+        "state_us": [cost.state_us for cost in costs],
         "register_s": seconds,
     }
 
 
 def _motion(options: Options) -> Motion:
-    filling = -(-options.objects // options.per_tick)
+    filling = ticks_to_fill(options.objects, options.per_tick)
     return Motion(options.objects, options.per_tick, filling + options.ticks * (options.batches + 2))
 
 
-def _rects(count: int, side: float = _SIDE) -> list[Spec]:
-    return _regions(rectangles(count, side))
+def _queries(regions: Iterable[Region], conditions: Iterable[Expr] | None = None) -> list[SlotQuery]:
+    """Return a query for each region, with its condition."""
+    tests: Iterable[Expr | None] = conditions or repeat(None)
+    return [
+        SlotQuery(id=number, kind="nearest" if region.is_nearest else "range", region=region, condition=test)
+        for number, (region, test) in enumerate(zip(regions, tests, strict=False), 1)
+    ]
 
 
-def _regions(boxes: Any) -> list[Spec]:
+def _squares(count: int, side: float = _SIDE) -> list[Region]:
+    return _rectangles(rectangles(count, side))
+
+
+def _rectangles(boxes: Array) -> list[Region]:
     """Return the region of each row of boxes, float64 (n, 4)."""
-    named = ("x1", "y1", "x2", "y2")
-    return [{"type": "rect", **dict(zip(named, box, strict=True))} for box in boxes.tolist()]
+    return [RectangleSpec(*box) for box in boxes.tolist()]
 
 
 def _places(count: int) -> list[list[float]]:
@@ -118,80 +144,75 @@ def _focals(options: Options, count: int) -> list[str]:
     return [f"o{number}" for number in np.random.default_rng(5).permutation(options.objects)[:count].tolist()]
 
 
-def _stationary(options: Options) -> dict[str, Any]:
-    return _followed(options, _rects(10 * options.queries))
+def _stationary(options: Options) -> Row:
+    return _followed(options, _queries(_squares(10 * options.queries)))
 
 
-def _few(options: Options) -> dict[str, Any]:
-    return _followed(options, _rects(options.queries))
+def _few(options: Options) -> Row:
+    return _followed(options, _queries(_squares(options.queries)))
 
 
-def _moving(options: Options, side: float = _SIDE, share: float = 1.0) -> dict[str, Any]:
+def _moving(options: Options, side: float = _SIDE, share: float = 1.0) -> Row:
     count = int(share * options.queries)
-    around = [
-        {"type": "moving_rect", "focal": name, "xdist": side, "ydist": side}
-        for name in _focals(options, count)
-    ]
-    return _followed(options, _rects(options.queries - count, side) + around)
+    around = (MovingRectangleSpec(name, side, side) for name in _focals(options, count))
+    return _followed(options, _queries([*_squares(options.queries - count, side), *around]))
 
 
-def _wide(options: Options) -> dict[str, Any]:
+def _wide(options: Options) -> Row:
     return _moving(replace(options, queries=options.queries // 10), 10 * _SIDE)
 
 
-def _one_focal(options: Options) -> dict[str, Any]:
-    """Return regions of many sizes around one and the same object."""
+def _one_focal(options: Options) -> Row:
+    """Measure regions of many sizes around the same object."""
     sides = np.linspace(_SIDE / 10, 2 * _SIDE, options.queries // 10).tolist()
     (name,) = _focals(options, 1)
-    around = [{"type": "moving_rect", "focal": name, "xdist": side, "ydist": side} for side in sides]
-    return _followed(options, around)
+    return _followed(options, _queries(MovingRectangleSpec(name, side, side) for side in sides))
 
 
-def _mixed(options: Options) -> dict[str, Any]:
-    """Very many small rectangles, and a hundredth of them six hundred times as wide."""
+def _mixed(options: Options) -> Row:
+    """Measure small rectangles, of which a hundredth are six hundred times as wide."""
     sides = np.where(np.arange(10 * options.queries) % 100 == 0, 30 * _SIDE, _SIDE / 20)
-    return _followed(options, _regions(_squares(_uniform(len(sides)), sides)))
+    return _followed(options, _queries(_rectangles(_boxes(_uniform(len(sides)), sides))))
 
 
-def _squares(corners: Any, sides: Any) -> Any:
-    """Boxes, float64 (n, 4), from places in the unit square, pushed into it."""
+def _boxes(corners: Array, sides: Array) -> Array:
+    """Return boxes, float64 (n, 4), pushed into the unit square, of their corners and sides."""
     low = corners * (1 - np.reshape(sides, (-1, 1)))
     return np.hstack([low, low + np.reshape(sides, (-1, 1))])
 
 
-def _uniform(count: int) -> Any:
+def _uniform(count: int) -> Array:
     return np.random.default_rng(3).random((count, 2))
 
 
-def _crowded(options: Options) -> dict[str, Any]:
-    """Return all regions in a hundredth of the ground's width, where a ten thousandth of the objects is."""
+def _crowded(options: Options) -> Row:
+    """Measure regions in a hundredth of the area's width, where a ten-thousandth of the objects are."""
     corners = 0.495 + 0.01 * _uniform(10 * options.queries)
-    return _followed(options, _regions(_squares(corners, np.full(len(corners), _SIDE / 100))))
+    return _followed(options, _queries(_rectangles(_boxes(corners, np.full(len(corners), _SIDE / 100)))))
 
 
-def _circles(options: Options) -> dict[str, Any]:
-    return _followed(
-        options, [{"type": "circle", "x": x, "y": y, "radius": _SIDE} for x, y in _places(options.queries)]
-    )
+def _circles(options: Options) -> Row:
+    return _followed(options, _queries(CircleSpec(x, y, _SIDE) for x, y in _places(options.queries)))
 
 
-def _polygons(options: Options) -> dict[str, Any]:
-    """Stars of a thousand corners, a tenth as many as other queries."""
+def _polygons(options: Options) -> Row:
+    """Measure stars of a thousand corners, a tenth as many as the queries of other families."""
     draw, angle = np.random.default_rng(6), np.linspace(0, 2 * np.pi, _CORNERS, endpoint=False)
     regions = []
     for x, y in _places(options.queries // 10):
         reach = 2 * _SIDE * draw.uniform(0.6, 1.0, _CORNERS)
-        ring = np.column_stack([x + reach * np.cos(angle), y + reach * np.sin(angle)]).tolist()
-        regions.append({"type": "polygon", "rings": [[*ring, ring[0]]]})
-    return _followed(options, regions)
+        corners = np.column_stack([x + reach * np.cos(angle), y + reach * np.sin(angle)]).tolist()
+        ring = tuple((east, north) for east, north in corners)
+        regions.append(PolygonSpec(((*ring, ring[0]),)))
+    return _followed(options, _queries(regions))
 
 
-def _nearest(options: Options, k: int, focal: bool) -> dict[str, Any]:
+def _nearest(options: Options, k: int, focal: bool) -> Row:
     if focal:
-        around: list[Spec] = [{"focal": name} for name in _focals(options, options.queries)]
+        regions = [NearestSpec(k, focal=name) for name in _focals(options, options.queries)]
     else:
-        around = [{"x": x, "y": y} for x, y in _places(options.queries)]
-    return _followed(options, [{"type": "nearest", "k": k, **what} for what in around])
+        regions = [NearestSpec(k, x, y) for x, y in _places(options.queries)]
+    return _followed(options, _queries(regions))
 
 
 def _posting(options: Options) -> OneSlot:
@@ -202,20 +223,21 @@ def _posting(options: Options) -> OneSlot:
     return OneSlot(replace(motion, kind="jump"), spec, made_posts().texts)
 
 
-def _keywords(options: Options) -> dict[str, Any]:
+def _keywords(options: Options) -> Row:
     phrases, boxes = made_posts().queries(options.queries, 0, _SIDE)
-    asked = [["contains", ["col", "body"], phrase, "all"] for phrase in phrases]
-    return _followed(options, _regions(boxes), asked, _posting(options))
+    conditions = [ContainsExpr(ColumnExpr("body"), phrase, "all") for phrase in phrases]
+    return _followed(options, _queries(_rectangles(boxes), conditions), _posting(options))
 
 
-def _windows(options: Options) -> dict[str, Any]:
-    """Events of the last two ticks: each comes, and goes by itself."""
-    recent = ["cmp", ">", ["col", "ts"], ["arith", "-", ["now"], ["dur", 2 * SECOND]]]
-    return _followed(options, _rects(options.queries), [recent] * options.queries, _posting(options))
+def _windows(options: Options) -> Row:
+    """Measure queries for the events of the last two ticks, which expire by themselves."""
+    begin = ArithmeticExpr("-", NowExpr(), DurationExpr(2 * SECOND))
+    recent = CompareExpr(">", ColumnExpr("ts"), begin)
+    return _followed(options, _queries(_squares(options.queries), repeat(recent)), _posting(options))
 
 
-def _interning(options: Options) -> dict[str, Any]:
-    """Keys that are known, as an object's are once it has reported."""
+def _interning(options: Options) -> Row:
+    """Measure the interning of known keys, as those of objects are once they have reported."""
     keys = pa.array([f"o{number}" for number in np.random.default_rng(1).permutation(options.objects)])
     hashes, table = hash_keys(keys), Interner(SlotState.fresh(0), "keys")
     table.intern(keys, hashes)
@@ -227,13 +249,13 @@ def _interning(options: Options) -> dict[str, Any]:
     return {"queries": 0, "kernel_per_s": rates, "records_per_s": rates, "updates_per_record": 0.0}
 
 
-def _telling(options: Options) -> dict[str, Any]:
-    """Return objects that go anywhere: a record brings twenty updates at 100 k rectangles."""
+def _telling(options: Options) -> Row:
+    """Measure objects that jump anywhere: each record causes twenty updates at 100,000 rectangles."""
     motion = replace(_motion(options), kind="jump")
-    return _followed(options, _rects(10 * options.queries), slot=OneSlot(motion))
+    return _followed(options, _queries(_squares(10 * options.queries)), OneSlot(motion))
 
 
-_FAMILIES: dict[str, Callable[[Options], dict[str, Any]]] = {
+_FAMILIES: dict[str, Callable[[Options], Row]] = {
     "rectangles": _stationary,
     "few rectangles": _few,
     "a tenth moving": lambda options: _moving(options, share=0.1),

@@ -1,4 +1,4 @@
-"""How long a key takes: from stroke to echo in a terminal, with completion, at rest and under load."""
+"""Measure the time from a keystroke to its echo in a terminal, with completion, at rest and under load."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import select
 import statistics
 import struct
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.drive import Say
+from stqsh.bench.figures import LESS, Better, Row
+from stqsh.bench.harness.drive import Say, temporary_folder
+from stqsh.bench.options import option
 
 COLUMNS = {
     "what": "while",
@@ -34,13 +32,14 @@ STATEMENT = (
     "SELECT oid, kind, speed FROM cars WHERE status = 'free' AND speed BETWEEN a AND b "
     "INSIDE CIRCLE(x, y, r) AND kind LIKE 'taxi' ORDER BY speed DESC LIMIT n"
 )
-"""Nothing in it is a digit, as the clock below the prompt is: an echo must not be mistaken."""
+"""The statement that is typed; it has no digits, since the clock below the prompt shows digits, too."""
 
 _SIZE = (30, 100)
 _PROMPT = b"stqsh>"
 _READY = b"engine ready"
 _QUIET_S = 0.06
-"""The terminal is silent for so long before the next key: what a menu draws is no echo."""
+"""How long the terminal must be silent before the next key, so that a menu is not taken for an echo."""
+
 _PATIENCE_S = 300.0
 _KILL_LINE, _DRAW_ALL = b"\x15", b"\x0c"
 _CARS = (
@@ -51,17 +50,17 @@ _CARS = (
 
 @dataclass(frozen=True)
 class Options:
-    """How often a statement is typed, and how many objects move while the engine is at work."""
+    """What to type, and under what load; see the help of each option."""
 
-    times: int = field(default=3, metadata={"help": "How often a statement is typed."})
-    objects: int = field(default=20_000, metadata={"help": "Moving objects while the engine is at work."})
+    times: int = option(3, "How often a statement is typed.")
+    objects: int = option(20_000, "Moving objects while the engine is at work.")
 
 
 QUICK = Options(times=1)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Type a statement repeatedly while the engine rests, then while it replays as fast as it can."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Type a statement repeatedly while the engine is idle, then while it replays at full speed."""
     times, objects = options.times, options.objects
     with _shell() as terminal:
         say("waiting for the engine")
@@ -75,7 +74,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     return [_row("the engine rests", rest), _row("it works as hard as it can", load)]
 
 
-def _row(what: str, echoes: list[float]) -> dict[str, Any]:
+def _row(what: str, echoes: list[float]) -> Row:
     return {
         "what": what,
         "keys": len(echoes),
@@ -86,29 +85,29 @@ def _row(what: str, echoes: list[float]) -> dict[str, Any]:
 
 
 def _typed(terminal: PseudoTerminal) -> Iterator[float]:
-    """Return the milliseconds from each key of the statement to its echo."""
+    """Yield the milliseconds from each key of the statement to its echo."""
     for character in STATEMENT.encode():
         terminal.settle()
         begun = time.perf_counter()
         terminal.send(bytes([character]))
-        terminal.wait(bytes([character]).strip())  # a blank is no more than a step of the cursor
+        terminal.wait(bytes([character]).strip())  # for a blank the terminal only moves the cursor
         yield 1000 * (time.perf_counter() - begun)
     terminal.send(_KILL_LINE)
     terminal.settle()
 
 
 class PseudoTerminal:
-    """The master's end of a pseudo-terminal."""
+    """The controlling end of a pseudo-terminal."""
 
     def __init__(self, master: int) -> None:
         self._master = master
 
     def send(self, keys: bytes) -> None:
-        """Press keys."""
+        """Send keys."""
         os.write(self._master, keys)
 
     def wait(self, text: bytes) -> None:
-        """Read until the text comes, or for none until anything does. Raises `TimeoutError`."""
+        """Read until the text comes, or anything if it is empty. Raises `TimeoutError`."""
         seen, deadline = b"", time.monotonic() + _PATIENCE_S
         while not seen or text not in seen:
             if time.monotonic() > deadline:
@@ -116,7 +115,7 @@ class PseudoTerminal:
             seen += self._read(1.0)
 
     def wait_for_toolbar(self, text: bytes) -> None:
-        """Read until a text comes in the toolbar, of which only changes are drawn; redraw it meanwhile."""
+        """Read until a text comes in the toolbar, redrawing it, as only its changes are drawn otherwise."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             self.send(_DRAW_ALL)
@@ -126,7 +125,7 @@ class PseudoTerminal:
         raise TimeoutError(f"the shell does not show {text.decode()!r}")
 
     def settle(self) -> None:
-        """Read until nothing comes for a moment, or at the longest for half a second: a clock may tick on."""
+        """Read until the terminal is silent, but for at most half a second: a clock may go on."""
         deadline = time.monotonic() + 0.5
         while self._read(_QUIET_S) and time.monotonic() < deadline:
             pass
@@ -135,20 +134,20 @@ class PseudoTerminal:
         ready, _, _ = select.select([self._master], [], [], seconds)
         data = os.read(self._master, 65536) if ready else b""
         if b"\x1b[6n" in data:
-            self.send(b"\x1b[1;1R")  # where the cursor is, as a terminal would tell
+            self.send(b"\x1b[1;1R")  # the cursor's place, as a terminal reports it
         return data
 
 
 @contextmanager
 def _shell() -> Iterator[PseudoTerminal]:
-    """Return a shell in a terminal of its own, with a home of its own; its engine is stopped afterwards."""
+    """Run a shell in a pseudo-terminal with a home of its own; stop its engine afterwards."""
     from stqsh.client.engine_process import stop_engine
     from stqsh.storage.home import open_home, remove_home
 
-    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
+    with temporary_folder() as folder:
         pid, master = pty.fork()
         if pid == 0:
-            os.environ.update(STQSH_HOME=folder, TERM="xterm-256color")
+            os.environ.update(STQSH_HOME=str(folder), TERM="xterm-256color")
             os.execv(sys.executable, [sys.executable, "-m", "stqsh", "--no-init"])
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *_SIZE, 0, 0))
         terminal = PseudoTerminal(master)
@@ -159,6 +158,6 @@ def _shell() -> Iterator[PseudoTerminal]:
             os.write(master, _KILL_LINE + b"\\q\r")
             os.close(master)
             os.waitpid(pid, 0)
-            home = open_home(root=Path(folder))
+            home = open_home(root=folder)
             stop_engine(home)
             remove_home(home)

@@ -1,28 +1,26 @@
-"""Keyword queries: posts a second end to end through Spark, against the number of queries, terms and size.
+"""Measure posts a second end to end against the number of keyword queries, their terms and sizes.
 
-A session for each number of terms and each size; one event stream that keeps a few ticks of posts. Boxes are
-uniform, terms are drawn as they occur in the posts. What a user would register one by one goes into the
-control log in bulk, as bound queries; each portion of queries is taken in by a batch of its own.
+Each number of terms and each size has a session of its own, with an event stream that keeps a few ticks of
+posts. Boxes are uniform, and terms are drawn as often as they occur in the posts. Bound queries are written
+straight into the control log, and a batch of its own takes in each portion of them.
 """
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 import stqsh
-from stqsh.bench.figures import LESS, MORE, Better
-from stqsh.bench.harness import bulk
-from stqsh.bench.harness.cpu import CPU
-from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
+from stqsh.bench.figures import LESS, MORE, Better, Row
+from stqsh.bench.harness import registration
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
+from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run, temporary_folder
 from stqsh.bench.harness.posts import PostSample, made_posts, read_posts
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import QuerySpec
@@ -40,47 +38,30 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("queries", "terms", "side")
-FIGURES: dict[str, Better] = {
-    "posts_per_s": MORE,
-    "register_s": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"posts_per_s": MORE, "register_s": LESS, **CPU_FIGURES}
 
 _CREATE = (
     "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING) KEY id "
     "LOCATION (x, y) TIME ts TEXT body FROM FILE '{file}' PLANAR BOUNDS ({bounds}) TICK 1 s KEEP {keep} s;"
 )
 _KEPT = 5
-"""Ticks for which posts are kept."""
-
-_PORTION = 50_000
-"""Queries that go into the log, and into the engine, at once."""
+"""The number of ticks for which the stream keeps posts."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure.
+    """What to measure; see the help of each option.
 
-    queries: numbers of them; terms: numbers of terms, 0: one to three; sides: of boxes, in % of the
-    whole; posts: files of real ones and their columns, None for made-up ones; per_tick, ticks: posts a tick,
-    measured ticks a row.
+    Raises:
+        ValueError: `posts` does not name files and three columns.
     """
 
-    queries: tuple[int, ...] = field(
-        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
-    )
-    terms: tuple[int, ...] = field(
-        default=(0,), metadata={"help": "Terms a query, with commas; 0: one to three."}
-    )
-    sides: tuple[float, ...] = field(
-        default=(1.0,), metadata={"help": "Sides of boxes, % of the whole, with commas."}
-    )
-    posts: str | None = field(
-        default=None, metadata={"help": "Real posts, FILES.csv:x,y,text,…; else made up."}
-    )
-    per_tick: int = field(default=20_000, metadata={"help": "Posts a tick."})
-    ticks: int = field(default=30, metadata={"help": "Measured ticks for each row."})
+    queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
+    terms: tuple[int, ...] = option((0,), "Terms a query; 0: one to three.")
+    sides: tuple[float, ...] = option((1.0,), "Sides of boxes, % of the whole.")
+    posts: str | None = option(None, "Real posts, FILES.csv:x,y,text,…; else made up.")
+    per_tick: int = option(20_000, "Posts a tick.")
+    ticks: int = option(30, "Measured ticks for each row.")
 
     def __post_init__(self) -> None:
         files, _, columns = (self.posts or "FILES:x,y,text").rpartition(":")
@@ -88,7 +69,7 @@ class Options:
             raise ValueError(f"posts: say FILES.csv:x,y,text, not {self.posts}")
 
     def read(self) -> PostSample:
-        """Read the real posts, or make some up."""
+        """Read the real posts, or make up synthetic ones."""
         if self.posts is None:
             return made_posts()
         files, _, columns = self.posts.rpartition(":")
@@ -98,8 +79,8 @@ class Options:
 QUICK = Options((10_000,))
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return a row for each size."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each number of terms, size and number of queries."""
     posts = options.read()
     return [
         {"terms": terms or "1-3", "side": side, **row}
@@ -108,16 +89,11 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
     ]
 
 
-def _against_queries(
-    options: Options, posts: PostSample, kind: tuple[int, float], say: Say
-) -> Iterator[dict[str, Any]]:
+def _against_queries(options: Options, posts: PostSample, kind: tuple[int, float], say: Say) -> Iterator[Row]:
     counts = sorted(options.queries)
-    portions = sum(-(-count // _PORTION) for count in counts)
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        file = Path(folder) / "posts.parquet"
+    portions = sum(map(registration.portions, counts))
+    with temporary_folder() as folder, stqsh.connect(temporary=True, autoplay=False) as session:
+        file = folder / "posts.parquet"
         ticks = _KEPT + portions + len(counts) * options.ticks
         say(f"writing {ticks * options.per_tick:,} posts")
         posts.write(file, ticks, options.per_tick)
@@ -128,12 +104,8 @@ def _against_queries(
         done = 0
         for count in counts:
             say(f"registering {count - done:,} more queries")
-            begun = time.perf_counter()
-            for first in range(done, count, _PORTION):
-                last = min(first + _PORTION, count)
-                bulk.register(session, specs[first:last], first)
-                run(session, 1)
-            seconds, done = time.perf_counter() - begun, count
+            seconds = registration.log_in_portions(session, specs[:count], done)
+            done = count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} posts")
             yield {
                 "queries": count,
@@ -143,8 +115,8 @@ def _against_queries(
 
 
 def _specs(session: Session, asked: tuple[list[str], Any]) -> list[QuerySpec]:
-    """Return the spec of a query for each phrase and box."""
-    bound = bulk.bound(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
+    """Return a bound query for each phrase and box."""
+    bound = registration.bind(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
     body = ColumnExpr("body")
     return [
         replace(bound, region=RectangleSpec(*box), condition=ContainsExpr(body, phrase, "all"))

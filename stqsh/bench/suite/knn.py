@@ -1,31 +1,26 @@
-"""kNN queries: records a second end to end through Spark, against their number, k, and what they are around.
+"""Measure records a second end to end against the number of kNN queries, k, and their centres.
 
-A session for each k and each of `place` (stationary, drawn uniformly) and `focal` (around objects,
-each drawn once at most); one stream of objects that all report in turn. All objects have reported once
-before anything is measured. Queries go into the control log in bulk, as bound queries; each portion of them
-is taken in by a batch of its own.
+Each k has a session for each kind of centre: `place` (uniformly drawn places) and `focal` (objects, each
+drawn at most once). All objects of the stream have reported once before the measurement begins. Bound queries
+are written straight into the control log, and a batch of its own takes in each portion of them.
 """
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from msgspec import convert
 from msgspec.structs import replace
 
-import stqsh
-from stqsh.bench.figures import LESS, MORE, Better
-from stqsh.bench.harness import bulk
-from stqsh.bench.harness.cpu import CPU
-from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
-from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.bench.figures import LESS, MORE, Better, Row
+from stqsh.bench.harness import registration
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
+from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session, temporary_folder
+from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.spec.region import NearestSpec
 
 COLUMNS = {
@@ -39,37 +34,25 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("queries", "k", "around")
-FIGURES: dict[str, Better] = {
-    "records_per_s": MORE,
-    "register_s": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "register_s": LESS, **CPU_FIGURES}
 
 _AROUND = ("place", "focal")
-_PORTION = 50_000
-"""Queries that go into the log, and into the engine, at once."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure.
-
-    queries, k: numbers of them; around: `place`, `focal` or both; objects: at least as many as queries
-    around focal objects; per_tick, ticks: records a tick, measured ticks a row.
+    """What to measure; see the help of each option.
 
     Raises:
-        ValueError: not enough objects, or an unknown word in around.
+        ValueError: there are fewer objects than queries, or a word in `around` is unknown.
     """
 
-    queries: tuple[int, ...] = field(
-        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
-    )
-    k: tuple[int, ...] = field(default=(1, 10, 100), metadata={"help": "Numbers of neighbours, with commas."})
-    around: tuple[str, ...] = field(default=_AROUND, metadata={"help": "What they are around, with commas."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=12, metadata={"help": "Measured ticks for each row."})
+    queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
+    k: tuple[int, ...] = option((1, 10, 100), "Numbers of neighbours.")
+    around: tuple[str, ...] = option(_AROUND, "What they are around.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(12, "Measured ticks for each row.")
 
     def __post_init__(self) -> None:
         unknown = [word for word in self.around if word not in _AROUND]
@@ -78,21 +61,16 @@ class Options:
         if max(self.queries) > self.objects:
             raise ValueError(f"{max(self.queries):,} queries need as many objects, not {self.objects:,}")
 
-    @property
-    def filling(self) -> int:
-        """Ticks until every object has reported."""
-        return -(-self.objects // self.per_tick)
-
 
 QUICK = Options((10_000,), (10,))
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return a row for each number, k and place."""
-    counts = sorted(options.queries)
-    ticks = options.filling + sum(-(-count // _PORTION) + options.ticks for count in counts)
-    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
-        reports = Path(folder) / "reports.parquet"
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each number of queries, k and kind of centre."""
+    ticks = ticks_to_fill(options.objects, options.per_tick)
+    ticks += sum(registration.portions(count) + options.ticks for count in options.queries)
+    with temporary_folder() as folder:
+        reports = folder / "reports.parquet"
         say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
         Motion(options.objects, options.per_tick, ticks).write(reports)
         return [
@@ -102,36 +80,30 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         ]
 
 
-def _against_queries(
-    options: Options, reports: Path, kind: tuple[str, int], say: Say
-) -> Iterator[dict[str, Any]]:
-    """Measure one number of queries after the other in one session."""
+def _against_queries(options: Options, reports: Path, kind: tuple[str, int], say: Say) -> Iterator[Row]:
+    """Yield a row for each number of queries, all in one session."""
     around, k = kind
-    with stqsh.connect(temporary=True, autoplay=False) as session:
-        execute(session, CREATE.format(file=reports))
+    with stream_session(reports) as session:
         say(f"{around}, k = {k}: taking every object in once")
-        run(session, options.filling)
+        run(session, ticks_to_fill(options.objects, options.per_tick))
         place = "'o0'" if around == "focal" else "(0, 0)"
-        bound = bulk.bound(session, f"SELECT oid FROM m NEAREST {k} TO {place}")
-        specs = [replace(bound, region=convert(region, NearestSpec)) for region in _regions(options, kind)]
+        bound = registration.bind(session, f"SELECT oid FROM m NEAREST {k} TO {place}")
+        specs = [replace(bound, region=region) for region in _regions(options, kind)]
         done = 0
         for count in sorted(options.queries):
             say(f"registering {count - done:,} more queries")
-            begun = time.perf_counter()
-            for first in range(done, count, _PORTION):
-                bulk.register(session, specs[first : min(first + _PORTION, count)], first)
-                run(session, 1)
-            seconds, done = time.perf_counter() - begun, count
+            seconds = registration.log_in_portions(session, specs[:count], done)
+            done = count
             say(f"{count:,} queries: {options.ticks * options.per_tick:,} records")
             found = measured(session, options.ticks, options.per_tick)
             yield {"queries": count, "register_s": seconds, **found}
 
 
-def _regions(options: Options, kind: tuple[str, int]) -> list[dict[str, Any]]:
-    """Return what the queries are around; seeded."""
+def _regions(options: Options, kind: tuple[str, int]) -> list[NearestSpec]:
+    """Return the regions of the queries."""
     around, k = kind
     draw, count = np.random.default_rng(5), max(options.queries)
     if around == "focal":
         whose = draw.permutation(options.objects)[:count].tolist()
-        return [{"type": "nearest", "k": k, "focal": f"o{number}"} for number in whose]
-    return [{"type": "nearest", "k": k, "x": x, "y": y} for x, y in draw.random((count, 2)).tolist()]
+        return [NearestSpec(k, focal=f"o{number}") for number in whose]
+    return [NearestSpec(k, x, y) for x, y in draw.random((count, 2)).tolist()]

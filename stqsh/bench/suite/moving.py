@@ -1,25 +1,23 @@
-"""Moving queries: records a second end to end through Spark, where a share of the queries follow objects.
+"""Measure records a second end to end where a share of the queries follow objects.
 
-A session for each share; squares of 1 % side, the others stand still; everything else as in the benchmark
-`range`. No two queries follow the same object.
+Each share has a session of its own. The queries are squares of 1 % side; no two follow the same object. All
+else is as in the benchmark `range`.
 """
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-import stqsh
-from stqsh.bench.figures import LESS, MORE, Better
-from stqsh.bench.harness import bulk
-from stqsh.bench.harness.cpu import CPU
-from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run
-from stqsh.bench.harness.workload import CREATE, Motion, rectangles
+from stqsh.bench.figures import LESS, MORE, Better, Row
+from stqsh.bench.harness import registration
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
+from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session, temporary_folder
+from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
@@ -33,12 +31,7 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("moving_percent",)
-FIGURES: dict[str, Better] = {
-    "records_per_s": MORE,
-    "total_ms": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "total_ms": LESS, **CPU_FIGURES}
 
 _SIDE = 0.01
 _SELECT = "SELECT oid FROM m INSIDE"
@@ -46,19 +39,17 @@ _SELECT = "SELECT oid FROM m INSIDE"
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure; see the help of each.
+    """What to measure; see the help of each option.
 
     Raises:
-        ValueError: a share that is none, or fewer objects than moving queries.
+        ValueError: a share is not one, or there are fewer objects than moving queries.
     """
 
-    percents: tuple[int, ...] = field(
-        default=(0, 10, 100), metadata={"help": "Shares of queries that move, in %, with commas."}
-    )
-    queries: int = field(default=10_000, metadata={"help": "Queries."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=24, metadata={"help": "Measured ticks for each share."})
+    percents: tuple[int, ...] = option((0, 10, 100), "Shares of queries that move, in %.")
+    queries: int = option(10_000, "Queries.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(24, "Measured ticks for each share.")
 
     def __post_init__(self) -> None:
         if not all(0 <= percent <= 100 for percent in self.percents):
@@ -66,20 +57,15 @@ class Options:
         if self.queries * max(self.percents) // 100 > self.objects:
             raise ValueError(f"{self.queries:,} queries need as many objects, not {self.objects:,}")
 
-    @property
-    def filling(self) -> int:
-        """Ticks until every object has reported."""
-        return -(-self.objects // self.per_tick)
-
 
 QUICK = Options((10,), ticks=12)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return one row a share, times in ms a batch."""
-    ticks = options.filling + 1 + options.ticks
-    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder:
-        reports = Path(folder) / "reports.parquet"
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each share, with times in ms a batch."""
+    ticks = ticks_to_fill(options.objects, options.per_tick) + 1 + options.ticks
+    with temporary_folder() as folder:
+        reports = folder / "reports.parquet"
         say(f"writing {ticks * options.per_tick:,} reports of {options.objects:,} objects")
         Motion(options.objects, options.per_tick, ticks).write(reports)
         return [
@@ -88,24 +74,23 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         ]
 
 
-def _with_share(options: Options, reports: Path, percent: int, say: Say) -> dict[str, Any]:
-    with stqsh.connect(temporary=True, autoplay=False) as session:
-        execute(session, CREATE.format(file=reports))
+def _with_share(options: Options, reports: Path, percent: int, say: Say) -> Row:
+    with stream_session(reports) as session:
         say(f"{percent} % moving: taking every object in once")
-        run(session, options.filling)
+        run(session, ticks_to_fill(options.objects, options.per_tick))
         say(f"registering {options.queries:,} queries")
-        bulk.register(session, _specs(session, options, percent), 0)
+        registration.log(session, _specs(session, options, percent))
         run(session, 1)
         say(f"{percent} % of {options.queries:,} queries: {options.ticks * options.per_tick:,} records")
         return measured(session, options.ticks, options.per_tick)
 
 
 def _specs(session: Session, options: Options, percent: int) -> list[QuerySpec]:
-    """Return the queries as they are registered, the moving ones first; seeded."""
+    """Return the bound queries, the moving ones first."""
     moving = options.queries * percent // 100
     whose = np.random.default_rng(5).permutation(options.objects)[:moving].tolist()
-    around = bulk.bound(session, f"{_SELECT} RECT({_SIDE}, {_SIDE}) AROUND 'o0'")
-    still = bulk.bound(session, f"{_SELECT} (0, 0, 1, 1)")
+    around = registration.bind(session, f"{_SELECT} RECT({_SIDE}, {_SIDE}) AROUND 'o0'")
+    still = registration.bind(session, f"{_SELECT} (0, 0, 1, 1)")
     boxes = rectangles(options.queries - moving, _SIDE).tolist()
     return [
         *(replace(around, region=MovingRectangleSpec(f"o{n}", _SIDE, _SIDE)) for n in whose),

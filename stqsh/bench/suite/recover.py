@@ -1,9 +1,9 @@
-"""Recovery: an engine is killed, and started again; how long until it is ready, and has taken a step.
+"""Measure recovery: kill the engine, start it again, and time it until it has taken a step.
 
-One session: objects that have all reported, and range queries. The engine gets SIGKILL between two batches.
-Once its arena is left to it, as after a crash of the engine; once the arena is taken away as well, as after a
-crash of the machine, so that the slots' snapshots and logs have to be read. A slot has two states to open,
-Evaluate's and Aggregate's, and opens them in the first batch of the new engine.
+The session has objects that have all reported, and range queries. The engine gets SIGKILL between two
+batches. The first time its arena stays, as after a crash of the engine; the second time the arena is removed,
+as after a crash of the machine, so that the slots' snapshots and logs have to be read. A slot has two states
+to open, Evaluate's and Aggregate's, and opens them in the first batch of the new engine.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import stqsh
-from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.drive import Say, execute, run
-from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.bench.figures import LESS, Better, Row
+from stqsh.bench.harness.drive import Say, moving_session, run
+from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.bench.suite.register import SQUARE, squares
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
@@ -44,25 +41,20 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Options:
-    """What there is to recover."""
+    """What there is to recover; see the help of each option."""
 
-    objects: int = field(default=1_000_000, metadata={"help": "Objects, all of which have reported."})
-    queries: int = field(default=100_000, metadata={"help": "Range queries."})
+    objects: int = option(1_000_000, "Objects, all of which have reported.")
+    queries: int = option(100_000, "Range queries.")
 
 
 QUICK = Options(200_000, 10_000)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return a row for each of the two crashes."""
-    ticks = -(-options.objects // _PER_TICK)
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        reports = Path(folder) / "reports.parquet"
-        Motion(options.objects, min(_PER_TICK, options.objects), ticks + 4).write(reports)
-        execute(session, CREATE.format(file=reports))
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each of the two crashes."""
+    ticks = ticks_to_fill(options.objects, _PER_TICK)
+    motion = Motion(options.objects, min(_PER_TICK, options.objects), ticks + 4)
+    with moving_session(motion) as session:
         say(f"taking {options.objects:,} objects in, and {options.queries:,} queries")
         run(session, ticks)
         session.register_many(f"SELECT oid FROM m {SQUARE}", squares(options.queries))
@@ -70,7 +62,7 @@ def measure(options: Options, say: Say) -> list[dict[str, Any]]:
         return [_crash(session, options, keep_arena=keep, say=say) for keep in (True, False)]
 
 
-def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) -> dict[str, Any]:
+def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) -> Row:
     what = "left" if keep_arena else "lost"
     say(f"killing the engine, arena {what}")
     _kill(session)
@@ -91,12 +83,12 @@ def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) ->
 
 
 def _batch_after(session: Session, number: int) -> Progress:
-    """Wait for a batch that comes after another one; give its progress."""
+    """Wait for a batch after the one with this number, and return its progress."""
     return next(progress for progress in session.link.watch() if progress.batch > number)
 
 
 def _kill(session: Session) -> None:
-    """Kill the engine, once its last batch is committed and will not be repeated; wait until it is gone."""
+    """Kill the engine once its last batch is committed, so that it is not repeated; wait for its end."""
     engine = read_engine(session.home)
     if engine is None:
         raise RuntimeError("there is no engine to kill")

@@ -1,25 +1,22 @@
-"""Snapshot SELECTs: how long an answer takes over a million objects, straight from the slots and by the log.
+"""Measure snapshot SELECTs over a million objects, straight from the slots and by the control log.
 
-One session at rest: every object has reported once. The time is that of `Session.execute`, from the text to
-the rows. Places and keys are drawn for each question, from a seed, so no text comes twice but where one
-question is repeated.
+The session is idle and every object has reported once. The time is that of `Session.execute`, from the text
+to the rows. Each question has a place or key of its own, drawn from a seed, except where one question is
+repeated on purpose.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-import stqsh
-from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.drive import Say, execute, run
-from stqsh.bench.harness.workload import CREATE, Motion
+from stqsh.bench.figures import LESS, Better, Row
+from stqsh.bench.harness.drive import Say, moving_session, run
+from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 
 COLUMNS = {
@@ -34,36 +31,30 @@ KEY = ("what", "way")
 FIGURES: dict[str, Better] = {"ms": LESS, "p99_ms": LESS}
 
 _SIDE = 0.1
-"""Of a square that is 1 % of the area."""
+"""The side of a square that covers 1 % of the area."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: objects, questions of each kind asked directly, and by the log."""
+    """What to measure; see the help of each option."""
 
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    asked: int = field(default=300, metadata={"help": "Questions of each kind, straight from the slots."})
-    by_log: int = field(default=30, metadata={"help": "Questions of each kind by way of the control log."})
-    per_tick: int = field(default=100_000, metadata={"help": "Objects that report in a tick."})
+    objects: int = option(1_000_000, "Moving objects.")
+    asked: int = option(300, "Questions of each kind, straight from the slots.")
+    by_log: int = option(30, "Questions of each kind by way of the control log.")
+    per_tick: int = option(100_000, "Objects that report in a tick.")
 
 
 QUICK = Options(asked=100, by_log=5)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run the benchmark, with progress messages to `say`; return a row for each question and way."""
-    ticks = -(-options.objects // options.per_tick)
-    with (
-        tempfile.TemporaryDirectory(prefix="stqsh-bench-") as folder,
-        stqsh.connect(temporary=True, autoplay=False) as session,
-    ):
-        reports = Path(folder) / "reports.parquet"
-        say(f"writing a report of each of {options.objects:,} objects")
-        Motion(options.objects, min(options.per_tick, options.objects), ticks).write(reports)
-        execute(session, CREATE.format(file=reports))
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each kind of question and each way to the answer."""
+    ticks = ticks_to_fill(options.objects, options.per_tick)
+    say(f"writing a report of each of {options.objects:,} objects")
+    with moving_session(Motion(options.objects, min(options.per_tick, options.objects), ticks)) as session:
         say("taking every object in")
         run(session, ticks)
-        rows = []
+        rows: list[Row] = []
         for direct, asked in ((True, options.asked), (False, options.by_log)):
             session.snapshots.direct = direct
             for what, questions in _questions(options.objects).items():
@@ -76,8 +67,8 @@ def _way(direct: bool) -> str:
     return "direct" if direct else "by the log"
 
 
-def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int) -> dict[str, Any]:
-    """Ask questions one after the other; the first two warm up."""
+def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int) -> Row:
+    """Ask questions in turn; the first two warm up and are not counted."""
     times, counts, text = [], [], questions()
     for number in range(asked + 2):
         question = next(text)
@@ -91,7 +82,7 @@ def _timed(session: Session, questions: Callable[[], Iterator[str]], asked: int)
 
 
 def _questions(objects: int) -> dict[str, Callable[[], Iterator[str]]]:
-    """Return endless questions by what they are."""
+    """Return functions that yield questions without end, by their kind."""
 
     def places() -> Iterator[tuple[float, float]]:
         rng = np.random.default_rng(3)

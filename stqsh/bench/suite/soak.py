@@ -1,9 +1,9 @@
-"""Soak: minutes at full load, and what grows meanwhile: memory, shared memory, disk, open files.
+"""Measure what grows in minutes at full load: memory, shared memory, disk and open files.
 
-A generator without an end plays as fast as may be against range queries, and from time to time everything
-that a session holds is measured; memory is the proportional share (PSS) of the engine's processes. The first
-third is warm-up; `growth` is the mean of the last third over that of the second. All is to stay flat: the
-update log is folded beyond `updates.keep`, and the replay store lets go what nobody will read again.
+An endless generator plays as fast as possible against range queries, and everything that the session holds is
+measured at intervals; memory is the proportional share (PSS) of the engine's processes. The first third is
+warm-up; `growth` is the mean of the last third over that of the second. All of it should stay flat: the
+update log is compacted beyond `updates.keep`, and the replay store drops what nobody will read again.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import os
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import stqsh
-from stqsh.bench.figures import LESS, Better
+from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import processes_of
 from stqsh.bench.harness.drive import Say, execute
+from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
 
@@ -39,19 +40,19 @@ CREATE = (
     "TICK 1 s REPORT EVERY 1 min;"
 )
 TOWN = (10.0, 50.0, 10.14, 50.09)
-"""Where the generator's objects move: x1, y1, x2, y2."""
+"""The area in which the generator's objects move: x1, y1, x2, y2."""
 _MB = 1 << 20
 
 
 @dataclass(frozen=True)
 class Options:
-    """How long, how many objects and queries."""
+    """What to play; see the help of each option."""
 
-    minutes: float = field(default=30.0, metadata={"help": "How long."})
-    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
-    report: int = field(default=4, metadata={"help": "Seconds between two reports of an object."})
-    queries: int = field(default=10_000, metadata={"help": "Range queries."})
-    every: float = field(default=5.0, metadata={"help": "Seconds between two looks."})
+    minutes: float = option(30.0, "How long.")
+    objects: int = option(200_000, "Moving objects.")
+    report: int = option(4, "Seconds between two reports of an object.")
+    queries: int = option(10_000, "Range queries.")
+    every: float = option(5.0, "Seconds between two looks.")
 
     def __post_init__(self) -> None:
         if self.minutes * 60 < 6 * self.every:
@@ -76,36 +77,28 @@ class SoakSample:
     batch_s: float
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Run it; one row for each thing that was looked at."""
+def measure(options: Options, say: Say) -> list[Row]:
+    """Return a row for each size that was measured."""
     with stqsh.connect(temporary=True, autoplay=False) as session:
         execute(session, CREATE.format(objects=options.objects, report=options.report))
-        execute(session, _queries(options.queries))
+        x1, y1, x2, y2 = TOWN
+        squares = rectangles(options.queries) * [x2 - x1, y2 - y1, x2 - x1, y2 - y1] + [x1, y1, x1, y1]
+        execute(session, statements(squares))
         execute(session, "PLAY m AT MAX;")
         looks = list(_looks(session, options, say))
     return rows(looks)
 
 
-def rows(looks: list[SoakSample]) -> list[dict[str, Any]]:
-    """Compare the second third of the looks with the last."""
+def rows(looks: list[SoakSample]) -> list[Row]:
+    """Compare the second third of the samples with the last."""
     third = len(looks) // 3
-    found = []
+    found: list[Row] = []
     for name in asdict(looks[0]):
         values = [float(getattr(look, name)) for look in looks]
         early, late = statistics.mean(values[third : 2 * third]), statistics.mean(values[2 * third :])
         growth = late / early if early else None
         found.append({"what": name, "early": early, "late": late, "most": max(values), "growth": growth})
     return found
-
-
-def _queries(count: int) -> str:
-    """Return statements that register squares of a hundredth of the town's sides, uniform over it."""
-    x1, y1, x2, y2 = TOWN
-    squares = rectangles(count) * [x2 - x1, y2 - y1, x2 - x1, y2 - y1] + [x1, y1, x1, y1]
-    return "\n".join(
-        f"REGISTER QUERY q{number} AS SELECT oid FROM m INSIDE ({a!r}, {b!r}, {c!r}, {d!r});"
-        for number, (a, b, c, d) in enumerate(squares.tolist())
-    )
 
 
 def _looks(session: Session, options: Options, say: Say) -> Iterable[SoakSample]:
@@ -136,7 +129,7 @@ def look_at(session: Session) -> SoakSample:
 
 
 def _pss_mb(pid: int) -> float:
-    """Return a process's memory, what it shares with others divided among them; 0 for one that has ended."""
+    """Return the PSS of a process; 0 for one that has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -152,7 +145,7 @@ def _open_files(pid: int) -> int:
 
 
 def _size_mb(folder: Path) -> float:
-    """Return the bytes of all files below a folder; what goes away meanwhile does not count."""
+    """Return the size of all files below a folder; files that vanish do not count."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

@@ -1,19 +1,18 @@
-"""What a user waits for at the beginning: the prompt, and a session that is ready."""
+"""Measure the start: the time until the prompt shows, and until a session is ready."""
 
 from __future__ import annotations
 
 import os
 import pty
 import sys
-import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import stqsh
-from stqsh.bench.figures import LESS, Better
-from stqsh.bench.harness.drive import Say
+from stqsh.bench.figures import LESS, Better, Row
+from stqsh.bench.harness.drive import Say, temporary_folder
+from stqsh.bench.options import option
 
 COLUMNS = {"what": "from a cold start to", "seconds": "median s"}
 KEY = ("what",)
@@ -24,16 +23,16 @@ _PROMPT = b"stqsh>"
 
 @dataclass(frozen=True)
 class Options:
-    """How often to start."""
+    """The number of starts."""
 
-    times: int = field(default=7, metadata={"help": "Starts to measure."})
+    times: int = option(7, "Starts to measure.")
 
 
 QUICK = Options(3)
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
-    """Start shell and session repeatedly: seconds until the prompt shows, and until Spark is ready.
+def measure(options: Options, say: Say) -> list[Row]:
+    """Start the shell and a session repeatedly, and return the seconds until each is ready.
 
     The first start of each warms the disk's cache and is not counted.
     """
@@ -56,12 +55,12 @@ def _session_s() -> float:
 
 
 def _prompt_s() -> float:
-    """Start the shell in a terminal of its own, wait for its prompt, leave it, stop its engine."""
-    with tempfile.TemporaryDirectory(prefix="stqsh-bench-") as home:
+    """Start the shell in a pseudo-terminal, wait for its prompt, leave it, and stop its engine."""
+    with temporary_folder() as home:
         begun = time.perf_counter()
         pid, terminal = pty.fork()
         if pid == 0:
-            os.environ.update(STQSH_HOME=home, TERM="xterm-256color")
+            os.environ.update(STQSH_HOME=str(home), TERM="xterm-256color")
             os.execv(sys.executable, [sys.executable, "-m", "stqsh"])
         seen = b""
         while _PROMPT not in seen:
@@ -70,7 +69,7 @@ def _prompt_s() -> float:
         os.write(terminal, b"\\q\r")
         os.waitpid(pid, 0)
         os.close(terminal)
-        _stop(Path(home))
+        _stop(home)
         return seconds
 
 

@@ -177,7 +177,7 @@ class StreamPreparer:
 
     def _prepare_table(self, table: TableRow, report: Report) -> StreamStatus:
         found = prepare_table(table.spec, self._home.table(table.id), report=report)
-        return StreamStatus(table.id, "ready", rows=found["rows"], dead=found["dead"], progress=1.0)
+        return StreamStatus(table.id, "ready", rows=found.rows, dead=found.dead, progress=1.0)
 
     def _reporter(self, stream_id: int) -> Report:
         """Return a function that writes a preparation's progress, a few times per second at most."""

@@ -1,12 +1,12 @@
-r"""A TAIL whose rows go elsewhere (`\o`): all of them, while the terminal shows how many there are by now."""
+r"""A TAIL whose rows go elsewhere (`\o`): all of them, while the terminal shows how many were written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stqsh.client.results import SnapshotMark
 from stqsh.shell.live.tail import left_text
 from stqsh.shell.status import alive_text
+from stqsh.shell.writers.opening import write_item
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -17,9 +17,19 @@ if TYPE_CHECKING:
 
 
 def export(following: Subscription, writer: Writer, screen: Screen, name: str) -> str:
-    """Write a query's updates until it ends or the user leaves with Ctrl-C; what to say then.
+    """Write a query's updates until it ends or the user leaves with Ctrl-C.
 
-    `name` is where they go. Raises `StqshError` where that fails.
+    Args:
+        following: The query's updates.
+        writer: What writes them.
+        screen: Where the status line is drawn.
+        name: The destination, as the status line names it.
+
+    Returns:
+        The message for the user.
+
+    Raises:
+        StqshError: The destination cannot be written.
     """
     count = 0
     query, home = following.query.name, following.link.home
@@ -37,11 +47,7 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
     end = ""
     try:
         for item in following:
-            if isinstance(item, SnapshotMark):
-                writer.mark(item)
-            else:
-                writer.updates(item)
-                count += item.table.num_rows
+            count += write_item(writer, item)
     except KeyboardInterrupt:
         end = f"; {left_text(following)}"
     finally:

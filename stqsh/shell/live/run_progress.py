@@ -21,10 +21,13 @@ _STOP_WAIT_S = 10.0
 
 
 def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> tuple[str, bool]:
-    """Wait for a RUN; words about what it did, and whether it came to its end.
+    """Wait for a RUN; return a summary, and whether it came to its end.
 
-    The first Ctrl-C stops it after the batch under way, a second one does not wait for that. Raises
-    `EngineDeadError`, `SourceError`.
+    The first Ctrl-C stops it after the batch under way; a second one does not wait for that.
+
+    Raises:
+        EngineDeadError: The engine has stopped.
+        SourceError: A stream cannot be read.
     """
     view = RunView(session, running, screen)
     try:
@@ -39,7 +42,7 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
 
 
 def _stopped(view: RunView) -> str:
-    """Stop a RUN after the batch under way, which is waited for, unless Ctrl-C comes again; what to say."""
+    """Stop a RUN, wait for the batch under way unless Ctrl-C comes again, and return the message."""
     view.screen.status("RUN  stops after the batch under way…  Ctrl-C again leaves at once", now=True)
     running, deadline = view.running, time.monotonic() + _STOP_WAIT_S
     running.cancel()
@@ -56,7 +59,7 @@ def _stopped(view: RunView) -> str:
 
 @dataclass
 class RunView:
-    """Draws the bar of a RUN, from where the session stood when it began."""
+    """Draws the progress bar of a RUN, from the step at which it began."""
 
     session: Session
     running: RunHandle
@@ -68,7 +71,7 @@ class RunView:
         self.start, self.began = self.session.progress(), time.monotonic()
 
     def show(self, progress: Progress) -> None:
-        """Renew the bar."""
+        """Redraw the progress bar."""
         engine = engine_text(self.session.home)
         if engine != READY:
             self.screen.status(f"RUN  {engine}")
@@ -84,7 +87,7 @@ class RunView:
         self.screen.status(f"RUN  {bar}{step}{self._remaining(done)}{sheds}  Ctrl-C stops")
 
     def share(self, progress: Progress) -> float | None:
-        """How much of the RUN is done, 0 to 1; `None` where that is not known."""
+        """Return the share of the RUN that is done, 0 to 1; None where it is not known."""
         steps = progress.step - self.start.step
         mode, spec = self.running.spec["mode"], self.running.spec
         if mode == "steps":
@@ -97,7 +100,7 @@ class RunView:
         return self._rows_done(progress)
 
     def summary(self, end: Progress) -> str:
-        """Steps, where that led to, and the time it took."""
+        """Return the number of steps, the last step and its time, and the time that the RUN took."""
         steps, at = end.step - self.start.step, format_instant(end.at_us())
         records = end.stats.get("records_total", 0) - self.start.stats.get("records_total", 0)
         counted = f", {group_digits(records)} records" if records > 0 else ""
@@ -129,6 +132,6 @@ def _ratio(done: int, whole: int) -> float:
 
 
 def bar_text(done: float) -> str:
-    """A bar of `BAR` characters."""
+    """Return a bar of `BAR` characters; `done` is the filled share."""
     full = round(done * BAR)
     return "━" * full + "─" * (BAR - full)

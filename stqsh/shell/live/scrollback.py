@@ -1,4 +1,4 @@
-"""Scrolling back in a TAIL: the last rows that came, shown and left out alike, on the full screen."""
+"""Scrolling back in a TAIL: the last rows that came, whether they were shown or not, on the full screen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.update_table import UpdateLines
 
 KEPT = 50_000
-"""So many rows are kept at least, where so many have come."""
+"""The rows that are kept at least, where as many have come."""
 SIDEWAYS = 20
 _STYLES = {"+": "ansigreen", "-": "ansired"}
 
 
 @dataclass(slots=True)
 class _Block:
-    """Some rows, or a mark, and those of them that fit the filter last asked for."""
+    """Some rows, or a mark, and those of the rows that fit the latest filter."""
 
     item: Updates | SnapshotMark
     _wanted: UpdateFilter = ALL
@@ -39,7 +39,7 @@ class _Block:
         return 1 if isinstance(self.item, SnapshotMark) else self.item.table.num_rows
 
     def fitting(self, wanted: UpdateFilter) -> Updates | SnapshotMark | None:
-        """What of it fits; `None` where nothing does."""
+        """Return the rows that fit a filter; None where none does."""
         if isinstance(self.item, SnapshotMark):
             return None if wanted else self.item
         if self._fitting is None or self._wanted != wanted:
@@ -48,14 +48,14 @@ class _Block:
 
 
 class ScrollBuffer:
-    """The last rows that came: `KEPT` of them, and what came with them."""
+    """Keeps the last rows that came: at least `KEPT` of them."""
 
     def __init__(self) -> None:
         self._blocks: deque[_Block] = deque()
         self.rows = 0
 
     def add(self, item: Updates | SnapshotMark) -> None:
-        """Keep rows or a mark; the oldest go."""
+        """Keep rows or a mark, and drop the oldest."""
         self._blocks.append(_Block(item))
         self.rows += self._blocks[-1].rows
         while self.rows - self._blocks[0].rows >= KEPT:
@@ -64,10 +64,11 @@ class ScrollBuffer:
     def window(
         self, wanted: UpdateFilter, offset: int, count: int
     ) -> tuple[list[Updates | SnapshotMark], int]:
-        """`count` rows that fit, without the `offset` newest of them, oldest first; and how many were passed.
+        """Return `count` rows that fit, oldest first, after skipping the `offset` newest.
 
-        That is the number of fitting rows from the newest down to the oldest of the window, which is less
-        than `offset + count` only where there are no more.
+        Returns:
+            The rows, and the number of fitting rows from the newest down to the oldest of the window. That is
+            less than `offset + count` only where there are no more.
         """
         found: list[Updates | SnapshotMark] = []
         passed = 0
@@ -93,9 +94,16 @@ def _slice(item: Updates | SnapshotMark, start: int, length: int) -> Updates | S
 
 @dataclass
 class ScrollBack:
-    """A `View` on what is kept. `lines` draws rows, as wide as they are; `waiting` tells what came meanwhile.
+    """A `FullscreenView` of the rows that are kept.
 
-    `offset` counts the rows below the screen. `is_left`: the user wants to leave the TAIL as well.
+    Attributes:
+        kept: The rows.
+        lines: Draws rows; their columns keep the widths of the live view.
+        wanted: The filter.
+        waiting: Returns the text on the rows that have come since.
+        offset: The number of rows below the screen.
+        shift: The number of characters left of the screen.
+        is_left: Whether the user wants to leave the TAIL as well.
     """
 
     kept: ScrollBuffer
@@ -112,12 +120,12 @@ class ScrollBack:
         self.entry = TextEntry("/", self._filter)
 
     def show(self, scheme: str, move: str) -> None:
-        """Scroll until the user goes back to the live rows; `move` is the key that it began with."""
+        """Scroll until the user returns to the live rows; `move` is the key that opened the view."""
         self._move(move)
         Fullscreen(self, self._keys(), self.entry, scheme).run()
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """A header, rows, and a line that says where in all that is kept they are."""
+        """Return a header, the rows, and a status line with their position."""
         self._page = room = max(1, height - 2)
         shown, passed = self.kept.window(self.wanted, self.offset, room)
         if passed < self.offset + room:
@@ -129,7 +137,7 @@ class ScrollBack:
         return [heading, *rows, *empty, self._status(width)]
 
     def last(self, width: int, height: int) -> list[Line]:
-        """Nothing: the live rows go on below those that were there."""
+        """Return nothing: the live rows continue below those that were there."""
         del width, height
         return []
 

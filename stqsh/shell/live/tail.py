@@ -1,7 +1,7 @@
 """The live view of TAIL, SUBSCRIBE and RUN: updates scroll, a status line shows that the stream is alive.
 
-What comes is read in a thread (`Prefetch`), kept for scrolling back (`ScrollBuffer`), and drawn as a terminal
-has room for (`Screen`). Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
+A thread reads the updates (`Prefetch`), a `ScrollBuffer` keeps them for scrolling back, and a `Screen` draws
+as many as a terminal has room for. Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from stqsh.shell.status import alive_text, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
+from stqsh.shell.writers.opening import write_item
 from stqsh.shell.writers.update_table import UpdateLines
 from stqsh.units import group_digits
 
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome
 
 LOOK_S = 0.03
-"""So long a key or an update may wait to be seen."""
+"""The longest time that a key or an update waits to be handled."""
 PATIENCE_S = 0.7
-"""So long a log may be read before it is said that it is."""
+"""The time after which the status line says that the log is being read."""
 _BACK = ("up", "pageup", "home")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
 def watch(following: Subscription, screen: Screen, scheme: str = "auto") -> str:
-    """Show a query's updates until it ends or the user leaves; what to say then."""
+    """Show a query's updates until it ends or the user leaves; return the message for the user."""
     view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
     view.warning = lambda: following.accuracy_text
     try:
@@ -56,7 +57,7 @@ def watch(following: Subscription, screen: Screen, scheme: str = "auto") -> str:
 
 
 def source_of(following: Subscription) -> Source:
-    """A query's updates as a `Prefetch` reads them."""
+    """Return a query's updates as a source of a `Prefetch`."""
 
     def source(on_idle: OnIdle) -> Iterable[Item]:
         following.on_idle = on_idle
@@ -66,14 +67,11 @@ def source_of(following: Subscription) -> Source:
 
 
 def drain(following: Subscription, writer: Writer) -> str:
-    """The same without a live view: everything goes to the writer, a warning to standard error."""
+    """Write a query's updates without a live view, and warnings to standard error; return the message."""
     following.on_notice = print_message
     try:
         for item in following:
-            if isinstance(item, SnapshotMark):
-                writer.mark(item)
-            else:
-                writer.updates(item)
+            write_item(writer, item)
     except KeyboardInterrupt:
         return left_text(following)
     finally:
@@ -82,17 +80,23 @@ def drain(following: Subscription, writer: Writer) -> str:
 
 
 def left_text(following: Subscription) -> str:
-    """What leaving a query means for it."""
+    """Return what leaving a query means for it."""
     name = following.query.name
     return f"left {name}; it is dropped" if following.temporary else f"left {name}; it goes on"
 
 
 @dataclass
 class LiveView:
-    """Draws updates and marks on a screen, as many as it has room for, and does what keys say.
+    """Draws updates and marks on a screen, as many as it has room for, and handles keys.
 
-    `name` stands in the status line; `one_query`: only one query's updates can come; `warning` gives what the
-    status line has to say of the answer.
+    Attributes:
+        screen: Where it draws.
+        name: The name in the status line.
+        home: The session's home.
+        one_query: Whether only one query's updates can come.
+        keys: The keys that are pressed.
+        scheme: The setting shell.scheme.
+        warning: Returns the status line's remark on the answer.
     """
 
     screen: Screen
@@ -114,14 +118,16 @@ class LiveView:
         self._fit()
 
     def _fit(self) -> None:
-        """Draw as wide as the terminal is by now."""
+        """Adopt the terminal's current width."""
         self._width = self.screen.width
         self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
 
     def follow(self, source: Source) -> None:
-        """Show what a source gives until it ends. `KeyboardInterrupt` says that the user leaves.
+        """Show what a source yields until it ends.
 
-        Raises what the source raises, such as `EngineDeadError`.
+        Raises:
+            KeyboardInterrupt: The user leaves.
+            StqshError: The error that the source raised, such as `EngineDeadError`.
         """
         with closing(Prefetch(source)) as feed, self.keys:
             try:
@@ -132,7 +138,7 @@ class LiveView:
                 self.screen.close()
 
     def _look(self, feed: Prefetch[Item]) -> None:
-        """One round: what has come, then the keys."""
+        """Show what has come, then handle the keys."""
         if self.screen.width != self._width:
             self._fit()
         if not self.is_paused:
@@ -143,7 +149,7 @@ class LiveView:
             self._press(press, feed)
 
     def _show(self, item: Item) -> None:
-        """Keep updates or a mark, and draw those that are wanted, the latest of them where room is short."""
+        """Keep updates or a mark, and draw those that fit the filter, the latest where room is short."""
         self._kept.add(item)
         if isinstance(item, SnapshotMark):
             if not self.wanted:
@@ -175,7 +181,7 @@ class LiveView:
         self._status(feed, now=True)
 
     def _filter(self, typed: str) -> None:
-        """Show rows that fit from now on, after the last of them that came before."""
+        """Show only rows that fit from now on, below the last of those that came before."""
         new = wanted(typed, names=not self.one_query)
         if new == self.wanted:
             return
@@ -197,7 +203,7 @@ class LiveView:
             raise KeyboardInterrupt
 
     def _status(self, feed: Prefetch[Item], *, now: bool = False) -> None:
-        """Renew the status line."""
+        """Redraw the status line."""
         progress = feed.progress
         if self._entry.is_open:
             self.screen.status(self._entry.shown, now=now)
@@ -212,7 +218,7 @@ class LiveView:
             self.screen.status(fitted(parts, width), now=now)
 
     def _words(self, feed: Prefetch[Item]) -> list[tuple[int, str]]:
-        """The parts of the status line, with their weights."""
+        """Return the parts of the status line, with their weights."""
         assert feed.progress is not None, "asked where there is one"
         count = f"{group_digits(self._came)} updates"
         if self.wanted:
@@ -239,5 +245,5 @@ class LiveView:
 
 
 def waiting_text(feed: Prefetch[Item]) -> str:
-    """How many updates have come that are not shown yet."""
+    """Return the number of updates that have come and are not shown yet, as text."""
     return f"{group_digits(feed.waiting)}{'+' if feed.is_full else ''} waiting"

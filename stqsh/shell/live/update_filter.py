@@ -1,4 +1,4 @@
-"""What a reader wants to see of the updates that scroll by: a text, `+` or `-`, or both."""
+"""A filter on the updates that scroll by: a text, `+` or `-`, or both."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpdateFilter:
-    """A filter on updates: `sign` is +1, -1 or 0 for both; `text` stands in any shown column, in any case.
+    """A filter on updates.
 
-    `names`: names of queries are shown, too.
+    Attributes:
+        sign: +1 or -1 for one op, 0 for both.
+        text: A text in any shown column, in upper or lower case.
+        names: Whether the names of queries are shown, too.
     """
 
     sign: int = 0
@@ -36,11 +39,11 @@ class UpdateFilter:
 
     @property
     def words(self) -> str:
-        """The filter as it is typed."""
+        """The filter as the user types it."""
         return " ".join(word for word in (SIGNS.get(self.sign, ""), self.text) if word)
 
     def of(self, updates: Updates) -> Updates:
-        """The updates that fit, in order."""
+        """Return the updates that fit, in order."""
         if not self or not updates.table.num_rows:
             return updates
         return replace(updates, table=updates.table.filter(pa.array(self._fitting(updates))))
@@ -51,7 +54,7 @@ class UpdateFilter:
         return fits & self._mentioned(updates) if self.text else fits
 
     def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
-        """Which rows have the text in their key, their time, their query's name, the reason, or a value."""
+        """Return which rows have the text in their key, time, reason, query's name, or a value."""
         found = mentions(updates.table.column("key"), self.text)
         found |= self._named(updates) | self._timed(updates)
         for group in group_updates(updates):
@@ -60,7 +63,7 @@ class UpdateFilter:
         return found
 
     def _named(self, updates: Updates) -> NDArray[np.bool_]:
-        """Which rows' query or reason has the text in its name."""
+        """Return which rows have the text in the name of their query or reason."""
         text = self.text.lower()
         reasons = [code for code, name in enumerate(REASONS) if code and text in name]
         queries = [one.id for one in occurring(updates) if self.names and text in one.name.lower()]
@@ -69,7 +72,7 @@ class UpdateFilter:
         return np.asarray(named | np.isin(table.column("why").to_numpy(), reasons))
 
     def _timed(self, updates: Updates) -> NDArray[np.bool_]:
-        """Which rows' step has the text in its time."""
+        """Return which rows have the text in the time of their step."""
         at_us = updates.table.column("at_us").to_numpy()
         text = self.text.upper()
         return np.isin(at_us, [at for at in np.unique(at_us).tolist() if text in (instant(at) or "")])
@@ -79,7 +82,7 @@ ALL = UpdateFilter()
 
 
 def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
-    """The filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
+    """Return the filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
     sign, space, text = typed.strip().partition(" ")
     if sign in ("+", "-"):
         return UpdateFilter(1 if sign == "+" else -1, text.strip(), names)
@@ -87,7 +90,7 @@ def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
 
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:
-    """Which values of a column have the text in them, as they are shown, in any case."""
+    """Return which values of a column contain the text as they are shown, in upper or lower case."""
     shown: Any = pa.array(texts(column)) if pa.types.is_timestamp(column.type) else rounded(column)
     if not pa.types.is_string(shown.type) and not pa.types.is_large_string(shown.type):
         shown = pc.cast(shown, pa.string())

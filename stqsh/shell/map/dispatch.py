@@ -1,4 +1,4 @@
-"""Where a map goes: the screen, a page in a file, or one frame as text where there is no terminal."""
+"""Choose where a map goes: the screen, a page in a file, or one frame as text where there is no terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def show_or_write(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
-    """Show a map until the user leaves it; what to say then. Raises what reading the session raises."""
+    """Show a map until the user leaves it, or write it; return the message for the user.
+
+    Raises:
+        StqshError: The session cannot be read.
+    """
     feed.once = False
     if feed.file is None and sys.stdin.isatty() and is_interactive(sys.stdout):
         return show_map(feed, scheme)
@@ -23,7 +27,11 @@ def show_or_write(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
 
 
 def print_or_write(feed: MapFeed, screen: Screen) -> str:
-    """Print one frame, or write the page; what to say then, which may be nothing. Raises as `show`."""
+    """Print one frame, or write the page; return the message for the user, "" for none.
+
+    Raises:
+        StqshError: The session cannot be read, or the file cannot be written.
+    """
     if feed.file is not None:
         return write_page(feed, screen)
     print_map(feed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stqsh.errors import EngineDeadError, StqshError
@@ -17,6 +18,7 @@ from stqsh.shell.messages import (
 from stqsh.shell.repl.editor import edited
 from stqsh.shell.repl.help_text import help_text
 from stqsh.shell.repl.prompt_controller import PromptController
+from stqsh.shell.repl.session_thread import open_session
 from stqsh.shell.scripting.backslash_commands import ExitShell, run_command
 from stqsh.shell.scripting.blocks import StatementBlock, is_command
 from stqsh.shell.scripting.console import Console, ShellOptions
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
 SWITCH_S = 0.001
-"""Longest time that a key press waits for another thread; Python's default of 5 ms adds up."""
+"""The longest time that a key press waits for another thread; Python's default of 5 ms adds up."""
 
 
 def run_shell(options: ShellOptions) -> int:
@@ -44,14 +46,9 @@ def run_shell(options: ShellOptions) -> int:
     Raises:
         StqshError: No session opens.
     """
-
-    def open_session() -> Session:
-        from stqsh.shell.repl.session_reader import open_session
-
-        return open_session(options.session, options.profile)
-
     sys.setswitchinterval(SWITCH_S)
-    shell = Shell(options.session or "default", open_session, options.format, quiet=options.quiet)
+    opening = partial(open_session, options.session, options.profile)
+    shell = Shell(options.session or "default", opening, options.format, quiet=options.quiet)
     if options.format is not None:
         shell.console.set_format(options.format)
     shell.console.variables.update(given_variables(options.variables))
@@ -129,9 +126,10 @@ class Shell:
         self.console = self._actions.console
 
     def run(self, *, init: bool = False, opening: Path | None = None) -> int:
-        """Read and execute until `\\q` or Ctrl-D; a new session runs `opening` first.
+        r"""Read and execute until `\q` or Ctrl-D; a new session runs `opening` first.
 
-        Raises what opening the session raised.
+        Raises:
+            StqshError: No session opens.
         """
         self._greet(WELCOME)
         prompt = self._front.prompt()
@@ -162,18 +160,18 @@ class Shell:
             print_text(text)
 
     def _read(self, path: Path) -> None:
-        """Run a script before the first prompt; an error in it is shown, and the shell goes on."""
+        """Run a script before the first prompt; show its error, and continue."""
         self._greet(f"reading {path}")
         self._guard(lambda: self._actions.include(str(path)))
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """Do something; errors are shown and the shell goes on. A second Ctrl-C always ends it."""
+        """Run an action; show its error, and continue. A second Ctrl-C always ends the shell."""
         farewell = f"left by force; session {self._backend.glance.session}, its queries and streams go on"
         try:
             with force_on_second_interrupt(farewell):
                 action()
         except EngineDeadError as error:
-            self._front.is_death_told = True
+            self._front.is_death_shown = True
             print_text(colour_error(format_engine_death(error), sys.stdout))
         except StqshError as error:
             print_text(format_error(error, sys.stdout))
@@ -199,7 +197,7 @@ class Shell:
             self._actions.execute(text)
 
     def _leave(self) -> None:
-        """Close the session, and say whether it continues."""
+        """Close the session, and print that it continues where it does."""
         session, name = self._backend.ready_session, self._backend.glance.session
         goes_on = session is not None and not session.home.temporary and not self._backend.glance.failed
         self._backend.close()

@@ -17,9 +17,10 @@ _USUAL = ("nano", "vim", "vi", "emacs")
 
 
 def edited(text: str, file: str = "") -> str:
-    """The text after an edit, or that of a file where one is named, without blanks at its ends.
+    """Return a text, or that of a file where one is named, after the user has edited it.
 
-    Raises `StqshError` where no editor is there, it fails, or the file cannot be read.
+    Raises:
+        StqshError: There is no editor, it fails, or the file cannot be read.
     """
     if file:
         path = Path(file).expanduser()
@@ -33,7 +34,7 @@ def edited(text: str, file: str = "") -> str:
 
 
 def editor() -> str:
-    """The command of the user's editor: `$VISUAL`, `$EDITOR`, or a usual one; raises `StqshError`."""
+    """Return the command of the user's editor: `$VISUAL`, `$EDITOR`, or a common one. Raises `StqshError`."""
     said = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     found = said or next((name for name in _USUAL if shutil.which(name)), None)
     if found is None:

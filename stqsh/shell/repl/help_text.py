@@ -1,4 +1,4 @@
-"""HELP as wide as the terminal, with documents drawn."""
+"""HELP at the terminal's width, with documents drawn."""
 
 from __future__ import annotations
 

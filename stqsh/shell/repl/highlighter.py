@@ -25,16 +25,18 @@ def _no_names(text: str) -> frozenset[int]:
 
 
 class StqlHighlighter(Lexer):
-    """Highlights STQL. `keywords` gives the language's keywords in capitals; asked when first needed.
+    """Highlights STQL.
 
-    `names` gives the offsets of the words of a text that are names there, though they are keywords elsewhere.
+    Args:
+        keywords: Returns the language's keywords in capitals; called when first needed.
+        names: Returns the offsets of words in a text that are names there, though keywords elsewhere.
     """
 
     def __init__(self, keywords: Callable[[], frozenset[str]], names: Names = _no_names) -> None:
         self._keywords, self._names = keywords, names
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        """The coloured fragments of each line."""
+        """Return a function that returns the coloured fragments of a line."""
         lines = _lines(self._fragments(document.text))
         return lambda number: lines[number] if number < len(lines) else []
 

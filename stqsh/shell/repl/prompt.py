@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 PROMPT = "stqsh> "
 CONTINUATION = "    -> "
 _SESSION, _ENGINE = 9, 1
-"""What these weigh among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
+"""Weights among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 _LATEST = 2000
 """Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
 BARE_WORDS = ("help", "quit", "exit")
-"""What people type without a semicolon."""
+"""Words that take no semicolon."""
 
 
 class StatementSuggest(AutoSuggest):
@@ -57,7 +57,7 @@ def make_prompt(
     completer: Completer,
     glance: Callable[[], SessionSummary],
 ) -> PromptSession[str]:
-    """The prompt of the shell; `glance` gives what the toolbar at the bottom shows."""
+    """Return the prompt of the shell; `glance` returns what the toolbar shows."""
     return PromptSession(
         [("class:prompt", PROMPT)],
         multiline=True,
@@ -77,13 +77,13 @@ def make_prompt(
 
 
 def continuation(width: int, line: int, wrapped: int | bool) -> StyleAndTextTuples:
-    """What stands before further lines: an arrow, but nothing where a long line has only been wrapped."""
+    """Return what precedes further lines: an arrow, or blanks where a long line is wrapped."""
     del line
     return [("class:continuation", " " * width if wrapped else CONTINUATION)]
 
 
 def bindings() -> KeyBindings:
-    """Enter runs what is complete and begins a new line otherwise; Escape Enter runs it as it is."""
+    """Return the keys: Enter runs complete statements or begins a new line, Escape Enter always runs."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
@@ -106,35 +106,36 @@ def bindings() -> KeyBindings:
 
 
 def may_run(text: str) -> bool:
-    """Whether Enter runs this: nothing, a backslash command, a bare word, or statements up to their `;`."""
+    """Return whether Enter runs this: nothing, a backslash command, a bare word, or complete statements."""
     stripped = text.strip()
     if not stripped or stripped.startswith("\\") or stripped.lower() in BARE_WORDS:
         return True
+    # The language comes with the first Enter and the first word: the prompt is up before it is loaded.
     from stqsh.lang.syntax.split import is_complete
 
     return is_complete(text) or ends_vertical(text)
 
 
 def say_above(app: Application[str], say: Callable[[], None]) -> None:
-    """Let something be printed above the prompt that stands; to be called in the prompt's loop."""
+    """Print something above the prompt; to be called in the prompt's loop."""
     with set_app(app):
         run_in_terminal(say)
 
 
 def _keywords() -> frozenset[str]:
-    from stqsh.lang.syntax.keywords import KEYWORDS
+    from stqsh.lang.syntax.keywords import KEYWORDS  # as in `may_run`
 
     return KEYWORDS
 
 
 def _names(text: str) -> frozenset[int]:
-    """Which words are names; none are known until the parser has been read, behind the prompt."""
+    """Return the offsets of names; none are known until the session thread has loaded the parser."""
     found = getattr(sys.modules.get("stqsh.lang.syntax.highlight"), "names_in", None)
     return found(text) if found is not None else frozenset()
 
 
 def open_history(path: Path) -> History:
-    """The history kept in a file that only its owner may read; in memory where that cannot be."""
+    """Return the history in a file that only its owner may read; in memory where that is impossible."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
@@ -144,7 +145,7 @@ def open_history(path: Path) -> History:
 
 
 def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
-    """The line at the bottom; a dead engine stands out."""
+    """Return the line at the bottom; a dead engine stands out."""
     return [
         (
             "class:bottom-toolbar.failed" if glance.failed or glance.broken else "class:bottom-toolbar",
@@ -154,10 +155,10 @@ def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
 
 
 def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
-    """Session, engine, step, clock, rate, lag, shedding: on a narrow terminal what matters most of it."""
+    """Return session, engine, step, clock, rate, lag, shedding; on a narrow terminal the most important."""
     if not glance.ready or glance.progress is None or not glance.progress.step:
         return f" {glance.session}  |  {glance.engine}"
-    from stqsh.shell.status import status_parts
+    from stqsh.shell.status import status_parts  # loaded by the session thread by then
 
     parts = [(_SESSION, glance.session), (_ENGINE, glance.engine), *status_parts(glance.progress)]
     while len(parts) > 1 and width is not None and len(_joined(parts)) >= width:
@@ -166,7 +167,7 @@ def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
 
 
 def _joined(parts: list[tuple[int, str]]) -> str:
-    """A bar behind the session and the engine, blanks between what the session does."""
+    """Join the parts: bars after the session and the engine, blanks between the others."""
     named = [text for weight, text in parts if weight in (_SESSION, _ENGINE)]
     doing = "  ".join(text for weight, text in parts if weight not in (_SESSION, _ENGINE))
     return " " + "  |  ".join(filter(None, [*named, doing]))

@@ -1,4 +1,4 @@
-"""The prompt in front of a session that is opened and watched behind it."""
+"""The prompt in front of a session that a thread opens and watches."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 class PromptController:
-    """Asks for what the user types. What happens behind is drawn meanwhile; `tell` shows a text above.
+    """Reads what the user types, and redraws the prompt when the session changes.
 
-    `is_death_told`: the user knows that the engine has gone.
+    Attributes:
+        backend: Opens and watches the session.
+        is_death_shown: Whether the user has seen that the engine has gone.
     """
 
     def __init__(
@@ -30,17 +32,17 @@ class PromptController:
         tell: Callable[[str], None],
     ) -> None:
         self.backend = SessionThread(name, open_session, self._redraw)
-        self.is_death_told = False
+        self.is_death_shown = False
         self._tell = tell
         self._prompt: PromptSession[str] | None = None
 
     @property
     def glance(self) -> SessionSummary:
-        """The session as it was at the last look."""
+        """The latest summary of the session."""
         return self.backend.glance
 
     def prompt(self) -> PromptSession[str]:
-        """The prompt, made when it is first asked for. Raises `HomeError` where the history has no place."""
+        """Return the prompt, made by the first call. Raises `HomeError` where the history has no place."""
         if self._prompt is not None:
             return self._prompt
         self._prompt = prompt = make_prompt(
@@ -54,19 +56,19 @@ class PromptController:
         return prompt
 
     def _redraw(self) -> None:
-        """Called from the thread behind: show what is new, or raise in the prompt what went wrong."""
+        """Show what has changed, or raise the session's error in the prompt; for the session thread."""
         app = None if self._prompt is None else self._prompt.app
         if app is None or not app.is_running:
             return
-        self._tell_death(app)
+        self._show_death(app)
         error = self.backend.error
         if error is not None and app.loop is not None:
             app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
         app.invalidate()
 
-    def _tell_death(self, app: Application[str]) -> None:
-        """Say above the prompt, once, that the engine has gone and why."""
+    def _show_death(self, app: Application[str]) -> None:
+        """Print above the prompt, once, that the engine has gone and why."""
         death = self.glance.death
-        if death and not self.is_death_told and app.loop is not None:
+        if death and not self.is_death_shown and app.loop is not None:
             app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(death))
-        self.is_death_told = bool(death)
+        self.is_death_shown = bool(death)

@@ -65,7 +65,7 @@ class SummaryReader:
 
 
 def _mark(session: Session) -> tuple[int, int]:
-    """What changes with the catalogue: the log's last row, and how many queries live (some just end)."""
+    """Return what changes with the catalogue: the log's last row, and the number of live queries."""
     rows = session.link.db.query(
         "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
         " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
@@ -93,6 +93,6 @@ def _catalogue(session: Session) -> SessionSummary:
 
 
 def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """A query's name, the names that it selects, and the stream and table that it is over."""
+    """Return a query's name, the names that it selects, and its stream and table."""
     over = (spec.stream,) if spec.join is None else (spec.stream, spec.join.table)
     return name, tuple(column.name for column in spec.select), over

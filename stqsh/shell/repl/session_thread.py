@@ -1,7 +1,7 @@
-"""What goes on behind the prompt: the session is opened and its engine started, and its state watched.
+"""The thread behind the prompt: it opens the session, starts its engine, and watches its state.
 
-The prompt never waits for any of it. A thread of its own does the slow imports, and keeps a `SessionSummary`
-of the session for the toolbar and for completion.
+The prompt never waits for any of it. The thread does the slow imports, and keeps a `SessionSummary` for the
+toolbar and for completion.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.4
 IDLE_S = 1.0
-"""So long nobody has typed before something is done that would make a keystroke wait."""
+"""The time without a key after which the thread does what would delay a keystroke."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """The session as it was at the last look.
+    """The latest known state of a session.
 
-    `columns` has the columns of each stream and table, with their types; `keys` the key column of each
-    stream; `members` the names in each set of regions; `selected` what each query selects, and the streams
-    and tables that it is over. `failed`: an engine that was there is not any more;
-    `death` says why; `broken`: the session itself cannot be used; `ready`: it takes batches.
+    Attributes:
+        session: The session's name.
+        engine: The state of its engine, in words.
+        progress: The progress of its streams.
+        streams, tables, regions, queries: Names.
+        columns: The columns of each stream and table, with their types.
+        keys: The key column of each stream.
+        members: The names in each set of regions.
+        scheme: The setting shell.scheme.
+        selected: What each query selects, and its stream and table.
+        failed: Whether an engine was there and has gone; `death` is the reason.
+        broken: Whether the session itself cannot be used.
+        ready: Whether the engine takes batches.
     """
 
     session: str
@@ -53,8 +63,20 @@ class SessionSummary:
     ready: bool = False
 
 
+def open_session(name: str | None, profile: str | None) -> Session:
+    """Open a session; slow, for a thread behind the prompt."""
+    session: Session = _reader_module().open_session(name, profile)
+    return session
+
+
 class SessionThread:
-    """Opens a session in the background. `open_session` may be slow; `changed` is called from the thread."""
+    """Opens a session in the background, and watches it.
+
+    Args:
+        name: The session's name.
+        open_session: Opens the session; may be slow.
+        changed: Called from the thread when the summary has changed.
+    """
 
     def __init__(self, name: str, open_session: Callable[[], Session], changed: Callable[[], None]) -> None:
         self.glance = SessionSummary(name)
@@ -70,22 +92,22 @@ class SessionThread:
         self._thread = threading.Thread(target=self._work, name="backstage", daemon=True)
 
     def start(self) -> None:
-        """Begin, unless that is done."""
+        """Start the thread, unless it has started."""
         if not self._thread.is_alive() and not self._opened.is_set():
             self._thread.start()
 
     @property
     def error(self) -> BaseException | None:
-        """Why the session could not be opened, if so."""
+        """The error that prevented the session from opening, if any."""
         return self._error
 
     @property
     def ready_session(self) -> Session | None:
-        """The session if it is open by now."""
+        """The session; None until it is open."""
         return self._session
 
     def session(self) -> Session:
-        """The session, waited for. Raises what opening it raised."""
+        """Wait for the session and return it. Raises the error that prevented it from opening."""
         self.start()
         while not self._opened.wait(0.1):  # in short waits, so that Ctrl-C gets through
             pass
@@ -94,13 +116,11 @@ class SessionThread:
         return self._session
 
     def live_keys(self, stream: str, prefix: str) -> tuple[str, ...]:
-        """The keys of a stream's present objects that begin with a prefix; slow, for a thread of its own."""
+        """Return the keys of a stream's present objects that begin with a prefix; slow."""
         if self._session is None:
             return ()
         if self._keys is None:
-            from stqsh.shell.repl.session_reader import LiveKeys
-
-            self._keys = LiveKeys(self._session.link)
+            self._keys = _reader_module().LiveKeys(self._session.link)
         return self._keys.starting(stream, prefix)
 
     def typed(self) -> None:
@@ -127,12 +147,10 @@ class SessionThread:
     def _work(self) -> None:
         try:
             with unhindered():
-                from stqsh.shell.repl.session_reader import SummaryReader
-
                 session = self._open()
-                self._reader, self._session = SummaryReader(session), session
+                self._reader, self._session = _reader_module().SummaryReader(session), session
             self._session.start_engine(wait=False)
-        except BaseException as error:  # handed over to the main thread, which raises or shows it
+        except BaseException as error:  # the main thread raises or shows it
             self._error = error
             self.glance = replace(self.glance, engine="the session cannot be opened", broken=True)
         self._opened.set()
@@ -144,7 +162,7 @@ class SessionThread:
         try:
             self.look()
             self._warm_up()
-        except Exception as error:  # a home that is gone, a disk that is full: the toolbar says so
+        except Exception as error:  # a deleted home, a full disk: the toolbar shows it
             reason = str(error).partition("\n")[0]
             self.glance = replace(
                 self.glance, engine=f"the session cannot be read: {reason}", broken=True, ready=False
@@ -152,21 +170,19 @@ class SessionThread:
             self._changed()
 
     def _warm_up(self) -> None:
-        """Import what looking up live keys and snapshots take, once there are any and nobody is typing."""
+        """Import what looks up live keys and snapshots, once there are any and the user is not typing."""
         idle = time.monotonic() - self._typed_at > IDLE_S
         if not self._is_warm and self.glance.ready and self.glance.streams and idle:
-            from stqsh.shell.repl.session_reader import warm_up
-
             self._is_warm = True
             with unhindered():
-                warm_up()
+                _reader_module().warm_up()
 
 
 @contextmanager
 def unhindered() -> Iterator[None]:
-    """Import what stays without the garbage collector, and out of its sight from then on.
+    """Import without the garbage collector, and exclude what was imported from later collections.
 
-    To look through all of it, as it does now and then, takes 50 ms, and no key is heard meanwhile.
+    A collection over all of it takes 50 ms, in which no key is handled.
     """
     gc.disable()
     try:
@@ -174,3 +190,10 @@ def unhindered() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _reader_module() -> ModuleType:
+    # The client and the language: 80 ms, which the thread spends while the prompt is up already.
+    from stqsh.shell.repl import session_reader
+
+    return session_reader

@@ -1,4 +1,4 @@
-"""A sign of life while a statement keeps the user waiting: for what, how long, what the session does."""
+"""A status line while a statement keeps the user waiting: which one, how long, what the session does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stqsh.shell.terminal.screen import Screen
 
 SILENCE_S = 1.5
-"""So long nothing is said: most answers are there by then."""
+"""Time before the status line appears: most answers come sooner."""
 _EVERY_S = 0.5
 _WORDS = 4
 
@@ -19,8 +19,11 @@ _WORDS = 4
 class WaitIndicator:
     """Draws a status line where no answer comes for a while; used as a context manager.
 
-    `screen` is made when it is needed; `alive` tells what the session does. A thread of its own draws:
-    between `begin` and `heard` it has the terminal to itself.
+    A thread draws it: between `begin` and `heard` it has the terminal to itself.
+
+    Args:
+        screen: Returns the screen, when it is first needed.
+        alive: Returns what the session does.
     """
 
     def __init__(self, screen: Callable[[], Screen], alive: Callable[[], str]) -> None:
@@ -32,23 +35,23 @@ class WaitIndicator:
         self._thread = threading.Thread(target=self._work, name="patience", daemon=True)
 
     def __enter__(self) -> WaitIndicator:
-        """Begin to watch."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Clear the line and watch no more."""
+        """Clear the line and stop the thread."""
         self.heard()
         self._over.set()
         self._thread.join()
 
     def begin(self, statement: str) -> None:
-        """A statement was asked."""
+        """Note that a statement begins."""
         with self._lock:
             self._asked = time.monotonic(), " ".join(statement.split()[:_WORDS])
 
     def heard(self) -> None:
-        """Something came: the line is cleared, and none is drawn until the next statement begins."""
+        """Note an outcome: clear the line, and draw none until the next statement begins."""
         with self._lock:
             self._asked = None
             if self._drawn is not None:

@@ -24,11 +24,17 @@ class ExitShell(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BackslashCommand:
-    r"""A backslash command: its names, what it takes, what it does, and its action.
+    r"""A backslash command.
 
-    `reads`: where a script has it with an argument, it is done while the script is read. `choices` are the
-    words that it takes, for completion, which offers files too where `argument` names one. `check` raises
-    `StqshError` for an argument that is wrong, before a script does anything.
+    Attributes:
+        names: Its names, the usual one first.
+        argument: What it takes, as `\?` shows it; completion offers files where it names one.
+        help: What it does.
+        action: Runs it.
+        reads: What it does while a script is read, where it has an argument.
+        in_scripts: Whether scripts may use it.
+        check: Raises `StqshError` for a wrong argument, before a script does anything.
+        choices: The words that it takes, for completion.
     """
 
     names: tuple[str, ...]
@@ -47,7 +53,7 @@ class BackslashCommand:
 
 
 def find_command(line: str) -> tuple[BackslashCommand, str]:
-    r"""The command of a line such as `\timing on`, and its argument; raises `StqshError` for none."""
+    r"""Return the command of a line such as `\timing on`, and its argument. Raises `StqshError` for none."""
     word, _, argument = line.strip().removeprefix("\\").partition(" ")
     word = word.rstrip(";")
     for command in COMMANDS:
@@ -106,8 +112,8 @@ _OPTIONS: dict[str, Callable[[Console, str], None]] = {"format": _format, "pager
 def _pset(console: Console, argument: str) -> None:
     name, _, value = argument.partition(" ")
     if not name:
-        shown = {"format": console.format or "auto", "pager": _said(console.pager)}
-        shown["timing"] = _said(console.timing)
+        pager, timing = _said(console.pager), _said(console.timing)
+        shown = {"format": console.format or "auto", "pager": pager, "timing": timing}
         console.tell("\n".join(f"{name} is {value}" for name, value in shown.items()))
         return
     if name not in _OPTIONS:

@@ -1,8 +1,8 @@
-"""Batch mode: scripts from files, from `-c` or from standard input, without a prompt.
+r"""Batch mode: scripts from files, from `-c` or from standard input, without a prompt.
 
-Data goes to standard output (or where `--output` and `\\o` say), messages to standard error. The scripts are
-read completely before anything is done; then the updates of every registered query come out as the engine
-delivers them.
+Data goes to standard output (or to `--output` and `\o`), messages to standard error. The scripts are read
+completely before any statement is executed; then the updates of every registered query are printed as the
+engine delivers them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stqsh.shell.scripting.script_runner import ScriptRunner
 from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.capabilities import is_interactive
-from stqsh.shell.user_files import is_new_session, profile_script, script_text
+from stqsh.shell.user_files import profile_script, script_text
 from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
-    """Run scripts, (text, file) each, one after the other, and give the exit code.
+    """Run scripts, (text, file) each, one after the other, and return the exit code.
 
-    Raises `StqshError` where a script or its run fails.
+    Raises:
+        StqshError: A script is wrong, or its run fails.
     """
     console = Console(print_message, options.format and check_format(options.format), quiet=options.quiet)
     console.variables.update(given_variables(options.variables))
@@ -61,7 +62,7 @@ def _run(
     with connect(options.session, temporary=temporary, profile=options.profile, autoplay=False) as session:
         batch = ScriptRunner(session, steps, OutputChoice(sys.stdout.buffer, console))
         try:
-            batch.run(opening if is_new_session(session) else [])
+            batch.run(opening)
         except KeyboardInterrupt:
             batch.stop()
             return INTERRUPTED
@@ -82,9 +83,9 @@ def _check_formats(steps: list[StatementBlock | CommandCall]) -> None:
 
 
 def _check_views(steps: list[StatementBlock | CommandCall]) -> None:
-    """Raise `CommandLineError` where a script wants the whole terminal and there is none.
+    """Raise `CommandLineError` where a script needs the whole terminal and there is none.
 
-    A frame is no data: a pipe that gets one has nothing to read, and a script that waits for a key stands.
+    A frame is no data: a pipe cannot use one, and a script would wait for a key for ever.
     """
     is_at_terminal = sys.stdin.isatty() and is_interactive(sys.stdout)
     if any(isinstance(one, statements.Watch) for one in statements_in(steps)) and not is_at_terminal:
@@ -92,7 +93,7 @@ def _check_views(steps: list[StatementBlock | CommandCall]) -> None:
 
 
 def _with_kept_log(error: EngineDeadError, home: SessionHome) -> EngineDeadError:
-    """The error with a log that stays when the temporary session goes."""
+    """Return the error with a copy of the log that outlives the temporary session."""
     kept = home.path.parent / "engine.log"
     try:
         kept.write_bytes(home.engine_log.read_bytes())

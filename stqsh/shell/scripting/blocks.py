@@ -19,7 +19,7 @@ STATEMENT_END = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StatementBlock:
-    """Statements of one file, one after the other; `number` is that of the first in the whole script."""
+    """Consecutive statements of one file; `number` is that of the first in the whole script."""
 
     statements: list[Statement]
     file: str | None
@@ -28,32 +28,32 @@ class StatementBlock:
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    r"""A backslash command in its turn; `block` is the statement that it stands behind (`\watch`)."""
+    r"""A backslash command in a script; `block` is the statement that precedes a `\watch`."""
 
     command: BackslashCommand
     argument: str
     block: StatementBlock | None = None
 
     def run(self, console: Console) -> None:
-        """Do it. Raises what the command's action does."""
+        """Run the command. Raises what its action raises."""
         if self.block is not None:
             console.last = self.block
         self.command.action(console, self.argument)
 
 
 def statements_in(steps: Iterable[StatementBlock | CommandCall]) -> list[Statement]:
-    """The statements of a script, in order."""
+    """Return the statements of a script, in order."""
     blocks = (step if isinstance(step, StatementBlock) else step.block for step in steps)
     return [statement for block in blocks if block is not None for statement in block.statements]
 
 
 def is_command(text: str) -> bool:
-    r"""Whether a text begins as a backslash command does; `\G` ends a statement and is none."""
+    r"""Return whether a text begins with a backslash command; `\G` ends a statement and is none."""
     return re.match(r"\s*\\(?![gG]\b)", text) is not None
 
 
 def ends_vertical(text: str) -> bool:
-    r"""Whether a text ends with `\G`, `\g` or `\watch` outside strings and comments: Enter may run it."""
+    r"""Return whether a text ends with `\G`, `\g` or `\watch` outside strings and comments."""
     last = None
     for match in STATEMENT_END.finditer(text):
         if match["open"]:

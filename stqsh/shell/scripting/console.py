@@ -1,4 +1,4 @@
-"""What backslash commands set, in the shell and in scripts: format, timing, pager, outlet, variables."""
+"""The settings of a run: the options of the command line, and what backslash commands change."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class ShellOptions:
 
 
 class PromptActions(Protocol):
-    """What only a prompt can do for a command."""
+    """Actions that only a prompt offers to commands."""
 
     def include(self, file: str) -> None:
         """Run a script."""
 
     def edit(self, file: str) -> None:
-        """Edit the last statement, or a file, and put what comes of it at the prompt."""
+        """Edit the last statement, or a file, and put the result at the prompt."""
 
     def restart(self) -> None:
         """Start the session's engine where it has gone."""
@@ -55,12 +55,19 @@ class PromptActions(Protocol):
 
 @dataclass
 class Console:
-    r"""The state behind backslash commands. `tell` shows a message to the user.
+    r"""The state behind backslash commands.
 
-    `format` is what results look like where nothing else says so (`None`: what suits the place), `outlet`
-    where they go instead of standard output, `timing`: tell each statement's time, `pager`: long answers
-    go through one on a terminal, `variables`: those of `\set`, `prompting`: the shell, where there is one,
-    `quiet`: no more than was asked for, `last`: the last statement, `repeater`: who repeats one (`\watch`).
+    Attributes:
+        tell: Shows a message to the user.
+        format: The format of results; None for the default of the place.
+        timing: Whether the time of each statement is shown.
+        pager: Whether long answers go through a pager on a terminal.
+        outlet: Where results go instead of standard output.
+        variables: The variables of `\set`.
+        prompting: The actions of the prompt, where there is one.
+        quiet: Whether only results and errors are shown.
+        last: The last statement.
+        repeater: Repeats a statement, for `\watch`.
     """
 
     tell: Callable[[str], None]
@@ -75,46 +82,47 @@ class Console:
     repeater: Callable[[StatementBlock, WatchInterval], None] | None = None
 
     def note(self, text: str) -> None:
-        """Tell what a command has set, unless the user wants it quiet."""
+        """Show what a command has set, unless the console is quiet."""
         if not self.quiet:
             self.tell(text)
 
     def set_format(self, name: str) -> None:
-        """Show results in another format. Raises `CommandLineError`."""
+        """Set the format of results. Raises `CommandLineError`."""
         self.format = check_format(name)
 
     def direct(self, words: str) -> None:
         """Send results to a file, to `| command`, or with no words to standard output again.
 
-        Raises `StqshError`; a new destination that cannot be opened leaves none.
+        Raises:
+            StqshError: The new destination cannot be opened; there is none then.
         """
         self.close()
         if words:
-            from stqsh.shell.writers.redirect import open_outlet
+            from stqsh.shell.writers.redirect import open_outlet  # Arrow, for which no prompt waits
 
             self.outlet = open_outlet(words)
 
     def close(self) -> None:
-        """Complete what was written elsewhere. Raises `StqshError` where that fails."""
+        """Complete what was written to the outlet. Raises `StqshError` where that fails."""
         outlet, self.outlet = self.outlet, None
         if outlet is not None:
             outlet.close()
 
 
 class Stopwatch:
-    """Tells how long each statement takes, where timing is on."""
+    """Shows how long each statement takes, where timing is on."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began: float | None = None
 
     def begin(self) -> None:
-        """A statement begins, and the one before it, if any, is done."""
+        """Note that a statement begins, and end the one before it."""
         self.done()
         self._began = time.monotonic()
 
     def done(self) -> None:
-        """The statement under way, if any, is done."""
+        """End the statement under way, if any."""
         began, self._began = self._began, None
         if began is not None and self._console.timing:
             self._console.tell(f"time: {time.monotonic() - began:.3f} s")

@@ -1,4 +1,4 @@
-"""What an interrupted statement leaves behind: whether it is done, and what is not run."""
+"""The message after an interrupted statement: whether it took effect, and what is not run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = 4
 
 
 class InterruptNotice:
-    """What is to be said where Ctrl-C ends the wait for a statement of `session`."""
+    """Makes the message for Ctrl-C while a statement of `session` is executed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -22,18 +22,18 @@ class InterruptNotice:
         self._number = self._logged = 0
 
     def begin(self, statements: list[Statement], number: int) -> None:
-        """The statement of that number, from 1, begins."""
+        """Note that a statement begins; `number` counts from 1."""
         self._statements, self._number = statements, number
         self._logged = last_seq(self._session.link.db)
 
     def text(self) -> str:
-        """Whether the statement is done, and what becomes of those behind it."""
+        """Return whether the statement is done, and what happens to those after it."""
         name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
         done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
         return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
 
     def rest_text(self) -> str:
-        """What becomes of the statements behind the one that was stopped; "" where there are none."""
+        """Return what happens to the statements after the one that was stopped; "" where there are none."""
         rest = len(self._statements) - self._number
         if not rest:
             return ""
@@ -44,7 +44,7 @@ class InterruptNotice:
         )
 
     def _is_logged(self) -> bool:
-        """Whether the session was asked for anything that changes it since the statement began."""
+        """Return whether the session's log has a change since the statement began."""
         rows = self._session.link.db.query(
             "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OutputChoice:
-    """Where the output goes and how it is shown: standard output's `stream` unless the console has an outlet.
+    """Chooses the stream and the format of output: standard output unless the console has an outlet.
 
     A quiet console has neither messages nor a status line.
     """
@@ -31,7 +31,7 @@ class OutputChoice:
         self._writers: dict[str, Writer] = {}
 
     def screen(self) -> Screen:
-        """The screen for the status line: the terminal's, on standard error where data goes elsewhere."""
+        """Return the screen for the status line: on standard error where data goes elsewhere."""
         if self.live:
             return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.
@@ -39,7 +39,7 @@ class OutputChoice:
         return Screen(sys.stderr.buffer, colour=has_colour(sys.stderr), visible=visible)
 
     def writer(self, session: Session, *, one_query: bool, asked: str | None = None) -> Writer:
-        """The writer for what comes now, in the format asked for by its statement, or that of all."""
+        """Return the writer for a result, in the format of its statement (`asked`) or of the whole run."""
         outlet = self.console.outlet
         wanted = asked or (outlet and outlet.format) or self.console.format
         wanted = wanted or session_settings(session.link.db).text("shell.format")

@@ -1,4 +1,4 @@
-"""Runs scripts in an open session: executes their steps and renders what statements and RUNs bring."""
+"""Run scripts in an open session: execute their steps, and render what statements and RUNs answer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from stqsh.client.results import SnapshotMark
 from stqsh.lang.ast import statements as ast
+from stqsh.shell.live.tail import LiveView
 from stqsh.shell.messages import print_message
 from stqsh.shell.render import PromptRenderer, render
 from stqsh.shell.scripting.backslash_commands import ExitShell
 from stqsh.shell.scripting.blocks import CommandCall, StatementBlock, statements_in
 from stqsh.shell.scripting.console import Stopwatch
 from stqsh.shell.scripting.output_choice import OutputChoice
-from stqsh.shell.scripting.watch_command import check_read_only, is_read_only
+from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.scripting.watch_interval import repeat
 from stqsh.shell.status import alive_text
+from stqsh.shell.user_files import is_new_session
+from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
-from stqsh.shell.writers.opening import write_data
+from stqsh.shell.writers.opening import write_data, write_item
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from stqsh.client.results import Updates, WaitNotice
     from stqsh.client.run import RunHandle
     from stqsh.shell.live.prefetch import Source
-    from stqsh.shell.live.tail import LiveView
     from stqsh.shell.scripting.watch_interval import WatchInterval
     from stqsh.shell.terminal.screen import Screen
     from stqsh.shell.writers.opening import Data
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ScriptRenderer:
-    """Renders outcomes of a script: data by its writer, messages and status on the screen.
+    """Renders outcomes of a script: data with a writer, messages and status on the screen.
 
     Attributes:
         statement: The number of the current statement in the whole script, from 1.
@@ -58,7 +59,7 @@ class ScriptRenderer:
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
-        """Say what is waited for; the next outcome brings the wait itself."""
+        """Show what the session waits for; the next outcome waits for it."""
         self.message(notice.text)
 
     def message(self, text: str) -> None:
@@ -72,7 +73,7 @@ class ScriptRenderer:
         write_data(self._writer(), data, self.statement)
 
     def follow(self, subscription: Subscription) -> None:
-        """Show what a TAIL or SUBSCRIBE brings."""
+        """Show the updates of a TAIL or SUBSCRIBE."""
         view = self._live()
         if view is not None:
             view.warning = lambda: subscription.accuracy_text
@@ -90,8 +91,6 @@ class ScriptRenderer:
 
     def watch(self, feed: WatchFeed) -> None:
         """Show the dashboard of WATCH."""
-        from stqsh.shell.watch.dashboard import show_dashboard
-
         self.message(show_dashboard(feed, self._session.settings().text("shell.scheme")))
 
     def run(self, handle: RunHandle) -> bool:
@@ -111,22 +110,20 @@ class ScriptRenderer:
 
     def map(self, feed: MapFeed) -> None:
         """Print one frame of a map, or write its page."""
+        # Only maps need the page, its server and what draws them.
         from stqsh.shell.map.dispatch import print_or_write
 
         self.screen.close()
         self.message(print_or_write(feed, self.screen))
 
     def _show(self, source: Source) -> None:
-        """Show what a source brings, in the live view where there is one and no format was asked for."""
+        """Show what a source yields: in the live view where there is one and no format was asked for."""
         view = self._live()
         if view is not None:
             view.follow(source)
             return
         for item in source(self._status):
-            if isinstance(item, SnapshotMark):
-                self._writer().mark(item)
-            else:
-                self._writer().updates(item)
+            write_item(self._writer(), item)
 
     def _writer(self) -> Writer:
         return self._place.writer(self._session, one_query=self._one_query, asked=self.format)
@@ -155,19 +152,26 @@ class ScriptRunner:
         return self._renderer.screen
 
     def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
-        """Execute `opening`, the statements and commands, then what the end of a script implies."""
+        """Execute the statements and commands, then what the end of a script implies in its own session.
+
+        In a session that was there before, nothing runs unless a statement says so (language.md, section 4).
+
+        Args:
+            opening: what the profile opens a new session with.
+        """
+        is_own = is_new_session(self._session)
         with suppress(ExitShell):
-            for step in (*opening, *self._steps):
+            for step in (*(opening if is_own else ()), *self._steps):
                 if isinstance(step, StatementBlock):
                     self._execute(step)
                 else:
                     step.run(self._place.console)
-        last = None if not opening and self._is_read_only() else self._session.finish_script()
+        last = self._session.finish_script() if is_own else None
         if last is not None:
             self._renderer.run(last)
 
     def stop(self) -> None:
-        """Stop the RUN under way after an interrupt, and say what continues."""
+        """Stop the RUN under way after an interrupt, and print what continues."""
         name = self._session.home.name
         if self._session.home.temporary:
             print_message("interrupted; the script's session is stopped")
@@ -177,10 +181,6 @@ class ScriptRunner:
             handle.cancel()
             stopped = "RUN is stopped, "
         print_message(f"interrupted; {stopped}session {name} and its queries go on")
-
-    def _is_read_only(self) -> bool:
-        """Return whether the script changes nothing: then it does not end a session that others use."""
-        return all(is_read_only(one) or isinstance(one, ast.Tail) for one in statements_in(self._steps))
 
     def _repeat(self, block: StatementBlock, interval: WatchInterval) -> None:
         r"""Repeat a statement (`\watch`)."""
@@ -209,8 +209,6 @@ class ScriptRunner:
 
 
 def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView:
-    from stqsh.shell.live.tail import LiveView
-
     return LiveView(screen, "", session.home, one_query, scheme=session.settings().text("shell.scheme"))
 
 

@@ -1,9 +1,8 @@
 r"""Scripts: statements, and backslash commands on lines of their own; `\G` for a `;` asks for `vertical`.
 
-`\watch` may stand behind a statement instead of its `;`.
-
-A script is read as a whole before anything is done: `\i` brings its script in, `\set` is in force from its
-line on, and whatever is wrong anywhere is found first. All other commands are done in their turn.
+`\watch` may end a statement instead of its `;`. A script is read completely before anything is executed:
+`\i` includes its script, `\set` applies from its line on, and every mistake is found first. All other
+commands are executed in their turn.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known while a script is read: the variables, and how many statements there were so far."""
+    """The state of reading a script: its variables, and the number of statements so far."""
 
     variables: dict[str, str]
     count: int = 0
@@ -43,9 +42,11 @@ class _Reading:
 def read_scripts(
     sources: Sequence[tuple[str, str | None]], variables: dict[str, str]
 ) -> list[StatementBlock | CommandCall]:
-    """The blocks and calls of scripts, each given as (text, file), in order; `variables` change as they say.
+    r"""Read scripts, (text, file) each, into blocks and calls; `variables` change with their `\set`.
 
-    Raises `StatementSyntaxError` with its place, and `CommandLineError` for a script that cannot be included.
+    Raises:
+        StatementSyntaxError: A script has a mistake; the error has its place.
+        CommandLineError: A script cannot be included.
     """
     reading = _Reading(variables)
     return [step for text, file in sources for step in _read(text, file, reading, ())]
@@ -71,10 +72,10 @@ def _read(
 
 
 def _block(text: str, start: int, end: int, file: str | None, reading: _Reading) -> Iterator[StatementBlock]:
-    """The statements of a part of a text that has no commands."""
+    """Read the statements of a part of a text that has no commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    # As many lines before it as in the text, so that errors tell the right one.
+    # As many lines before it as in the text, so that errors name the right one.
     part = "\n" * text.count("\n", 0, start) + text[start:end]
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)
@@ -92,7 +93,7 @@ def _block(text: str, start: int, end: int, file: str | None, reading: _Reading)
 def _watched(
     blocks: list[StatementBlock], calls: Iterable[StatementBlock | CommandCall]
 ) -> Iterator[StatementBlock | CommandCall]:
-    r"""The statements before the one that a `\watch` stands behind, then that one with its command."""
+    r"""Yield the statements before the one that ends with `\watch`, then that one with its command."""
     [block] = blocks
     before, last = block.statements[:-1], block.statements[-1:]
     if before:
@@ -103,7 +104,7 @@ def _watched(
 
 
 def _masked(text: str) -> tuple[str, list[int]]:
-    r"""The text with `;` for each `\G` and `\g`, and where `\G` stood."""
+    r"""Replace each `\G` and `\g` by `;`; return the text and the positions of `\G`."""
     if "\\" not in text:
         return text, []
     uprights = [match.start() for match in STATEMENT_END.finditer(text) if match["end"] == r"\G"]
@@ -113,7 +114,7 @@ def _masked(text: str) -> tuple[str, list[int]]:
 def _command(
     text: str, file: str | None, match: re.Match[str], reading: _Reading, trail: tuple[str, ...]
 ) -> Iterator[StatementBlock | CommandCall]:
-    """What one backslash command stands for."""
+    """Read one backslash command."""
     try:
         command, argument = find_command(match.group())
         if not command.in_scripts:
@@ -139,12 +140,12 @@ def _included(
 ) -> Iterator[StatementBlock | CommandCall]:
     path = str((Path(file).parent if file else Path()) / Path(name).expanduser())
     if path in trail:
-        raise CommandLineError(f"{path} includes itself", hint=f"by way of {', '.join(trail)}")
+        raise CommandLineError(f"{path} includes itself", hint=f"included by {', '.join(trail)}")
     yield from _read(script_text(path), path, reading, (*trail, path))
 
 
 def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
-    split(text[: match.start()], file)  # raises where a quote is open, which is the better thing to say
+    split(text[: match.start()], file)  # raises where a quote is open, which explains more
     return _fault(text, file, match, "a command within a statement", "end the statement before it with ;")
 
 

@@ -1,9 +1,9 @@
 r"""Variables of scripts: `\set name value`, `-v name=value`, and `:name`, `:'name'`, `:"name"` in statements.
 
-`:name` is replaced by the value as it is, `:'name'` by a string and `:"name"` by a quoted name that hold it.
-Strings, quoted names and comments are left alone, and what has been put in is not looked at again. The
-lines of a text stay the same, so that errors name the right one. In REGISTER QUERIES, `:name` without such a
-variable is left alone: there it stands for a column of the rows.
+`:name` is replaced by the value itself, `:'name'` by a string and `:"name"` by a quoted name that hold it.
+Strings, quoted names and comments stay unchanged, and replaced text is not searched again. Line numbers stay
+the same, so that errors name the right line. In REGISTER QUERIES, `:name` without such a variable stays: it
+refers to a column of the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ _USE = re.compile(
 
 
 def assign(variables: dict[str, str], words: str) -> None:
-    r"""Do what `\set` is told: a name, then its value as it is or in single quotes. Raises `StqshError`."""
+    """Assign a variable. Raises `StqshError`.
+
+    Args:
+        variables: All variables.
+        words: A name, then its value, plain or in single quotes.
+    """
     name, _, value = words.partition(" ")
     if not _NAME.fullmatch(name):
         raise StqshError(f"'{name}' cannot be a variable's name", hint="letters, digits and _")
@@ -34,13 +39,13 @@ def assign(variables: dict[str, str], words: str) -> None:
 
 
 def forget(variables: dict[str, str], name: str) -> None:
-    r"""Do what `\unset` is told. Raises `StqshError` where there is no such variable."""
+    """Remove a variable. Raises `StqshError` where there is no such variable."""
     if variables.pop(name, None) is None:
         raise StqshError(f"there is no variable {name}" if name else r"\unset takes a variable's name")
 
 
 def given_variables(words: Sequence[str]) -> dict[str, str]:
-    """The variables of `-v name=value`. Raises `CommandLineError` for what is not of that form."""
+    """Return the variables of `-v name=value`. Raises `CommandLineError` for another form."""
     variables: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -51,7 +56,7 @@ def given_variables(words: Sequence[str]) -> dict[str, str]:
 
 
 def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -> str:
-    """The text with its variables replaced. Raises `StatementSyntaxError` at one that has no value."""
+    """Return the text with its variables replaced. Raises `StatementSyntaxError` for one without a value."""
     if ":" not in text:
         return text
 
@@ -78,6 +83,7 @@ def replaced(text: str, variables: Mapping[str, str], file: str | None = None) -
 def _unknown(
     text: str, match: re.Match[str], name: str, variables: Mapping[str, str], file: str | None
 ) -> StqshError:
+    # Only a mistake needs the language here, and the prompt imports this module.
     from stqsh.lang.ast.source import Piece, Source, Span
     from stqsh.lang.errors import StatementSyntaxError, near
 

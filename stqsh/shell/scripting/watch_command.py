@@ -1,4 +1,4 @@
-r"""`\watch`: a statement that only looks, again and again; on a terminal it is redrawn in place."""
+r"""`\watch`: repeat a statement that only reads; on a terminal it is redrawn in place."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from stqsh.lang.ast.statements import Statement
 
 DRAWN = ("table", "vertical", "markdown")
-"""The formats for eyes, which are redrawn in place on a terminal."""
+"""The formats for people, which are redrawn in place on a terminal."""
 
 
 def is_read_only(statement: Statement) -> bool:
-    """Whether a statement only looks: it answers at once, and leaves the session as it is."""
+    """Return whether a statement only reads: it answers at once, and leaves the session unchanged."""
     kinds = (
         statements.Select,
         statements.Show,
@@ -50,7 +50,7 @@ def is_read_only(statement: Statement) -> bool:
 
 
 def check_read_only(statement: Statement) -> None:
-    """Raise `StqshError` for a statement that does more than look."""
+    """Raise `StqshError` for a statement that does more than read."""
     if not is_read_only(statement):
         name = " ".join(statement.text.split()[:2])
         raise StqshError(
@@ -60,9 +60,13 @@ def check_read_only(statement: Statement) -> None:
 
 
 def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
-    """The same, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
+    """Repeat a statement, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
 
-    Gives how often it was shown. Raises `KeyboardInterrupt` for Ctrl-C, and what `lines` raises.
+    Returns:
+        The number of times it was shown.
+
+    Raises:
+        KeyboardInterrupt: The user leaves with Ctrl-C.
     """
     number, began, frame = 0, time.monotonic(), RedrawnFrame(stream, colour=has_colour(sys.stdout))
     with RawKeys() as keys:
@@ -100,7 +104,7 @@ class RedrawnFrame:
         self._write(f"{HIDE_CURSOR}{CLEAR}" + "\n".join(shown) + f"\n\x1b[{self._height}A\r")
 
     def close(self) -> None:
-        """Leave the frame where it stands, and the cursor below it."""
+        """Leave the frame on the terminal, and the cursor below it."""
         if self._height:
             self._write(f"\x1b[{self._height}B\r{SHOW_CURSOR}")
 
@@ -110,7 +114,7 @@ class RedrawnFrame:
 
 
 def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
-    """What statements that look answer, as lines for the terminal."""
+    """Return the outcomes of statements that only read, as lines for the terminal."""
     paper = io.BytesIO()
     width = shutil.get_terminal_size().columns - 1
     target = Target(paper, one_query=True, colour=has_colour(sys.stdout), width=width)

@@ -1,4 +1,4 @@
-r"""How often `\watch` repeats a statement, and the loop that repeats it."""
+r"""The interval of `\watch`, and the loop that repeats a statement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USUAL_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class WatchInterval:
-    """How often a statement is repeated: `interval_s` from beginning to beginning; `count` times, or on."""
+    """How often a statement is repeated: every `interval_s` seconds, `count` times or without end."""
 
     interval_s: float = USUAL_S
     count: int | None = None
@@ -26,7 +26,7 @@ class WatchInterval:
 
 
 def parse_interval(argument: str) -> WatchInterval:
-    r"""What the words after `\watch` say: `i=SEC`, `c=N`, a number for `i=`. Raises `StqshError`."""
+    r"""Parse the words after `\watch`: `i=SEC`, `c=N`, a number for `i=`. Raises `StqshError`."""
     interval, count = USUAL_S, None
     for word in argument.rstrip("; ").split():
         name, equals, value = word.partition("=")
@@ -42,7 +42,7 @@ def parse_interval(argument: str) -> WatchInterval:
 
 
 def repeat(how: WatchInterval, show: Callable[[], object]) -> None:
-    """Show something again and again; Ctrl-C, what `show` raises, and a `False` from it, ends it."""
+    """Call `show` repeatedly; it ends the loop by returning False or by raising."""
     number, began = 0, time.monotonic()
     while how.count is None or number < how.count:
         time.sleep(max(0.0, began + number * how.interval_s - time.monotonic()) if number else 0.0)

@@ -39,10 +39,10 @@ STYLES = {
     "light": Style.from_dict({**_SHAPES, **_LIGHT}),
     "none": Style.from_dict(_SHAPES),
 }
-"""The styles by name; what is not `auto` of the setting shell.scheme."""
+"""The styles by name: the values of the setting shell.scheme other than `auto`."""
 
 _BRIGHT = ("7", "15")
-"""What COLORFGBG says of a light background; other terminals do not set it, and most are dark."""
+"""Values of COLORFGBG for a light background; other terminals do not set it, and most are dark."""
 
 
 def colour_depth() -> ColorDepth | None:
@@ -51,7 +51,10 @@ def colour_depth() -> ColorDepth | None:
 
 
 def scheme_name(wanted: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The scheme to use: the one wanted; for `auto` none under NO_COLOR, else as the terminal tells."""
+    """Return the name of the colour scheme.
+
+    Without colours (NO_COLOR, a dumb terminal) that is `none`; `auto` depends on the terminal's background.
+    """
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return "none"
     if wanted in STYLES:

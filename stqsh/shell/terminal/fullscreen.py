@@ -1,10 +1,10 @@
 """Full-screen views (WATCH, MAP, scrolling back): prompt_toolkit owns the terminal, a view draws lines.
 
-While a view is up nothing else writes to the terminal. It stands on the alternate screen, follows each change
-of the terminal's size, and its last frame is printed when it closes, so that what was seen is not lost.
+While a view is open nothing else writes to the terminal. It uses the alternate screen, follows each change
+of the terminal's size, and prints its last frame when it closes, so that what was seen is not lost.
 
-A view draws from what it holds and never waits: slow work belongs to a thread of its own, whose errors `draw`
-raises, which ends the view.
+A view draws from what it holds and never waits: slow work belongs in a thread of its own, whose errors
+`draw` raises, which ends the view.
 """
 
 from __future__ import annotations
@@ -41,30 +41,36 @@ _COLOURS = {
     "light": {"dim": "ansibrightblack", "new": "bold ansigreen", "gone": "ansired", "bar": "ansiblue"},
     "none": {},
 }
-"""The classes that all views share: without colours what is new is bold and what has the focus reversed."""
+"""The classes that all views share; without colours, new rows are bold and the focus is reversed."""
 
 
 _SIZE_S = 0.2
-"""How often the terminal is asked for its size: what tells of it is taken by Ctrl-C's second meaning."""
+"""How often the terminal's size is polled: Ctrl-C's handler replaces the signal that reports a change."""
 
 Mouse: TypeAlias = Callable[[MouseEvent], object]
 
 
 class FullscreenView(Protocol):
-    """What fills the screen."""
+    """Fills the screen with lines."""
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """The lines of the screen; what is beyond its size is cut off. What it raises ends the view."""
+        """Return the lines of the screen; what exceeds its size is cut off. An error ends the view."""
 
     def last(self, width: int, height: int) -> list[Line]:
-        """The lines that stay on the terminal when the view is left: the frame, without what keys do."""
+        """Return the lines that stay on the terminal after the view, without its hints on keys."""
 
 
 @dataclass
 class TextEntry:
-    """A line of text that is typed within a view, such as a filter; `taken` gets it with Enter.
+    """A line of text that is typed within a view, such as a filter.
 
-    While it is open all keys are its own: Enter takes the text, Escape and Ctrl-C leave things as they were.
+    While it is open it gets all keys: Enter takes the text, Escape and Ctrl-C change nothing.
+
+    Attributes:
+        prompt: What precedes the text.
+        taken: Called with the text on Enter.
+        text: What is typed.
+        is_open: Whether it gets the keys.
     """
 
     prompt: str
@@ -73,11 +79,11 @@ class TextEntry:
     is_open: bool = False
 
     def open(self, text: str = "") -> None:
-        """Begin with a text."""
+        """Open the entry with a text."""
         self.text, self.is_open = text, True
 
     def press(self, key: str, data: str = "") -> None:
-        """Take a key, named as prompt_toolkit does."""
+        """Handle a key, named as in prompt_toolkit."""
         if key in ("c-m", "c-j", "enter"):
             self.is_open = False
             self.taken(self.text.strip())
@@ -92,18 +98,21 @@ class TextEntry:
 
     @property
     def shown(self) -> str:
-        """The line as it stands, with a bar for the cursor."""
+        """The prompt and the text, with a bar for the cursor."""
         return f"{self.prompt}{self.text}▏"
 
 
 @dataclass
 class Fullscreen:
-    """A view on the whole terminal until the user leaves it with `q` or Ctrl-C (or a key of its own calls
-    `leave`).
+    """A view on the whole terminal until `q`, Ctrl-C or a key of its own leaves it.
 
-    `keys` are the view's own; while `entry` is open they rest. The view is drawn after each key and every
-    `every_s` seconds. `scheme` is the setting shell.scheme. `mouse` gets what the mouse does, and says by
-    `NotImplemented` that it takes no notice.
+    Attributes:
+        view: Draws the lines, after each key and every `every_s` seconds.
+        keys: The view's own keys, disabled while `entry` is open.
+        entry: The view's text entry.
+        scheme: The setting shell.scheme.
+        every_s: The time between two drawings, in seconds.
+        mouse: Handles mouse events; returns `NotImplemented` for those that change nothing.
     """
 
     view: FullscreenView
@@ -115,7 +124,7 @@ class Fullscreen:
     _error: Exception | None = field(default=None, init=False)
 
     def run(self) -> None:
-        """Show the view until it is left; its last frame stays. Raises what `draw` raised."""
+        """Show the view until the user leaves it; its last frame stays. Raises what `draw` raised."""
         style = Style.from_dict(_SHAPES | _COLOURS[scheme_name(self.scheme)])
         output = create_output()
         app: Application[None] = Application(
@@ -143,14 +152,14 @@ class Fullscreen:
         size = get_app().output.get_size()
         try:
             lines = self.view.draw(size.columns, size.rows)
-        except Exception as error:  # handed over to `run`, which raises it with the terminal as it was
+        except Exception as error:  # `run` raises it once the terminal is restored
             self._error = error
             leave()
             return FormattedText([])
         return joined(lines, size.columns, size.rows)
 
     def _own_keys(self) -> KeyBindings:
-        """The keys that all views have."""
+        """Return the keys that all views have."""
         keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
 
         @keys.add("q", filter=free)
@@ -174,7 +183,7 @@ class Fullscreen:
         return keys
 
     def _bound_keys(self) -> KeyBindings:
-        """The view's keys, which rest while something is typed."""
+        """Return the view's keys, disabled while something is typed."""
         keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
         for binding in self.keys.bindings:
             keys.add(*binding.keys, filter=free & binding.filter)(binding.handler)
@@ -182,28 +191,28 @@ class Fullscreen:
 
 
 class _Control(FormattedTextControl):
-    """Text whose mouse events go to one handler, wherever on the text they are."""
+    """Text that passes all its mouse events to one handler."""
 
     def __init__(self, text: Callable[[], FormattedText], mouse: Mouse | None) -> None:
         super().__init__(text, show_cursor=False)
         self._mouse = mouse
 
     def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
-        """Hand it on; `NotImplemented` where nothing came of it, so that nothing is drawn anew."""
+        """Pass the event on; return `NotImplemented` where it changed nothing, so that nothing is redrawn."""
         if self._mouse is None or self._mouse(mouse_event) is NotImplemented:
             return NotImplemented
         return None
 
 
 def leave() -> None:
-    """Close the view that is up; for its own keys."""
+    """Close the open view; for its own keys."""
     app = get_app()
     if app.is_running and not app.is_done:
         app.exit()
 
 
 def cut(line: Line, width: int) -> Line:
-    """The line without what is beyond `width` characters; one that is too long ends with `…`."""
+    """Cut a line to `width` characters; one that is too long ends with `…`."""
     if fragment_list_width(line) <= width:
         return line
     kept: Line = []
@@ -218,7 +227,7 @@ def cut(line: Line, width: int) -> Line:
 
 
 def joined(lines: list[Line], width: int, height: int) -> FormattedText:
-    """Lines as one text, cut to a size, in characters that the terminal has."""
+    """Join lines into one text of a size, in characters that the terminal has."""
     shown: Line = []
     for number, line in enumerate(lines[:height]):
         if number:
@@ -237,7 +246,7 @@ def _fitting(text: str, room: int) -> str:
 
 
 def _leave_frame(view: FullscreenView, style: Style, output: Output) -> None:
-    """Print the last frame where the terminal goes on scrolling."""
+    """Print the last frame on the normal screen."""
     size = shutil.get_terminal_size()
     lines = view.last(size.columns, size.lines - 1)
     if lines:

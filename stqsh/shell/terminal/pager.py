@@ -1,7 +1,7 @@
 """Long answers go through a pager: `$STQSH_PAGER`, else `$PAGER`, else `less`.
 
-`less` is told to end by itself where a screen holds everything, to keep colours and not to wrap lines, to
-leave what was shown on the screen, and to say which keys lead on and back (unless `$LESS` says otherwise).
+`less` is set to end by itself where everything fits the screen, to keep colours, not to wrap lines, to leave
+what was shown on the screen, and to show its keys (unless `$LESS` sets something else).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stqsh.shell.terminal.interrupts import ignore_interrupts
 _LESS = "FRSXPsspace goes on, b back, right arrow sideways, / searches, q leaves$"
 _NONE = ("", "cat")
 WIDE = 10_000
-"""Columns of what can be scrolled sideways."""
+"""The width of output that can be scrolled sideways."""
 
 
 def pager_command() -> str | None:
-    """The pager to use; `None` where the user wants none or none is there."""
+    """Return the pager to use; None where the user wants none or there is none."""
     for name in ("STQSH_PAGER", "PAGER"):
         if name in os.environ:
             command = os.environ[name].strip()
@@ -32,9 +32,11 @@ def pager_command() -> str | None:
 
 
 def page_output(render: Callable[[int], bytes], *, paged: bool) -> None:
-    """Show what `render` makes for a width: at once where it fits the screen, else through the pager.
+    """Show what `render` returns for a width: directly where it fits the screen, else through the pager.
 
-    `paged`: whether a pager may be used at all.
+    Args:
+        render: Returns the output for a number of columns.
+        paged: Whether a pager may be used at all.
     """
     size = shutil.get_terminal_size()
     data = render(size.columns)

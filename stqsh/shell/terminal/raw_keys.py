@@ -1,7 +1,7 @@
 """The keys that are pressed while a live view scrolls: read without waiting, and not echoed.
 
-Ctrl-C stays a signal, so that it is felt whatever the program does. prompt_toolkit's parser makes keys of
-what the terminal sends.
+Ctrl-C stays a signal, so that it works whatever the program does. prompt_toolkit's parser turns what the
+terminal sends into keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 
 _ESCAPE_S = 0.05
-"""So long after an Escape more of a key's sequence may come."""
+"""The time after an Escape in which the rest of a key's sequence may come."""
 
 
 class PressedKey(NamedTuple):
@@ -32,9 +32,9 @@ class PressedKey(NamedTuple):
 
 
 class RawKeys:
-    """The keys of a terminal, from `with keys:` on. Where `stream` is none of ours there are no keys.
+    """The keys of a terminal while it is entered as a context manager; none where `stream` is no terminal.
 
-    A job in the background leaves the terminal alone.
+    A job in the background does not touch the terminal.
     """
 
     def __init__(self, stream: IO[Any] | None = None) -> None:
@@ -64,11 +64,11 @@ class RawKeys:
 
     @property
     def there(self) -> bool:
-        """Whether keys can be had."""
+        """Whether keys can be read."""
         return _in_foreground(self._stream)
 
     def pressed(self, wait_s: float) -> list[PressedKey]:
-        """The keys pressed since the last call, waiting up to `wait_s` seconds for one."""
+        """Return the keys pressed since the last call, waiting up to `wait_s` seconds for one."""
         if self._before is None:
             time.sleep(wait_s)
             return []
@@ -76,7 +76,7 @@ class RawKeys:
             self._read()
             while not self._found and self._ready(_ESCAPE_S):
                 self._read()
-            self._parser.flush()  # a lone Escape is not the beginning of anything
+            self._parser.flush()  # an Escape by itself is a key
         found, self._found = self._found, []
         return found
 
@@ -93,7 +93,7 @@ class RawKeys:
         self._parser.feed(data.decode(errors="ignore"))
 
     def _silence(self) -> None:
-        """RawKeys come at once and are not shown."""
+        """Make keys available at once, without an echo."""
         if _in_foreground(self._stream):
             wanted = termios.tcgetattr(self._stream)
             wanted[3] &= ~(termios.ICANON | termios.ECHO)
@@ -105,7 +105,7 @@ class RawKeys:
 
 
 def _in_foreground(stream: IO[Any]) -> bool:
-    """Whether a stream is a terminal that this program may read from and set."""
+    """Return whether a stream is a terminal that this program may read and set."""
     with suppress(OSError, ValueError):
         return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
     return False

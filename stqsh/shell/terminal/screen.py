@@ -1,10 +1,10 @@
 """The live part of a terminal: lines that scroll, and one status line that stays at the bottom.
 
 Nothing is drawn on an alternate screen: what was shown stays. What comes faster than a terminal (and a
-reader) can take is sampled, and the screen says how much was left out.
+reader) can take is sampled, and the screen shows how much was left out.
 
-While a status line stands, the hidden cursor waits at its beginning: a terminal that is made narrower wraps
-the line, and all of it is cleared from there.
+Below a status line the hidden cursor waits at its beginning: a terminal that is made narrower wraps the
+line, and all of it is cleared from there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STATUS_EVERY_S = 0.2
 
 
 class LineSampler:
-    """How many lines a reader may be shown now, and how many were left out since that was last said."""
+    """Limits the lines that a reader is shown, and counts those that were left out."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -45,28 +45,25 @@ class LineSampler:
         self._left_out = 0
 
     def room(self) -> int:
-        """How many lines may be shown now: `BURST` at once, then `LINES_A_SECOND`."""
+        """Return how many lines may be shown now: `BURST` at once, then `LINES_A_SECOND`."""
         now = self._clock()
         self._room = min(float(BURST), self._room + (now - self._at) * LINES_A_SECOND)
         self._at = now
         return int(self._room)
 
     def take(self, shown: int, left_out: int = 0) -> None:
-        """Note that so many lines are shown, and so many not."""
+        """Note the number of lines that are shown, and of those that are left out."""
         self._room -= shown
         self._left_out += left_out
 
     def omission(self) -> str:
-        """What to say of the lines left out: a line, or nothing. Said once."""
+        """Return a line on the lines left out since the last call, "" for none."""
         count, self._left_out = self._left_out, 0
         return f"… {group_digits(count)} more\n" if count else ""
 
 
 class Screen:
-    """Draws on `stream`, a terminal; one that is not `visible` takes messages and nothing else.
-
-    `clock` gives seconds (a test passes its own).
-    """
+    """Draws on `stream`, a terminal; one that is not `visible` shows messages only."""
 
     def __init__(
         self,
@@ -86,16 +83,16 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """The terminal's width in characters, as it is now."""
+        """The terminal's current width in characters."""
         return shutil.get_terminal_size().columns
 
     @property
     def height(self) -> int:
-        """The terminal's height in lines, as it is now."""
+        """The terminal's current height in lines."""
         return shutil.get_terminal_size().lines
 
     def target(self, *, one_query: bool) -> Target:
-        """What tables need to know of this screen."""
+        """Return the target for tables on this screen."""
         return Target(self._stream, one_query, self.colour, self.width - 1)
 
     def lines(self, lines: list[str]) -> None:
@@ -105,11 +102,11 @@ class Screen:
         self._write(CLEAR + self._dim(self.sample.omission()) + "\n".join(lines) + "\n" + self._status_text())
 
     def message(self, text: str) -> None:
-        """Show a message as it is, above the status line."""
+        """Show a message above the status line."""
         self._write(f"{CLEAR if self._visible else ''}{text}\n{self._status_text()}")
 
     def status(self, text: str, *, now: bool = False) -> None:
-        """Replace the status line, a few times a second at most unless it is to be seen `now`."""
+        """Replace the status line; at most a few times a second unless `now` is set."""
         time_now = self._clock()
         if not self._visible or not (now or time_now - self._drawn_at >= STATUS_EVERY_S):
             return
@@ -118,14 +115,14 @@ class Screen:
         self._write(CLEAR + self._dim(omission) + self._status_text())
 
     def close(self) -> None:
-        """Clear the status line and say what was left out last."""
+        """Clear the status line, and show how much was left out."""
         if not self._visible:
             return
         cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + self._dim(self.sample.omission()) + cursor)
 
     def pause(self) -> None:
-        """Clear the status line while something else has the terminal; what was left out is not said yet."""
+        """Clear the status line while something else uses the terminal."""
         cursor, self._status = SHOW_CURSOR if self._status else "", ""
         self._write(CLEAR + cursor)
 
@@ -147,14 +144,16 @@ def open_screen(stream: TextIO) -> Screen:
 
 
 def stdout_screen() -> Screen:
-    """Return a screen on standard output as it is now."""
+    """Return a screen on the current standard output."""
     return open_screen(sys.stdout)
 
 
 def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
-    """The parts of a status line that have room, in order: those that weigh least go first.
+    """Join the parts of a status line, dropping those of least weight where there is no room.
 
-    Each is (weight, text); an empty text is no part. Two spaces stand between them.
+    Args:
+        parts: Weight and text of each part; an empty text is no part.
+        width: The characters that the line may take.
     """
     kept = [part for part in parts if part[1]]
     while len(kept) > 1 and cell_len("  ".join(text for _, text in kept)) > width:

@@ -1,1 +1,1 @@
-"""WATCH: answers as they stand, on the full screen."""
+"""WATCH: the current answers, on the full screen."""

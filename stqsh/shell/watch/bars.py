@@ -1,4 +1,4 @@
-"""Figures as bars of characters: a sparkline over time, and the slots' loads side by side."""
+"""Numbers as bars of characters: a sparkline over time, and the slots' loads side by side."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _BAR = 8
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A character a value, as high as its share of the greatest; only nothing is drawn as nothing."""
+    """Return a character for each value, by its share of the greatest; only zero has the lowest bar."""
     most = max(values, default=0)
     tops = len(LEVELS) - 1
     return "".join(LEVELS[math.ceil(value * tops / most) if value > 0 else 0] for value in values)
 
 
 def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
-    """A sparkline of the updates of each of the last `width` steps up to `last`."""
+    """Return a sparkline of the updates of the last `width` steps up to `last`."""
     first = max(1, last - width + 1)
     return sparkline([sent.get(step, 0) for step in range(first, last + 1)])
 
 
 def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
-    """The records of the last batch on each slot, as bars where they have room, else a character a slot."""
+    """Return the records of the last batch by slot: as bars where there is room, else a character a slot."""
     if not slots:
-        return [("class:dim", "no slot has told of its load yet")]
+        return [("class:dim", "no slot has reported its load yet")]
     loads = [slot.get("records") or 0 for slot in slots]
     most = max(loads, default=0)
     line: Line = [("class:dim", "slots")]

@@ -1,4 +1,4 @@
-"""The dashboard of WATCH: the session's state on top, a panel for each query, at the bottom what keys do."""
+"""The dashboard of WATCH: the session's state on top, a panel for each query, hints on keys at the bottom."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show_dashboard(watching: WatchFeed, scheme: str) -> str:
 
 
 def left_text(queries: Sequence[QueryRow]) -> str:
-    """What goes on when the dashboard has been left."""
+    """Return which queries continue when the dashboard has been left."""
     live = [query.name for query in queries if query.live]
     gone = [f"{query.name} has ended" for query in queries if query.state == "ended"]
     gone += [f"{query.name} was dropped" for query in queries if query.state == "dropped"]
@@ -52,9 +52,18 @@ def left_text(queries: Sequence[QueryRow]) -> str:
 
 @dataclass
 class Dashboard:
-    """A `View` of queries. `look` gives what there is to see, `None` while nothing is; `clock` seconds.
+    """A `FullscreenView` of queries.
 
-    `focus` is the panel that keys are for, `page` how many rows it has room for.
+    Attributes:
+        home: The session's home.
+        look: Returns the latest state, None before the first.
+        clock: Returns the time in seconds.
+        panels: A panel for each query.
+        focus: The number of the panel that gets the keys.
+        is_zoomed: Whether only that panel is shown.
+        is_paused: Whether new states are ignored.
+        entry: The entry for a filter.
+        page: The rows that the panel has room for.
     """
 
     home: SessionHome
@@ -73,14 +82,14 @@ class Dashboard:
         self.entry = TextEntry("/", partial(only, self))
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """The whole screen."""
+        """Return the lines of the screen."""
         self._take()
         body = self.last(width, height - 1)
         empty: list[Line] = [[] for _ in range(height - 1 - len(body))]
         return [*body, *empty, self._footer(width)]
 
     def last(self, width: int, height: int) -> list[Line]:
-        """The same without what keys do, and no longer than need be."""
+        """Return the lines without hints on keys and without empty lines."""
         if self._progress is None:
             return [[("class:dim", "reading the answers…")]]
         lines = [self._top(width), slots_line(self._progress.stats.get("slots", []), width)]
@@ -108,7 +117,7 @@ class Dashboard:
             panel.take(standing, self._progress.step)
 
     def _rooms(self, height: int) -> list[tuple[int, int]]:
-        """The panels that are shown, each with its number of lines."""
+        """Return the panels that are shown, each with its number of lines."""
         if self.is_zoomed:
             return [(self.focus, height)]
         needs = [2 + max(1, panel.count) for panel in self.panels]
@@ -150,7 +159,7 @@ class Dashboard:
 
 
 def shared(needs: Sequence[int], height: int) -> list[int]:
-    """Lines for each panel: what it needs, as far as the others have theirs or the same."""
+    """Divide lines among panels: each gets what it needs, as far as all others get the same."""
     rooms = [0] * len(needs)
     left, open_ = height, sorted(range(len(needs)), key=lambda number: (needs[number], number))
     while open_:
@@ -161,7 +170,7 @@ def shared(needs: Sequence[int], height: int) -> list[int]:
 
 
 def _one_open(count: int, focus: int, height: int) -> list[tuple[int, int]]:
-    """Titles, and only the panel in focus with its rows; the titles around it where not all have room."""
+    """Return titles with one line each, and the rest for the panel in focus; the titles nearest to it."""
     titles = max(0, min(count - 1, height - _LEAST))
     first = max(0, min(focus - titles // 2, count - 1 - titles))
     return [

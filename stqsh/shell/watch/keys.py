@@ -1,4 +1,4 @@
-"""What keys do on the dashboard."""
+"""The actions of keys on the dashboard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FAR = 10**9
 
 
 def board_keys(board: Dashboard) -> KeyBindings:
-    """The keys of a dashboard; those for one query are for the one in focus."""
+    """Return the keys of a dashboard; those for one query apply to the one in focus."""
     keys = KeyBindings()
 
     def add(name: str, act: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ def board_keys(board: Dashboard) -> KeyBindings:
 
 
 def turn(board: Dashboard, by: int) -> None:
-    """Give another query the focus."""
+    """Move the focus to another query."""
     if board.panels:
         board.focus = (board.focus + by) % len(board.panels)
 
@@ -57,7 +57,7 @@ def pause(board: Dashboard) -> None:
 
 
 def sort(board: Dashboard) -> None:
-    """Rows by key, or the newest first."""
+    """Sort rows by key, or the newest first."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.by_key, panel.top = not panel.by_key, 0
@@ -70,14 +70,14 @@ def only(board: Dashboard, typed: str) -> None:
 
 
 def scroll(board: Dashboard, rows: int) -> None:
-    """Move down by so many rows."""
+    """Scroll down by some rows."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.top = max(0, panel.top + rows)
 
 
 def shift(board: Dashboard, columns: int) -> None:
-    """Move to the right by so many columns."""
+    """Scroll to the right by some columns."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.shift = max(0, panel.shift + columns)

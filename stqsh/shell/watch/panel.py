@@ -1,4 +1,4 @@
-"""One query's part of the dashboard: what it is and sends in a line, below that the rows of its answer."""
+"""One query's part of the dashboard: a title with its rate, then the rows of its answer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ if TYPE_CHECKING:
     from stqsh.client.results import Updates
 
 NEW_S = 3.0
-"""So long a row is marked as new."""
+"""The time for which a row is marked as new."""
 RATE_S = 10.0
-"""Updates a second are those of so many seconds."""
+"""The time over which updates a second are averaged."""
 _WIDEST = 30
 _SPARK_LEAST, _SPARK_MOST = 8, 60
 
 
 @dataclass
 class QueryPanel:
-    """Draws one query. `clock` gives seconds.
+    """Draws one query.
 
-    `top` is the first row shown, `shift` the first column; `by_key`: rows by key, else the newest first.
+    Attributes:
+        clock: Returns the time in seconds.
+        standing: The latest answer.
+        step: The step of that answer.
+        wanted: The filter of rows.
+        by_key: Whether rows are sorted by key, else the newest first.
+        top: The first row shown.
+        shift: The first column shown.
     """
 
     clock: Callable[[], float]
@@ -48,11 +55,11 @@ class QueryPanel:
     _rows_of: tuple[Any, ...] = field(default=(), init=False)
 
     def take(self, standing: AnswerState, step: int) -> None:
-        """The answer after a step."""
+        """Take the answer after a step."""
         now = self.clock()
         self.standing, self.step = standing, step
         if self._looks == 1:
-            self._seen.clear()  # what came while a long log was read for the first time came before
+            self._seen.clear()  # updates of the first read of a long log are old
         self._looks += 1
         self._seen.append((now, step, standing.total))
         while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_S:
@@ -60,7 +67,7 @@ class QueryPanel:
 
     @property
     def rows(self) -> Updates | None:
-        """The rows to show, in order, or in the reverse of it where the newest come first."""
+        """The rows to show, by key, or in reverse order where the newest come first."""
         answer = self.standing.answer
         if answer is None:
             return None
@@ -72,11 +79,11 @@ class QueryPanel:
 
     @property
     def count(self) -> int:
-        """How many rows there are to show."""
+        """The number of rows to show."""
         return 0 if self.rows is None else self.rows.table.num_rows
 
     def draw(self, width: int, height: int, *, has_focus: bool) -> list[Line]:
-        """The panel in `height` lines at the most: its title, a header, rows."""
+        """Return the panel in at most `height` lines: its title, a header, rows."""
         room = max(0, height - 2)
         self.top = max(0, min(self.top, self.count - room))
         lines = [self._title(width, room, has_focus=has_focus)]
@@ -111,14 +118,14 @@ class QueryPanel:
         )
 
     def _rate(self) -> float:
-        """Updates a second over the last seconds that were looked at."""
+        """Return the updates a second over the last `RATE_S` seconds."""
         if len(self._seen) < 2:
             return 0.0
         (before, _, had), (now, _, has) = self._seen[0], self._seen[-1]
         return (has - had) / max(now - before, 1.0)
 
     def _new_after(self) -> int:
-        """Rows that came in after this step are new."""
+        """Return the step after which rows are new."""
         now = self.clock()
         old = [step for at, step, _ in self._seen if now - at >= NEW_S]
         return old[-1] if old else self._seen[0][1] if self._seen else 0
@@ -135,7 +142,7 @@ class QueryPanel:
         return made
 
     def _shown(self, rows: Updates, room: int) -> Updates:
-        """The rows on the screen, in order."""
+        """Return the rows on the screen, in order."""
         count, table = rows.table.num_rows, rows.table
         last = min(count, self.top + room)
         if self.by_key:
@@ -144,7 +151,7 @@ class QueryPanel:
         return replace(rows, table=table.take(places))
 
     def _aligned(self, shown: Updates, width: int) -> list[str]:
-        """Header and rows: as many columns as there is room for, from the first one that is wanted."""
+        """Return header and rows, with as many columns as there is room for."""
         columns = selected_columns(shown, self.standing.query)
         self.shift = min(self.shift, len(columns) - 1)
         kept: list[TextColumn] = []
@@ -161,7 +168,7 @@ class QueryPanel:
 
 
 def rate_words(rate: float) -> str:
-    """A rate with as many digits as it has."""
+    """Return a rate with one decimal below 100, and none above."""
     return f"{rate:.1f}" if rate < 100 else group_digits(rate)
 
 

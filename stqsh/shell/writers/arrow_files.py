@@ -40,7 +40,7 @@ class ArrowFileWriter:
         self._open: dict[pa.Schema, _File] = {}
 
     def updates(self, updates: Updates) -> None:
-        """Rows of the tables of their queries' select lists."""
+        """Add rows to the tables of their queries' select lists."""
         if not updates.table.num_rows:
             return
         made: dict[pa.Schema, list[tuple[Any, pa.Table]]] = {}
@@ -52,26 +52,26 @@ class ArrowFileWriter:
             self._add(pa.concat_tables([table for _, table in pieces]).take(order))
 
     def mark(self, mark: SnapshotMark) -> None:
-        """Nothing: a table has no place for marks; its rows tell their steps."""
+        """Write nothing: a table has no place for marks, and its rows have their steps."""
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """A table of its own; a column of different kinds of values becomes text."""
+        """Write a table of its own; a column of values of different types becomes text."""
         del statement
         columns = [column.arrow() for column in row_columns(rows)]
         self._whole(pa.Table.from_arrays(columns, names=_distinct(rows.columns)))
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """A table of its own."""
+        """Write a table of its own."""
         del statement
         self._whole(_in_utc(answer.table).rename_columns(_distinct(answer.names)))
 
     def script(self, text: str) -> None:
-        """Raises `StqshError`: a script is no table."""
+        """Raise `StqshError`: a script is no table."""
         del text
         raise StqshError(f"a script is no table for {self._path.name}", hint=r"\o FILE.stq takes it")
 
     def close(self) -> None:
-        """Write what is left and complete the files; without any row there is none."""
+        """Write the remaining rows and complete the files; without rows there are none."""
         files, self._open = list(self._open.values()), {}
         for file in files:
             file.close()
@@ -94,7 +94,7 @@ class ArrowFileWriter:
 
 @dataclass
 class _File:
-    """One table's file, written piece by piece."""
+    """The file of one table, written piece by piece."""
 
     path: Path
     schema: pa.Schema
@@ -115,7 +115,7 @@ class _File:
             self._writer = pa.ipc.new_file(self._file, self.schema)
 
     def add(self, table: pa.Table) -> None:
-        """Take rows; whole pieces are written."""
+        """Take rows, and write complete pieces."""
         self._waiting.append(table)
         self._rows += table.num_rows
         if self._rows >= PIECE:
@@ -147,7 +147,7 @@ def _update_table(group: UpdateGroup) -> pa.Table:
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
-    """The table with all its timestamps in microseconds, UTC."""
+    """Return the table with all its timestamps in microseconds, UTC."""
     for place, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type) and column.type != UTC:
             table = table.set_column(place, column.name, table.column(place).cast(UTC))
@@ -155,7 +155,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with numbers on those that came before: readers of such files want them distinct."""
+    """Return the names, with a number on repeated ones: readers of such files need them distinct."""
     found: list[str] = []
     for name in names:
         number, free = 1, name

@@ -1,7 +1,8 @@
-"""From what a file holds to the declared types: whole columns at once, bad values set aside.
+"""Cast columns of files to the declared types, and mark bad values.
 
-A column is cast as a whole. Where that fails it is halved, again and again, until the bad values stand alone;
-so a value is good or bad by itself, whatever stands beside it in its block.
+A column is cast as a whole. If that fails, the rows of each form are cast separately. If that also fails,
+they are halved repeatedly until the bad values are isolated, so that a value is good or bad regardless of the
+other values in its block.
 """
 
 from __future__ import annotations
@@ -16,27 +17,15 @@ from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import Array, nulls, pc
 from stqsh.sources.formats.time_formats import TimeFormat
+from stqsh.sources.formats.value_forms import rows_by_form
 from stqsh.spec.chunk import arrow_type
 
 Caster = Callable[[Array], Array]
 
 _MICROS = 1_000_000
-#: Years 1 to 9999: what ISO 8601 can write. In seconds.
+#: The years 1 to 9999 of ISO 8601, in seconds.
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
 _NAIVE = pa.timestamp("us")
-_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-#: What a value must look like, as bytes, to be worth a try; whether it is good, its caster says.
-_PLAUSIBLE = {
-    "STRING": (
-        r"^([\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*$"
-    ),
-    "BIGINT": r"^([+-]?[0-9]+|-?0[xX][0-9a-fA-F]+)$",
-    "INT": r"^([+-]?[0-9]+|-?0[xX][0-9a-fA-F]+)$",
-    "DOUBLE": rf"^({_NUMBER}|(?i:[+-]?(nan|inf|infinity)).*)$",
-    "FLOAT": rf"^({_NUMBER}|(?i:[+-]?(nan|inf|infinity)).*)$",
-    "BOOLEAN": r"^(?i:true|false|0|1)$",
-    "TIMESTAMP": rf"^({_NUMBER}|-?0[xX][0-9a-fA-F]+|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ].*)?)$",
-}
 _UTC = pa.timestamp("us", tz="UTC")
 
 
@@ -62,25 +51,35 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     casters = _casters(raw.type, kind, times)
     whole = _first_that_casts(raw, casters)
     if whole is not None:
-        return CastColumn(whole, None)
+        return _marked(raw, whole)
     if not _is_text(raw.type):
-        return _salvage(raw, casters, arrow_type(kind))
+        if _first_that_casts(raw.slice(0, 0), casters) is None:
+            return CastColumn(nulls(len(raw), arrow_type(kind)), np.ones(len(raw), np.bool_))
+        return _marked(raw, _salvage(raw, casters, arrow_type(kind)))
     text = raw if kind == "STRING" else _trimmed(raw)
-    return _salvage_plausible(text, casters, kind)
+    return _marked(text, _salvage_by_form(text, casters, kind))
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
-    """Cast times that a pattern describes; what does not fit it, or is no text at all, is bad."""
+    """Cast times of a pattern; values that do not fit it, or are no text, are bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
-    values = times.parse(text)
-    bad = np.asarray(pc.and_(values.is_null(), text.is_valid()).to_numpy(zero_copy_only=False), np.bool_)
-    bad = bad if readable.bad is None else bad | readable.bad
-    return CastColumn(values, bad if bad.any() else None)
+    values, bad = _marked(text, times.parse(text))
+    if readable.bad is not None:
+        bad = readable.bad if bad is None else bad | readable.bad
+    return CastColumn(values, bad)
+
+
+def _marked(raw: Array, values: Array) -> CastColumn:
+    """Mark as bad what became null by its cast."""
+    if values.null_count == raw.null_count:
+        return CastColumn(values, None)
+    bad = pc.and_(values.is_null(), raw.is_valid())
+    return CastColumn(values, np.array(bad.to_numpy(zero_copy_only=False), np.bool_))
 
 
 def _plain(raw: Array) -> Array:
-    """Give a column without Arrow's other ways to store the same values."""
+    """Return a column in Arrow's plain form, without dictionaries and the like."""
     if isinstance(raw.type, pa.DictionaryType):
         raw = raw.cast(raw.type.value_type)
     if pa.types.is_large_string(raw.type) or pa.types.is_string_view(raw.type):
@@ -95,7 +94,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _trimmed(text: Array) -> Array:
-    """Give text without blanks around it, null where nothing is left."""
+    """Return text without surrounding blanks, null where it is empty."""
     trimmed = pc.ascii_trim_whitespace(text.view(pa.string()))
     kept: Array = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), None, trimmed)
     return kept
@@ -110,25 +109,23 @@ def _first_that_casts(raw: Array, casters: Sequence[Caster]) -> Array | None:
     return None
 
 
-def _salvage_plausible(text: Array, casters: Sequence[Caster], kind: str) -> CastColumn:
-    """Cast what can be cast of a column of text; what does not look like its kind is not even tried."""
-    looks = pc.match_substring_regex(text.view(pa.binary()), _PLAUSIBLE[kind])
-    plausible = np.asarray(pc.fill_null(looks, True).to_numpy(zero_copy_only=False), dtype=np.bool_)
-    if plausible.all():
-        return _salvage(text, casters, arrow_type(kind))
-    rows = np.flatnonzero(plausible)
-    cast = _salvage(text.take(rows), casters, arrow_type(kind))
-    bad = ~plausible
-    if cast.bad is not None:
-        bad[rows] = cast.bad
-    places = pa.array(np.cumsum(plausible) - 1, mask=~plausible)
-    return CastColumn(pc.take(cast.values, places), bad)
+def _salvage_by_form(text: Array, casters: Sequence[Caster], kind: str) -> Array:
+    """Cast text form by form; what is of no form becomes null."""
+    target = arrow_type(kind)
+    forms = rows_by_form(text, kind)
+    cast = [_salvage(text.take(rows), casters, target) for rows in forms]
+    places = np.full(len(text), -1, np.int64)
+    if forms:
+        rows = np.concatenate(forms)
+        places[rows] = np.arange(len(rows))
+    found: Array = pa.concat_arrays(cast) if cast else nulls(0, target)
+    whole: Array = pc.take(found, pa.array(places, mask=places < 0))
+    return whole
 
 
-def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> CastColumn:
-    """Cast what can be cast, piece by piece; a value that no caster takes becomes null and bad."""
+def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Array:
+    """Cast what can be cast, piece by piece; a value that no caster takes becomes null."""
     values: list[Array] = []
-    bad = np.zeros(len(raw), dtype=np.bool_)
     waiting = [(0, len(raw))]
     while waiting:
         start, stop = waiting.pop()
@@ -137,29 +134,47 @@ def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Cast
             values.append(cast)
         elif stop - start == 1:
             values.append(nulls(1, target))
-            bad[start] = True
         else:
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
-    return CastColumn(pa.concat_arrays(values) if values else nulls(0, target), bad if bad.any() else None)
+    return pa.concat_arrays(values) if values else nulls(0, target)
 
 
 # -- one caster for each way that a value may be written -----------------------------------------------------
 
 
 def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ...]:
-    """List the ways to read a column; no value can be read in two ways that differ."""
+    """List the casters of a column; no value has two different results.
+
+    A caster raises where a value cannot be read, or gives null where it is beyond the range of its type.
+    """
     target = arrow_type(kind)
     if kind == "TIMESTAMP":
         return _time_casters(raw, times)
     if _is_text(raw):
         return (lambda text: _as_text(text, kind).cast(target),)
-    exact = not (pa.types.is_integer(raw) and kind in ("DOUBLE", "FLOAT"))
-    return (lambda values: values.cast(target, safe=exact),)
+    if pa.types.is_integer(raw) and kind in ("DOUBLE", "FLOAT"):
+        return (lambda values: values.cast(target, safe=False),)
+    return (lambda values: _whole_in_range(values, target).cast(target),)
+
+
+def _whole_in_range(values: Array, target: pa.DataType) -> Array:
+    """Return numbers as they are, null where a whole number is wanted and there is none of the type."""
+    if not (pa.types.is_integer(target) and _is_number(values.type)):
+        return values
+    largest = 2 ** (target.bit_width - 1)
+    if pa.types.is_floating(values.type):
+        good = pc.and_(pc.equal(pc.trunc(values), values), pc.less(pc.abs(values), float(largest)))
+    elif values.type.bit_width > target.bit_width or pa.types.is_uint64(values.type):
+        good = pc.and_(pc.less(values, largest), pc.greater_equal(values, -largest))
+    else:
+        return values
+    kept: Array = pc.if_else(good, values, None)
+    return kept
 
 
 def _as_text(text: Array, kind: str) -> Array:
-    """Take bytes for text; only a STRING column must be valid UTF-8, the others' parsers refuse it."""
+    """Return bytes as text; only a STRING column must be valid UTF-8, as other parsers refuse bad text."""
     if pa.types.is_string(text.type):
         text.validate(full=kind == "STRING")
         return text
@@ -169,8 +184,11 @@ def _as_text(text: Array, kind: str) -> Array:
 def _time_casters(raw: pa.DataType, times: TimeFormat) -> tuple[Caster, ...]:
     if _is_text(raw):
         return tuple(partial(caster, times=times) for caster in _TIME_TEXTS)
-    numbers = pa.types.is_integer(raw) or pa.types.is_floating(raw)
-    return (partial(_numbers if numbers else _instants, times=times),)
+    return (partial(_numbers if _is_number(raw) else _instants, times=times),)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def _whole_numbers(text: Array, times: TimeFormat) -> Array:
@@ -182,13 +200,12 @@ def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _numbers(values: Array, times: TimeFormat) -> Array:
-    """Take numbers for time since the epoch; exact to the microsecond for this and the next century."""
+    """Read numbers as time since the epoch; exact to the microsecond for this and the next century."""
     per_second = times.per_second
     inside = pc.and_(
         pc.greater_equal(values, _EARLIEST * per_second), pc.less(values, (_LATEST + 1) * per_second)
     )
-    if pc.all(inside).as_py() is False:
-        raise pa.ArrowInvalid("no time between the years 1 and 9999")
+    values = pc.if_else(inside, values, None)
     factor = _MICROS // per_second
     if pa.types.is_integer(values.type):
         micros: Array = pc.multiply(values.cast(pa.int64()), factor)
@@ -198,7 +215,7 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
 
 
 def _instants(values: Array, times: TimeFormat) -> Array:
-    """Take Arrow's own dates and times; those that name no zone are in the source's, UTC unless said."""
+    """Read Arrow's dates and times; those without a zone are in the zone of the source."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _in_range(values.cast(_UTC, safe=False))
     return _in_range(times.in_utc(values.cast(_NAIVE, safe=False)))
@@ -213,7 +230,7 @@ def _iso_with_offset(text: Array, times: TimeFormat) -> Array:
 
 
 def _iso_beyond_micros(text: Array, times: TimeFormat) -> Array:
-    """Read times with more than six decimals, the rest cut off."""
+    """Read times with more than six decimals, and drop the rest."""
     short = pc.replace_substring_regex(text.view(pa.string()), r"([.]\d{6})\d+", r"\1")
     try:
         return _iso(short, times)
@@ -223,13 +240,8 @@ def _iso_beyond_micros(text: Array, times: TimeFormat) -> Array:
 
 def _in_range(times: Array) -> Array:
     micros = times.cast(pa.int64())
-    lowest, highest = pc.min_max(micros).values()
-    if (
-        lowest.is_valid
-        and not _EARLIEST * _MICROS <= lowest.as_py() <= highest.as_py() < (_LATEST + 1) * _MICROS
-    ):
-        raise pa.ArrowInvalid("no time between the years 1 and 9999")
-    return times
+    inside = pc.and_(pc.greater_equal(micros, _EARLIEST * _MICROS), pc.less(micros, (_LATEST + 1) * _MICROS))
+    return times if pc.all(inside).as_py() is not False else pc.if_else(inside, times, None)
 
 
 _TIME_TEXTS: tuple[Callable[..., Array], ...] = (

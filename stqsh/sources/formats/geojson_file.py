@@ -1,28 +1,60 @@
-"""GeoJSON: a FeatureCollection, or one Feature a line. Points only; a Point gives the LOCATION columns."""
+"""Read points of GeoJSON files: a FeatureCollection, or one Feature a line.
+
+A Point gives the values of the LOCATION columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.json_file import as_text, load_object, member_names, shown_line
+from stqsh.sources.formats.json_file import JsonObject, as_text, load_object, member_names, shown_line
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.row_blocks import PLAIN, open_bytes, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
-Feature = dict[str, Any]
+
+class Feature(NamedTuple):
+    """A feature.
+
+    Attributes:
+        geometry: JSON, None where it is missing.
+        identity: the members that are no properties: `id`, where the feature has one.
+    """
+
+    geometry: object
+    properties: JsonObject
+    identity: JsonObject
+
+    @staticmethod
+    def of(value: JsonObject) -> Feature:
+        """Return the feature that a JSON object describes."""
+        properties = value.get("properties")
+        identity = {name: content for name, content in value.items() if name == "id"}
+        return Feature(value.get("geometry"), properties if isinstance(properties, dict) else {}, identity)
+
+    @property
+    def geometry_type(self) -> str | None:
+        """The type of the geometry, such as Point."""
+        kind = self.geometry.get("type") if isinstance(self.geometry, dict) else None
+        return None if kind is None else str(kind)
+
+    @property
+    def members(self) -> JsonObject:
+        """The identity and the properties."""
+        return {**self.identity, **self.properties}
 
 
 class FeatureRow(NamedTuple):
-    """What stands on a line (or at a place of a collection): a feature, or the reason why there is none."""
+    """A line, or an element of a collection: its feature, or the reason why there is none."""
 
     line: int
     text: bytes
@@ -49,7 +81,7 @@ def read_geojson_blocks(path: Path, layout: RecordSchema, options: Options) -> I
 
 
 def read_features(path: Path) -> Iterator[list[FeatureRow]]:
-    """Read a file's features, as many at a time as its lines give."""
+    """Yield the features of a file, block by block."""
     with open_bytes(path) as stream:
         head = stream.read(4096)
     if is_collection(head):
@@ -58,19 +90,24 @@ def read_features(path: Path) -> Iterator[list[FeatureRow]]:
         return
     for text in read_text_blocks(path, PLAIN):
         lines = enumerate(text.text.split(b"\n"), start=text.first_line)
-        yield [FeatureRow(number, line, *load_object(line)) for number, line in lines if line.strip()]
+        yield [_feature_row(number, line) for number, line in lines if line.strip()]
+
+
+def _feature_row(number: int, line: bytes) -> FeatureRow:
+    found, reason = load_object(line)
+    return FeatureRow(number, line, None if found is None else Feature.of(found), reason)
 
 
 def is_collection(head: bytes) -> bool:
-    """Say, from the beginning of a file, whether it is one FeatureCollection."""
+    """Return whether a file with this beginning is a FeatureCollection."""
     return b'"FeatureCollection"' in head.split(b'"features"')[0]
 
 
 def collection_rows(text: bytes) -> list[FeatureRow]:
-    """Give the features of a FeatureCollection.
+    """Return the features of a FeatureCollection.
 
     Raises:
-        OSError: it is broken, so that nothing of it can be read.
+        OSError: the text is no FeatureCollection.
     """
     found, reason = load_object(text)
     features = found.get("features") if found else None
@@ -78,39 +115,40 @@ def collection_rows(text: bytes) -> list[FeatureRow]:
         raise OSError(reason or "no FeatureCollection")
     rows = []
     for number, feature in enumerate(features, start=1):
-        good = feature if isinstance(feature, dict) else None
+        good = Feature.of(feature) if isinstance(feature, dict) else None
         rows.append(FeatureRow(number, orjson.dumps(feature), good, "no JSON object"))
     return rows
 
 
-def flatten(row: FeatureRow, layout: RecordSchema) -> Feature | str:
-    """Give a feature as one object with the location's columns; the reason where it has no point.
+def flatten(row: FeatureRow, layout: RecordSchema) -> JsonObject | str:
+    """Return a feature's values by column, or the reason why it is no record.
 
     A feature without a geometry is a record with an empty location.
     """
-    if row.feature is None:
+    feature = row.feature
+    if feature is None:
         return row.reason
-    geometry = row.feature.get("geometry")
-    place: Any = [None, None]
-    if geometry is not None:
-        kind = geometry.get("type") if isinstance(geometry, dict) else None
-        place = geometry.get("coordinates") if kind == "Point" else None
-        if layout.located and (not isinstance(place, list) or len(place) < 2):
-            return "geometry: no Point"
-    properties = row.feature.get("properties") or {}
-    outer = {"id": row.feature["id"]} if "id" in row.feature else {}
+    point = _point(feature)
     if not layout.located:
-        return {**outer, **_point(place), **properties}
-    return {**outer, **properties, layout.x: place[0], layout.y: place[1]}
+        place = {} if point is None else {"lon": point[0], "lat": point[1]}
+        return {**feature.identity, **place, **feature.properties}
+    if point is None:
+        return "geometry: no Point"
+    return {**feature.members, layout.x: point[0], layout.y: point[1]}
 
 
-def _point(place: Any) -> Feature:
-    """Give the coordinates of a table's row, which need not have any."""
-    return {"lon": place[0], "lat": place[1]} if isinstance(place, list) and len(place) >= 2 else {}
+def _point(feature: Feature) -> tuple[object, object] | None:
+    """Return the coordinates of a Point, empty ones without a geometry, None for another geometry."""
+    if feature.geometry is None:
+        return None, None
+    place = feature.geometry.get("coordinates") if isinstance(feature.geometry, dict) else None
+    if feature.geometry_type != "Point" or not isinstance(place, list) or len(place) < 2:
+        return None
+    return place[0], place[1]
 
 
 def _block(
-    rows: Sequence[FeatureRow], flat: Sequence[Feature | str], names: Sequence[str], number: int
+    rows: Sequence[FeatureRow], flat: Sequence[JsonObject | str], names: Sequence[str], number: int
 ) -> RowBlock:
     good = [place for place, members in enumerate(flat) if isinstance(members, dict)]
     members = [found for found in flat if isinstance(found, dict)]

@@ -1,11 +1,14 @@
-"""JSON lines: one object a line. Arrow reads whole blocks; a block that it refuses is read line by line."""
+"""Read JSON lines, one object on each line.
+
+Arrow reads whole blocks; a block that it refuses is read line by line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -13,12 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, one_array, pc
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
+
+JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
 _TYPES: dict[str, pa.DataType] = {
@@ -32,10 +37,10 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a file of JSON lines; a member that is not there is null.
+    """Read a file of JSON lines; a missing member is null.
 
     Raises:
-        SourceError: an unknown option, or no object knows the key or the time. OSError: not readable.
+        SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
     """
     check_options(options, TIME_OPTIONS, "FORMAT JSON")
     names: Sequence[str] | None = None
@@ -46,7 +51,7 @@ def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iter
 
 
 def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
-    """Find the declared columns' names in a file's first objects: as written, else whatever the case."""
+    """Find the declared columns' names in a file's first objects, by exact case first."""
     present: dict[str, None] = {}
     for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
         found = _loaded(line)
@@ -64,7 +69,7 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
 
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
-    """Read the objects of a block; what Arrow refuses, or reads otherwise than JSON, goes by lines."""
+    """Read the objects of a block, line by line where Arrow refuses it or differs from JSON."""
     columns = _read_whole(text.text, names, layout)
     if columns is None:
         return _read_lines(text, names)
@@ -74,7 +79,7 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 
 def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
-    """Read a block with Arrow; None where it cannot, or may differ from the reading line by line."""
+    """Read a block with Arrow; None where Arrow fails or may differ from JSON."""
     if not _is_utf8(text):
         return None
     kinds = [
@@ -91,7 +96,7 @@ def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list
         table.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    columns = [one_array(table.column(name)) for name in names]
+    columns = [table.column(name).combine_chunks() for name in names]
     same_rows = table.num_rows == len(_lines(text)[0])
     return columns if same_rows and all(map(_is_finite, columns)) else None
 
@@ -105,12 +110,12 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_finite(column: Array) -> bool:
-    """Say whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
+    """Return whether a column has no NaN and infinity, which Arrow accepts but JSON does not."""
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
 def _time_type(text: bytes, name: str) -> pa.DataType:
-    """Tell times written as numbers from those written as text, by the first object that has one."""
+    """Return whether times are numbers or text, by the first object that has one."""
     for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
         found = _loaded(line)
         if isinstance(found, dict) and found.get(name) is not None:
@@ -129,7 +134,7 @@ def _loaded(line: bytes) -> Any:
 
 
 def _lines(text: bytes) -> tuple[list[bytes], list[int]]:
-    """Give the lines that are not blank, and their numbers within the block from 0."""
+    """Return the lines that are not blank, and their numbers within the block from 0."""
     lines = text.split(b"\n")
     kept = [number for number, line in enumerate(lines) if line.strip()]
     return [lines[number] for number in kept], kept
@@ -141,13 +146,13 @@ def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
 
 
 def shown_line(line: bytes) -> str:
-    """Give the beginning of a line as a dead letter shows it."""
+    """Return the beginning of a line as a dead letter shows it."""
     return line[:800].decode(errors="replace").strip()[:200]
 
 
 def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     lines, numbers = _lines(text.text)
-    objects: list[dict[str, Any]] = []
+    objects: list[JsonObject] = []
     good: list[int] = []
     dead: list[tuple[RowLocation, str]] = []
     for ordinal, line in enumerate(lines):
@@ -162,8 +167,8 @@ def _read_lines(text: TextBlock, names: Sequence[str]) -> RowBlock:
     return RowBlock(columns, ordinals, partial(_locate, text), text.number, tuple(dead), len(text.text))
 
 
-def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """Read one JSON object; without one, say why."""
+def load_object(line: bytes) -> tuple[JsonObject | None, str]:
+    """Read a JSON object; return it, or None and the reason."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -171,10 +176,10 @@ def load_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     return (found, "") if isinstance(found, dict) else (None, "no JSON object")
 
 
-def as_text(values: Any) -> Array:
-    """Give JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
+def as_text(values: Iterable[object]) -> Array:
+    """Return JSON values as text for the parser of CSV files; numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,8 +1,8 @@
-"""Parquet: columns by name, row groups as blocks; a row's number, from 1, stands for its line."""
+"""Read Parquet files; the number of a row, from 1, stands for its line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,16 +12,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.sources.formats.pyarrow_typing import parquet
-from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation
+from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocation, python_values
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.spec.stream import Options
 
-#: Rows that are parsed together.
+#: The number of rows that are parsed together.
 BLOCK_ROWS = 200_000
 
 
 def read_parquet_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a Parquet file, only the declared columns.
+    """Read the declared columns of a Parquet file.
 
     Raises:
         SourceError: a declared column is missing. OSError, pa.ArrowInvalid: the file cannot be read.
@@ -40,8 +40,12 @@ def read_parquet_blocks(path: Path, layout: RecordSchema, options: Options) -> I
 
 
 def _locate(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
-    rows = batch.take(ordinals).to_pylist()
+    rows = zip(*map(python_values, batch.take(ordinals).columns), strict=True)
     return [
-        RowLocation(first_row + ordinal, orjson.dumps(row, default=str).decode()[:TEXT_LIMIT])
+        RowLocation(first_row + ordinal, _as_json(dict(zip(batch.schema.names, row, strict=True))))
         for ordinal, row in zip(ordinals.tolist(), rows, strict=True)
     ]
+
+
+def _as_json(row: Mapping[str, object]) -> str:
+    return orjson.dumps(row, default=str).decode()[:TEXT_LIMIT]

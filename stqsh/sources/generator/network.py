@@ -1,17 +1,17 @@
 """GENERATOR 'network': moving objects on a road network, after Brinkhoff (SOLE section 7).
 
 Objects drive the quickest way from crossing to crossing of a synthetic town, as fast as their class, the road
-and their habits allow, and report where they are every so often, spread evenly over that time. Where
-Brinkhoff's objects vanish at the end of their trip, ours begin another one, unless new ones come in
-(`new_per_tick`) or `leave` asks for it: then their last report has an empty location.
+and their habits allow. They report at regular intervals, and the reports are spread evenly. Brinkhoff's
+objects vanish at the end of their trip; ours begin another one, unless new objects appear (`new_per_tick`) or
+`leave` asks for it: then their last report has an empty location.
 
-The records are a function of the options alone, however far ahead and in however many pieces they are made.
+The records depend on the options alone, not on how far ahead or in how many pieces they are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from math import gcd
 from typing import Any
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from stqsh.errors import OptionError
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.generator.roads import TownPlan, build_road
-from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, revive, together, without
-from stqsh.sources.replay_store.store import TICK
-from stqsh.spec.stream import StreamSpec
+from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, cut, joined, together
+from stqsh.sources.replay_store.segments import TICK
+from stqsh.spec.stream import OptionValue, StreamSpec
 
 COLUMNS = (
     ("oid", "STRING"),
@@ -37,29 +37,36 @@ COLUMNS = (
     ("status", "STRING"),
 )
 _SECOND = 1_000_000
-#: A town of about ten by ten kilometres, or units.
 _DEGREES = (10.0, 50.0, 10.14, 50.09)
 _UNITS = (0.0, 0.0, 10_000.0, 10_000.0)
+"""The bounds of a town of about ten by ten kilometres, or units."""
+
 _MAX_NODES = 4000
-DEFAULTS: dict[str, Any] = {
-    "objects": 1000,
-    "new_per_tick": 0,
-    "report_every": _SECOND,
-    "seed": 42,
-    "speed": 1.0,
-    "duration": None,
-    "start": "2025-01-01T08:00:00Z",
-    "bounds": None,
-    "nodes": 1000,
-    "kinds": "taxi:4 car:4 bus:1 bike:1",
-    "leave": None,
-}
-"""The options and what they are unless said otherwise; durations in µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """The options as a statement gives them, with their defaults. Durations are in µs."""
+
+    objects: OptionValue = 1000
+    new_per_tick: OptionValue = 0
+    report_every: OptionValue = _SECOND
+    seed: OptionValue = 42
+    speed: OptionValue = 1.0
+    duration: OptionValue = None
+    start: OptionValue = "2025-01-01T08:00:00Z"
+    bounds: OptionValue = None
+    nodes: OptionValue = 1000
+    kinds: OptionValue = "taxi:4 car:4 bus:1 bike:1"
+    leave: OptionValue = None
+
+
+OPTION_NAMES = tuple(field.name for field in fields(GivenOptions))
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorOptions:
-    """The options of a generator, checked. Times in µs; `duration_us` is None for a source without end."""
+    """The checked options of a generator. Times are in µs; `duration_us` is None for an endless source."""
 
     objects: int
     new_per_tick: int
@@ -80,61 +87,56 @@ class GeneratorOptions:
         Raises:
             OptionError: an unknown option, with near names, or a value that makes no sense.
         """
-        given = spec.source.options
-        check_options(given, DEFAULTS, "GENERATOR 'network'")
-        values = DEFAULTS | given
-        coming = _whole(values, "new_per_tick", 0)
-        duration = values["duration"]
+        check_options(spec.source.options, OPTION_NAMES, "GENERATOR 'network'")
+        given = GivenOptions(**spec.source.options)
+        coming = _whole("new_per_tick", given.new_per_tick, 0)
         return GeneratorOptions(
-            _whole(values, "objects", 0),
-            coming,
-            _duration(values, "report_every"),
-            spec.tick_us,
-            _whole(values, "seed", 0),
-            _positive(values, "speed"),
-            _instant(values["start"]),
-            None if duration is None else _duration(values, "duration"),
-            bool(coming if values["leave"] is None else values["leave"]),
-            _town(spec, values),
-            _weights(values["kinds"]),
+            objects=_whole("objects", given.objects, 0),
+            new_per_tick=coming,
+            report_every_us=_duration("report_every", given.report_every),
+            tick_us=spec.tick_us,
+            seed=_whole("seed", given.seed, 0),
+            speed=_positive("speed", given.speed),
+            start_us=_instant(given.start),
+            duration_us=None if given.duration is None else _duration("duration", given.duration),
+            leave=bool(coming if given.leave is None else given.leave),
+            town=_town(spec, given),
+            weights=_weights(given.kinds),
         )
 
     @property
     def step_us(self) -> int:
-        """Give the time between two steps: reports come at whole seconds, or finer where they have to."""
+        """The time between two steps, at most a second and a divisor of the time between reports."""
         return gcd(self.report_every_us, _SECOND)
 
     @property
     def slots(self) -> int:
-        """Count the cohorts: objects report in one of so many steps, again and again."""
+        """The number of cohorts; each reports in one step out of as many."""
         return self.report_every_us // self.step_us
 
     @property
     def steps(self) -> int | None:
-        """Count the steps until the end, None where there is none."""
+        """The number of steps until the end, None for an endless source."""
         return None if self.duration_us is None else -(-self.duration_us // self.step_us)
 
 
-def _refuse(option: str, value: Any, wanted: str) -> OptionError:
+def _refuse(option: str, value: object, wanted: str) -> OptionError:
     return OptionError(f"GENERATOR 'network': {option} is {wanted}, not {value!r}", option)
 
 
-def _whole(values: Mapping[str, Any], option: str, least: int) -> int:
-    value = values[option]
+def _whole(option: str, value: OptionValue, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise _refuse(option, value, f"a whole number from {least}")
     return value
 
 
-def _positive(values: Mapping[str, Any], option: str) -> float:
-    value = values[option]
+def _positive(option: str, value: OptionValue) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise _refuse(option, value, "a number above 0")
     return float(value)
 
 
-def _duration(values: Mapping[str, Any], option: str) -> int:
-    value = values[option]
+def _duration(option: str, value: OptionValue) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1000:
         raise _refuse(option, value, "a duration with its unit, such as 30 s,")
     return value
@@ -149,21 +151,23 @@ def _instant(value: Any) -> int:
     return int(np.datetime64(zoned.astimezone(UTC).replace(tzinfo=None), "us").astype(np.int64))
 
 
-def _town(spec: StreamSpec, values: Mapping[str, Any]) -> TownPlan:
+def _town(spec: StreamSpec, given: GivenOptions) -> TownPlan:
     geodetic = not spec.planar
     bounds: Sequence[float] = spec.bounds or (_DEGREES if geodetic else _UNITS)
-    if values["bounds"] is not None:
+    if given.bounds is not None:
         try:
-            bounds = [float(each) for each in str(values["bounds"]).strip("() ").split(",")]
+            bounds = [float(each) for each in str(given.bounds).strip("() ").split(",")]
         except ValueError:
             bounds = ()
     if len(bounds) != 4 or not (bounds[0] < bounds[2] and bounds[1] < bounds[3]):
-        raise _refuse("bounds", values["bounds"], "four numbers such as '10.0, 50.0, 10.1, 50.1'")
-    nodes = min(_whole(values, "nodes", 9), _MAX_NODES)
-    return TownPlan((bounds[0], bounds[1], bounds[2], bounds[3]), nodes, _whole(values, "seed", 0), geodetic)
+        raise _refuse("bounds", given.bounds, "four numbers such as '10.0, 50.0, 10.1, 50.1'")
+    nodes = min(_whole("nodes", given.nodes, 9), _MAX_NODES)
+    return TownPlan(
+        (bounds[0], bounds[1], bounds[2], bounds[3]), nodes, _whole("seed", given.seed, 0), geodetic
+    )
 
 
-def _weights(text: Any) -> tuple[float, ...]:
+def _weights(text: OptionValue) -> tuple[float, ...]:
     """Read shares such as 'taxi:4 car:1' as one weight for each of `KINDS`."""
     known = [kind.name for kind in KINDS]
     weights = dict.fromkeys(known, 0.0)
@@ -177,15 +181,40 @@ def _weights(text: Any) -> tuple[float, ...]:
     return tuple(weights.values())
 
 
-def _share(share: str, text: Any) -> float:
+def _share(share: str, text: OptionValue) -> float:
     try:
         return max(0.0, float(share or 1))
     except ValueError:
         raise _refuse("kinds", text, "a list such as 'taxi:4 car:1'") from None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GeneratorState:
+    """Everything that a generator of the same stream needs to continue.
+
+    Attributes:
+        step: the number of steps that are done.
+        born: the number of objects so far.
+    """
+
+    step: int
+    born: int
+    cohorts: tuple[Cohort, ...]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named arrays, for a file; `of` reads them."""
+        counts = np.array([len(cohort) for cohort in self.cohorts])
+        return {**joined(self.cohorts), "counts": counts, "clock": np.array([self.step, self.born])}
+
+    @staticmethod
+    def of(counts: NDArray[Any], clock: NDArray[Any], **objects: NDArray[Any]) -> GeneratorState:
+        """Return the state of its arrays."""
+        step, born = (int(each) for each in clock)
+        return GeneratorState(step, born, cut(objects, counts))
+
+
 class NetworkGenerator:
-    """Make the records of a stream step by step; `state` and `restored` stop and go on anywhere."""
+    """Make the records of a stream step by step; `state` and `restored` interrupt and continue it."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._layout, self.options = RecordSchema.of(spec), GeneratorOptions.of(spec)
@@ -202,21 +231,21 @@ class NetworkGenerator:
 
     @property
     def step(self) -> int:
-        """Count the steps that are done."""
+        """The number of steps that are done."""
         return self._step
 
     @property
     def now_us(self) -> int:
-        """Give the time of the next step, µs."""
+        """The time of the next step, µs."""
         return self.options.start_us + self._step * self.options.step_us
 
     @property
     def ended(self) -> bool:
-        """Say whether the last step is done."""
+        """Whether the last step is done."""
         return self.options.steps is not None and self._step >= self.options.steps
 
     def advance(self) -> pa.RecordBatch:
-        """Do one step: the records (n,) of it, declared columns and `_tick`; often few or none."""
+        """Do one step; return its records, with the declared columns and `_tick`."""
         options, slot = self.options, self._step % self.options.slots
         cohort, ended = self._cohorts[slot], None
         if self._step >= options.slots:
@@ -228,12 +257,12 @@ class NetworkGenerator:
             gone = np.append(gone, np.zeros(coming, dtype=np.bool_))
             self._born += coming
         batch = self._records(cohort, gone)
-        self._cohorts[slot] = without(cohort, gone) if gone.any() else cohort
+        self._cohorts[slot] = cohort.take(np.flatnonzero(~gone)) if gone.any() else cohort
         self._step += 1
         return batch
 
     def _coming(self) -> int:
-        """Count the objects that come in with this step: so many for each tick that begins in it."""
+        """Count the objects that appear in this step: `new_per_tick` for each tick that begins in it."""
         tick, before = (
             time // self.options.tick_us for time in (self.now_us, self.now_us - self.options.step_us)
         )
@@ -257,18 +286,11 @@ class NetworkGenerator:
         chosen = [made[place].cast(schema.types[i]) for i, place in enumerate(self._places)]
         return pa.RecordBatch.from_arrays([*chosen, ticks], schema=schema)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Give all that a generator of the same stream needs to go on from here."""
-        arrays = [cohort.arrays() for cohort in self._cohorts]
-        joined = {name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]}
-        counts = np.array([len(cohort) for cohort in self._cohorts])
-        return {**joined, "counts": counts, "clock": np.array([self._step, self._born])}
+    def state(self) -> GeneratorState:
+        """Return everything that a generator of the same stream needs to continue."""
+        return GeneratorState(self._step, self._born, tuple(self._cohorts))
 
-    def restored(self, state: Mapping[str, NDArray[Any]]) -> NetworkGenerator:
-        """Go on from a state that `state` gave."""
-        values = {name: array for name, array in state.items() if name not in ("counts", "clock")}
-        stops = np.cumsum(state["counts"])
-        pieces = zip(stops - state["counts"], stops, strict=True)
-        self._cohorts = [revive({name: values[name][a:b] for name in values}) for a, b in pieces]
-        self._step, self._born = (int(each) for each in state["clock"])
+    def restored(self, state: GeneratorState) -> NetworkGenerator:
+        """Continue from a state, and return the generator."""
+        self._step, self._born, self._cohorts = state.step, state.born, list(state.cohorts)
         return self

@@ -1,4 +1,4 @@
-"""Generated sources as replay stores: made ahead of demand, in pieces, taken up again after a crash."""
+"""Generate replay stores ahead of demand, in pieces; a crash between two pieces loses nothing."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import pyarrow as pa
 
 from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.record_schema import RecordSchema, near
-from stqsh.sources.generator.network import GeneratorOptions, NetworkGenerator
+from stqsh.sources.generator.network import GeneratorOptions, GeneratorState, NetworkGenerator
+from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
-from stqsh.sources.replay_store.store import DEAD_LETTERS, joined, segment_name, ticks_path, write_segment
+from stqsh.sources.replay_store.segments import joined, segment_name, ticks_path, write_segment
 from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec
 
 GENERATORS: dict[str, Callable[[StreamSpec], NetworkGenerator]] = {"network": NetworkGenerator}
 
-#: A segment ends after so many rows.
 _SEGMENT_ROWS = 1 << 18
-#: At least so many rows, or steps, are made at a time, so that segments do not become tiny.
+"""The number of rows after which a segment ends."""
+
 _LEAST_ROWS, _LEAST_STEPS = 20_000, 300
+"""The least numbers of rows and of steps that are generated at a time, so that segments are not tiny."""
 
 Report = Callable[[float | None, str], None]
 
 
 def generator_of(spec: StreamSpec) -> NetworkGenerator:
-    """Make the generator that a stream names, at its beginning.
+    """Return the generator of a stream, at its beginning.
 
     Raises:
         OptionError: an unknown generator or option, with near names.
@@ -37,7 +39,7 @@ def generator_of(spec: StreamSpec) -> NetworkGenerator:
 
 
 def check_generator(spec: StreamSpec) -> None:
-    """Check the generator that a stream names, and its options, without making anything.
+    """Check the generator of a stream and its options, without generating anything.
 
     Raises:
         OptionError: an unknown generator or option, with near names, or a value that makes no sense.
@@ -60,11 +62,11 @@ def _checked_name(spec: StreamSpec) -> str:
 
 
 def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
-    """Make the store of a generated stream: all of one that has an end, the first ticks of one without."""
+    """Generate the whole store of a finite stream, or the first ticks of an endless one."""
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
     manifest = Manifest(RecordSchema.of(spec).columns)
-    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state())
+    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state().arrays())
     steps = generator.options.steps
     if steps is None:
         until = generator.now_us // generator.options.tick_us
@@ -77,10 +79,12 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
 
 
 def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
-    """Make the records of a generated stream up to `until_tick` and a little more; give the manifest as JSON.
+    """Generate the records of a stream beyond `until_tick`; return the manifest as JSON.
 
-    needed_row: segments wholly before this row are deleted, which nobody will read again.
-    To be called by one process at a time; a call that was cut off is made good by the next.
+    Only one process may call this at a time. The next call repairs an interrupted one.
+
+    Args:
+        needed_row: segments that are wholly before this row are deleted.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -88,13 +92,13 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
     manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
         return manifest.to_json()
-    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as state:
-        generator = generator_of(spec).restored(dict(state))
+    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as arrays:
+        generator = generator_of(spec).restored(GeneratorState.of(**arrays))
     return _generate(generator, directory, manifest, until_tick).to_json()
 
 
 def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:
-    """Delete the segments before a row: first no reader is told of them any more, then they go."""
+    """Remove the segments before a row from the manifest, then delete their files."""
     kept = manifest.without(needed_row)
     if kept is not manifest:
         write_manifest(directory, kept)
@@ -115,7 +119,7 @@ def _generate(generator: NetworkGenerator, directory: Path, manifest: Manifest, 
 def _piece(
     generator: NetworkGenerator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
 ) -> Manifest:
-    """Make the records of some steps, a segment of them, and keep where the generator stands after it."""
+    """Generate a segment, and store the state of the generator after it."""
     batches: list[pa.RecordBatch] = []
     rows, first, begun = 0, generator.step, manifest.generated
     while not generator.ended and rows < _SEGMENT_ROWS:
@@ -131,7 +135,7 @@ def _piece(
         segment = write_segment(path, joined(batches), manifest.rows)
         manifest = replace(manifest, segments=(*manifest.segments, segment))
     if publish:
-        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state())
+        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state().arrays())
         write_manifest(directory, manifest)
         if begun != generator.step:
             _state_path(directory, begun).unlink(missing_ok=True)

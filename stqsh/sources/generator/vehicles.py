@@ -1,11 +1,12 @@
-"""Objects that drive: a cohort is those that report in the same step, as arrays.
+"""Move objects along roads; a cohort holds the objects that report in the same step, as arrays.
 
-Nothing is drawn from a stream of random numbers: each choice is a hash of seed, object, trip and purpose, so
-what an object does depends neither on the others nor on how far ahead it is computed.
+No choice comes from a stream of random numbers: each is a hash of seed, object, trip and purpose, so what an
+object does depends neither on the others nor on how far ahead it is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class VehicleClass(NamedTuple):
-    """A class of objects: its top speed m/s, its factor on the traffic's speed, what its trips are for."""
+    """A class of objects: its top speed in m/s, its factor on the traffic's speed, its states."""
 
     name: str
     top_speed: float
@@ -36,17 +37,18 @@ KINDS = (
     VehicleClass("ambulance", 36.0, 1.3, ("emergency", "returning")),
 )
 STATES = pa.array([state for kind in KINDS for state in kind.states])
-#: m/s of each kind on each class of road, before an object's own habits: float64 (kinds, classes).
 SPEEDS = np.array([[min(kind.top_speed, kind.factor * speed) for speed in CLASS_SPEEDS] for kind in KINDS])
+"""Speeds in m/s of each kind on each class of road, without an object's habits, (kinds, classes)."""
 
-# What a random number is for.
 START, DESTINATION, HUB, HABIT, STATE, KIND, PLACE = range(7)
-#: A share of all trips goes to a few places that everybody knows; the first is the middle of the town.
+"""The purposes of random numbers."""
+
 HUBS, HUB_SHARE = 5, 0.2
+"""The number of popular destinations, and the share of the trips that end at one of them."""
 
 
 def draw(seed: int, purpose: int, objects: NDArray[np.int64], trips: NDArray[np.integer] | int = 0) -> Floats:
-    """Give numbers in [0, 1), one for each object (n,) and trip: splitmix64 of all that they depend on."""
+    """Return a number in [0, 1) for each object and trip, (n,): splitmix64 of the arguments."""
     with np.errstate(over="ignore"):
         code = objects.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         code += np.asarray(trips).astype(np.uint64) * np.uint64(0xD1B54A32D192ED03)
@@ -59,11 +61,15 @@ def draw(seed: int, purpose: int, objects: NDArray[np.int64], trips: NDArray[np.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cohort:
-    """Objects (n,) between two reports.
+    """Objects between two reports, as arrays (n,).
 
-    oid: Arrow strings. number: int64, running number of the object. kind: int8, index into `KINDS`. edge:
-    int32, the road that it is on; left: float64, metres to that road's end. destination: int32, a crossing.
-    trip: int32, how many trips came before. habit: float64, its factor on the traffic's speed on this trip.
+    Attributes:
+        oid: the names. number: the running numbers.
+        kind: indices into `KINDS`.
+        edge: the roads that the objects are on. left: metres to the ends of these roads.
+        destination: the crossings at the ends of the trips.
+        trip: the numbers of earlier trips.
+        habit: the factors on the traffic's speed on this trip.
     """
 
     oid: Array
@@ -79,13 +85,30 @@ class Cohort:
         return len(self.number)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give all that has to be kept of the objects, as arrays; `revive` takes it back."""
+        """Return all arrays but the names, which follow from kinds and numbers."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "oid"}
 
+    def take(self, rows: NDArray[np.int64]) -> Cohort:
+        """Return some of the objects."""
+        return replace(_part(self, rows), oid=self.oid.take(rows))
 
-def revive(arrays: dict[str, NDArray[Any]]) -> Cohort:
-    """Make a cohort from what `arrays` gave."""
-    return Cohort(oid=_names(arrays["kind"], arrays["number"]), **arrays)
+
+def joined(cohorts: Sequence[Cohort]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of all cohorts, one after the other; `cut` divides them again."""
+    columns = [cohort.arrays() for cohort in cohorts]
+    return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+
+
+def cut(arrays: Mapping[str, NDArray[Any]], counts: NDArray[Any]) -> tuple[Cohort, ...]:
+    """Return the cohorts with these numbers of objects."""
+    stops = np.cumsum(counts)
+    pieces = zip((stops - counts).tolist(), stops.tolist(), strict=True)
+    return tuple(_named(**{name: array[a:b] for name, array in arrays.items()}) for a, b in pieces)
+
+
+def _named(kind: NDArray[np.int8], number: NDArray[np.int64], **others: NDArray[Any]) -> Cohort:
+    """Return a cohort, with the names that follow from kinds and numbers."""
+    return Cohort(oid=_names(kind, number), kind=kind, number=number, **others)
 
 
 def _names(kind: NDArray[Any], number: NDArray[Any]) -> Array:
@@ -96,7 +119,7 @@ def _names(kind: NDArray[Any], number: NDArray[Any]) -> Array:
 
 
 class Traffic(NamedTuple):
-    """What drives where: the roads, the seed, the factor on all speeds, and the weights of `KINDS` (k,)."""
+    """The roads, the seed, the factor on all speeds, and the weights of `KINDS`, (k,)."""
 
     road: RoadNetwork
     seed: int
@@ -104,7 +127,7 @@ class Traffic(NamedTuple):
     weights: Floats
 
     def born(self, first: int, last: int, stride: int = 1) -> Cohort:
-        """Give the objects first, first + stride, ... before last, each somewhere on its first road."""
+        """Return the objects range(first, last, stride), each somewhere on its first road."""
         number = np.arange(first, last, stride, dtype=np.int64)
         shares = np.cumsum(self.weights)
         drawn = np.searchsorted(shares, draw(self.seed, KIND, number) * shares[-1], side="right")
@@ -116,16 +139,16 @@ class Traffic(NamedTuple):
         return replace(begun, left=begun.left * (1 - draw(self.seed, PLACE, number)))
 
     def state_of(self, cohort: Cohort) -> Array:
-        """Give what each object's trip is for: strings (n,)."""
+        """Return the state of each object, strings (n,)."""
         other = draw(self.seed, STATE, cohort.number, cohort.trip) < 0.5
         return STATES.take(cohort.kind * 2 + other)
 
     def speed_of(self, cohort: Cohort) -> Floats:
-        """Give how fast each object drives on its road, m/s: float64 (n,)."""
+        """Return the speed of each object on its road, m/s, (n,)."""
         return self._speed(cohort.kind, cohort.edge, cohort.habit)
 
     def place_of(self, cohort: Cohort) -> tuple[Floats, Floats]:
-        """Give where each object is: x and y, float64 (n,)."""
+        """Return x and y of each object, (n,) each."""
         road = self.road
         share = cohort.left / road.length[cohort.edge]
         source, target = road.source[cohort.edge], road.target[cohort.edge]
@@ -133,7 +156,7 @@ class Traffic(NamedTuple):
         return x + (road.x[source] - x) * share, y + (road.y[source] - y) * share
 
     def drive(self, cohort: Cohort, seconds: float) -> tuple[Cohort, NDArray[np.bool_]]:
-        """Move all objects on; also tell (n,) whose trip ended in this time: these began another."""
+        """Move all objects; return them, and a mask (n,) of those that ended a trip and began another."""
         moved = Cohort(cohort.oid, **{name: array.copy() for name, array in cohort.arrays().items()})
         time = np.full(len(cohort), seconds)
         ended = np.zeros(len(cohort), dtype=np.bool_)
@@ -153,7 +176,7 @@ class Traffic(NamedTuple):
         return SPEEDS[kind, self.road.kind[edge]] * habit * self.speed
 
     def _cross(self, moved: Cohort, active: NDArray[np.int64], ended: NDArray[np.bool_]) -> None:
-        """Let the `active` objects, at a crossing now, take their next road, or begin another trip."""
+        """Move the `active` objects, which are at crossings, to their next roads or trips."""
         node = self.road.target[moved.edge[active]]
         over = node == moved.destination[active]
         done, going = active[over], active[~over]
@@ -184,17 +207,10 @@ class Traffic(NamedTuple):
 
 
 def _part(cohort: Cohort, rows: NDArray[np.int64]) -> Cohort:
-    """Give some objects of a cohort, without their names."""
+    """Return some objects of a cohort, without their names."""
     return Cohort(cohort.oid, **{name: array[rows] for name, array in cohort.arrays().items()})
 
 
-def without(cohort: Cohort, gone: NDArray[np.bool_]) -> Cohort:
-    """Give a cohort without the objects that are marked, (n,)."""
-    kept = np.flatnonzero(~gone)
-    return replace(_part(cohort, kept), oid=cohort.oid.take(kept))
-
-
 def together(one: Cohort, other: Cohort) -> Cohort:
-    """Give the objects of both cohorts, in this order."""
-    values = {name: np.concatenate([array, other.arrays()[name]]) for name, array in one.arrays().items()}
-    return Cohort(pa.concat_arrays([one.oid, other.oid]), **values)
+    """Return the objects of both cohorts, in this order."""
+    return Cohort(pa.concat_arrays([one.oid, other.oid]), **joined([one, other]))

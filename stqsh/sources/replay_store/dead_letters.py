@@ -1,4 +1,4 @@
-"""Dead letters: the records of a source that could not be read, one JSON object a line."""
+"""Write dead letters, the records of a source that could not be read, as one JSON object a line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import orjson
 
 from stqsh.sources.formats.record_parser import DeadLetter
 
+DEAD_LETTERS = "dead_letters.jsonl"
+"""The file of a store or table with its dead letters."""
+
 
 class DeadLetterWriter:
-    """Write dead letters to a file that appears, whole, when the `with` block ends well."""
+    """Write dead letters to a file that appears as a whole when the `with` block succeeds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

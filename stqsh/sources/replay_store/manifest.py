@@ -49,13 +49,13 @@ class Manifest:
 
     @property
     def first_tick(self) -> int | None:
-        """Give the tick of the first row ever; None while there has been none."""
+        """Return the tick of the first row ever; None while there has been none."""
         if self.began_tick is not None:
             return self.began_tick
         return self.segments[0].first_tick if self.segments else None
 
     def without(self, row: int) -> Manifest:
-        """Give what is listed once the segments wholly before a row are gone; the last one stays."""
+        """Return what is listed once the segments wholly before a row are gone; the last one stays."""
         kept, gone = list(self.segments), self.gone_rows
         while len(kept) > 1 and gone + kept[0].rows <= row:
             gone += kept.pop(0).rows
@@ -71,7 +71,7 @@ class Manifest:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the JSON object of manifest.json."""
+        """Return the JSON object of manifest.json."""
         ends = {
             "rows": self.rows,
             "first_tick": self.first_tick,
@@ -98,7 +98,7 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest | None:
-    """Give the manifest of a store, None where there is none yet."""
+    """Return the manifest of a store, None where there is none yet."""
     try:
         return Manifest.from_json(json.loads((directory / MANIFEST).read_bytes()))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""MAP … TO 'file.html': the page is written anew with each step for as long as the map is open."""
+"""MAP … TO 'file.html': the page is written again with each step for as long as the map is open."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def write_page(feed: MapFeed, screen: Screen) -> str:
-    """Write a map's page until Ctrl-C, or until the engine has stopped; what to say then.
+    """Write a map's page until Ctrl-C, or until the engine has stopped; return the message for the user.
 
-    Raises `StqshError` where the file cannot be written, else as `MapFeed.look`.
+    Raises:
+        StqshError: The file cannot be written, or the session cannot be read.
     """
     assert feed.file is not None, "asked for where there is one"
     path, states = Path(feed.file).expanduser(), PageStates(feed)
@@ -49,7 +50,7 @@ def write_page(feed: MapFeed, screen: Screen) -> str:
 
 
 def _write(path: Path, state: bytes | None) -> None:
-    """Replace the file in one go, so that a browser sees a whole page. Raises `StqshError`."""
+    """Replace the file atomically, so that a browser never sees half a page. Raises `StqshError`."""
     if state is None:
         return
     hidden = path.with_name(f".{path.name}.{os.getpid()}")

@@ -1,4 +1,4 @@
-"""The life of a page: each new state is handed on until the user leaves the map, or the engine stops."""
+"""The loop of a page: each new state is passed on until the user leaves the map, or the engine stops."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from stqsh.units import format_instant
 
 POLL_S = 0.1
 LEAST_S = 0.5
-"""States follow each other no more often than that: nobody looks more often."""
+"""The shortest time between two states: nobody looks more often."""
 STOPPED = "the session's engine has stopped; this is the last state"
 
 
 def follow(states: PageStates, take: Callable[[bytes], None]) -> str:
-    """Hand each new state on until the engine has stopped, or Ctrl-C; why there are no more of them.
+    """Pass each new state to `take` until the engine stops or the user leaves; return the reason for the end.
 
     Raises what `MapFeed.look` and `take` raise.
     """
@@ -38,12 +38,12 @@ def follow(states: PageStates, take: Callable[[bytes], None]) -> str:
 
 
 def left_text() -> str:
-    """What a page says once its map was left."""
+    """Return what a page shows once its map was left."""
     return f"the map was left at {now()}; this is the last state"
 
 
 def now() -> str:
-    """The time as a page tells it, to the second."""
+    """Return the time in the form that pages use, to the second."""
     return str(format_instant(time.time_ns() // 10**9 * 10**6))
 
 

@@ -42,9 +42,10 @@ _SCRIPTS = ("view.js", "painting.js", "legend.js", "live.js")
 
 
 class PageHeader(TypedDict):
-    """What a page shows of the session: `ended` says why there are no more states, None while there are.
+    """What a page shows of the session.
 
-    `written` is in milliseconds since the epoch, `every` and `patience` in seconds.
+    `ended` is the reason why no more states follow, None while they do. `written` is in milliseconds since
+    the epoch, `every` and `patience` in seconds.
     """
 
     session: str
@@ -83,7 +84,10 @@ class PageStates:
     _numbers: itertools.count[int] = field(default_factory=itertools.count, init=False)
 
     def next(self) -> bytes | None:
-        """The state as it is now; None where that is not new, unless a heartbeat is due. Raises as `look`."""
+        """Return the current state; None where nothing has changed and no heartbeat is due.
+
+        Raises what `MapFeed.look` raises.
+        """
         scene = self.feed.look(MOST_DRAWN, records=True)
         self._scene = scene or self._scene
         if self._scene is None or (scene is None and time.monotonic() - self._given_at < HEARTBEAT_S):
@@ -92,12 +96,12 @@ class PageStates:
         return self._json(None)
 
     def last(self, why: str) -> bytes | None:
-        """The last state, which says why there will be no other; None where there was none."""
+        """Return the last state, with the reason why no other follows; None where there was none."""
         return None if self._scene is None else self._json(why)
 
     @property
     def step(self) -> int:
-        """The step of the state given last."""
+        """The step of the latest state."""
         return 0 if self._scene is None else self._scene.places.step
 
     def _json(self, ended: str | None) -> bytes:

@@ -1,7 +1,7 @@
 """`stqsh map --serve`: the page on this machine's own address, kept up to date by server-sent events.
 
-It listens on 127.0.0.1 and answers nobody who calls it by another name, so that no web page can read it by
-way of a name that points here.
+It listens on 127.0.0.1 and refuses requests that address it by another name, so that no web page can read it
+through a host name that resolves to this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GOODBYE_S = 0.5
 
 
 class StateBoard:
-    """The newest state, for all who wait for it."""
+    """The newest state, for all threads that wait for it."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -37,22 +37,28 @@ class StateBoard:
         self.is_over = False
 
     def post(self, state: bytes, *, last: bool = False) -> None:
-        """Put up a state; after the last one nobody waits any more."""
+        """Publish a state; after the last one no thread waits any more."""
         with self._news:
             self._state, self._number, self.is_over = state, self._number + 1, last
             self._news.notify_all()
 
     def read(self, known: int = 0, patience_s: float | None = None) -> tuple[int, bytes]:
-        """The newest state and its number, once that is beyond `known`, or after so long as it is then."""
+        """Return the newest state and its number, once it exceeds `known` or `patience_s` seconds passed."""
         with self._news:
             self._news.wait_for(lambda: self._number > known or self.is_over, patience_s)
             return self._number, self._state
 
 
 def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
-    """Serve a map until Ctrl-C, or until the engine has stopped; what to say then.
+    """Serve a map until Ctrl-C, or until the engine has stopped; return the message for the user.
 
-    Port 0 takes a free one. Raises `StqshError` where the port is taken, else as `MapFeed.look`.
+    Args:
+        feed: The map's scenes.
+        port: The port to listen on; 0 takes a free one.
+        screen: Where messages and the status line are drawn.
+
+    Raises:
+        StqshError: The port is taken, or the session cannot be read.
     """
     board, states = StateBoard(), PageStates(feed)
     try:
@@ -76,7 +82,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     finally:
         screen.close()
     board.post(states.last(why) or b"", last=True)
-    time.sleep(_GOODBYE_S)  # the pages that are open hear of it
+    time.sleep(_GOODBYE_S)  # open pages receive the last state
     server.shutdown()
     server.server_close()
     ends = "the session's engine has stopped" if why == STOPPED else f"{feed.stream.name} goes on"
@@ -89,7 +95,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Answers with the page, or with states as they come."""
+    """Answers requests with the page, or with states as they come."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
@@ -107,7 +113,7 @@ class _Answers(BaseHTTPRequestHandler):
             self._plain(HTTPStatus.NOT_FOUND, b"there is only the map: /\n")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal is the map's."""
+        """Log nothing: the terminal belongs to the map."""
 
     def _plain(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
         self.send_response(status)
@@ -119,7 +125,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _events(self) -> None:
-        """Send each new state until the other side, or the map, is gone."""
+        """Send each new state until the browser or the map has gone."""
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-store")

@@ -1,4 +1,4 @@
-"""What the keys of a map do: where it looks, what it shows, which object is picked."""
+"""The actions of a map's keys: where it looks, what it shows, which object is selected."""
 
 from __future__ import annotations
 
@@ -20,9 +20,18 @@ _AFTER: dict[str, Literal["auto", "on", "off"]] = {"auto": "on", "on": "off", "o
 
 @dataclass
 class MapActions:
-    """The user's choices. `still`: the scene of a paused map; `notice`: the message of the last key."""
+    """The user's choices on a map.
 
-    keeper: MapLoader
+    Attributes:
+        loader: Loads the scenes.
+        camera: What part of the world is shown.
+        look: Which layers and queries are shown.
+        still: The scene of a paused map.
+        helping: Whether the list of keys is shown.
+        notice: The message of the last key.
+    """
+
+    loader: MapLoader
     camera: Camera = field(default_factory=Camera)
     look: MapOptionsShown = field(default_factory=MapOptionsShown)
     still: Scene | None = None
@@ -32,10 +41,10 @@ class MapActions:
     @property
     def scene(self) -> Scene | None:
         """The scene to draw; None before the first."""
-        return self.still or self.keeper.scene
+        return self.still or self.loader.scene
 
     def hide(self, number: int) -> None:
-        """Hide the query of a number, or show it again."""
+        """Hide the query with a number, or show it again."""
         if self.scene is not None and number < len(self.scene.drawn):
             self.look.hidden ^= {number}
 
@@ -50,35 +59,35 @@ class MapActions:
 
     def stand_still(self) -> None:
         """Pause the map at its current scene, or continue."""
-        self.still = None if self.still is not None else self.keeper.scene
+        self.still = None if self.still is not None else self.loader.scene
 
     def help(self) -> None:
         """Show the keys, or hide them again."""
         self.helping = not self.helping
 
     def pick(self, number: int | None) -> None:
-        """Pick an object by its position in the scene, or none."""
+        """Select an object by its position in the scene; None selects none."""
         key: Any = None
         if number is not None and self.scene is not None:
             key = self.scene.places.keys[number].as_py()
             self.camera.look_at(self.scene, number)
         self.look.picked = key
-        self.keeper.pick(key)
+        self.loader.pick(key)
 
     def next(self, step: int) -> None:
-        """Pick the next object, or the one before."""
+        """Select the next object, or the one before."""
         scene, projection = self.scene, self.camera.projection
         if scene is not None and projection is not None:
             picked = position_of(scene, self.look.picked)
             self.pick(next_one(scene, projection, self.look.hidden, picked, step))
 
     def pick_in_the_middle(self) -> None:
-        """Pick the object nearest to the centre."""
+        """Select the object nearest to the centre."""
         if self.scene is not None and self.camera.projection is not None:
             self.pick(in_the_middle(self.scene, self.camera.projection))
 
     def find(self, text: str) -> None:
-        """Pick an object by its key, or the beginning of it."""
+        """Select an object by its key, or the beginning of it."""
         if self.scene is None or not text:
             return
         number = with_key(self.scene, text)
@@ -88,7 +97,7 @@ class MapActions:
             self.pick(number)
 
     def follow(self) -> None:
-        """Follow what is picked, else the focal objects in turn, and then none."""
+        """Follow the selected object, else the focal objects in turn, and then none."""
         if self.scene is None:
             return
         shown = [drawn for number, drawn in enumerate(self.scene.drawn) if number not in self.look.hidden]
@@ -101,9 +110,9 @@ class MapActions:
             self.notice = "nothing to follow: pick an object with n or /"
 
 
-def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
-    """The keys of a map, as prompt_toolkit names them, and what each does."""
-    camera = hands.camera
+def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
+    """Return the keys of a map, as prompt_toolkit names them, with their actions."""
+    camera = actions.camera
     return {
         "left h": lambda: camera.pan(-1, 0),
         "right l": lambda: camera.pan(1, 0),
@@ -112,16 +121,16 @@ def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
         "+ =": lambda: camera.zoom(1),
         "- _": lambda: camera.zoom(-1),
         "0 f": camera.fit,
-        "n tab": lambda: hands.next(1),
-        "N s-tab": lambda: hands.next(-1),
-        "enter": hands.pick_in_the_middle,
-        "escape": lambda: hands.pick(None),
-        "t": hands.follow,
-        "s": lambda: hands.toggle("slots"),
-        "r": lambda: hands.toggle("regions"),
-        "g": lambda: hands.toggle("graticule"),
-        "d": hands.change_density,
-        "space": hands.stand_still,
-        "?": hands.help,
-        **{str(number + 1): partial(hands.hide, number) for number in range(9)},
+        "n tab": lambda: actions.next(1),
+        "N s-tab": lambda: actions.next(-1),
+        "enter": actions.pick_in_the_middle,
+        "escape": lambda: actions.pick(None),
+        "t": actions.follow,
+        "s": lambda: actions.toggle("slots"),
+        "r": lambda: actions.toggle("regions"),
+        "g": lambda: actions.toggle("graticule"),
+        "d": actions.change_density,
+        "space": actions.stand_still,
+        "?": actions.help,
+        **{str(number + 1): partial(actions.hide, number) for number in range(9)},
     }

@@ -1,4 +1,4 @@
-"""Where a map looks: it shows everything until the user moves it, or follows an object that moves."""
+"""The part of the world that a map shows: everything, until the user moves it or it follows an object."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import Scene
 
 STEP = 0.15
-"""The share of what is shown that an arrow key moves."""
+"""The share of the shown part that an arrow key moves."""
 ZOOM = 1.5
 _LEFT, _SMALL = 0.02, 0.5
-"""While the map fits everything, it is fitted again once more than this share of the objects is out of view,
-or a scale so much finer would do."""
+"""Limits of a map that shows everything: it is fitted again once more than this share of the objects is out
+of view, or a scale finer by this factor would do.
+"""
 
 
 @dataclass
 class Camera:
-    """What part of the world is shown. `follow`: the key of an object that stays in the centre."""
+    """The part of the world that is shown; `follow` is the key of an object that stays in the centre."""
 
     projection: MapProjection | None = None
     is_fitting: bool = True
     follow: Any = None
 
     def aim(self, scene: Scene, grid: DotGrid) -> MapProjection:
-        """The projection for a scene on a canvas."""
+        """Return the projection for a scene on a canvas of a size."""
         blank = MapProjection(0.0, 0.0, 1.0, grid.dots_across, grid.dots_down, grid.tall, scene.planar)
         before = self.projection
         is_new = before is None or (before.width, before.height) != (blank.width, blank.height)
@@ -45,26 +46,26 @@ class Camera:
         return self.projection
 
     def pan(self, right: int, up: int) -> None:
-        """Move by a step; what was followed is let go."""
+        """Move by a step, and follow nothing any more."""
         if self.projection is not None:
             self.is_fitting, self.follow = False, None
             self.projection = self.projection.panned(right * STEP, up * STEP)
 
     def zoom(self, steps: int) -> None:
-        """Make things larger, or smaller; the centre stays."""
+        """Zoom in by some steps, or out by negative ones; the centre stays."""
         if self.projection is not None:
             self.is_fitting = False
             self.projection = self.projection.zoomed(ZOOM**steps)
 
     def drag(self, across: float, down: float) -> None:
-        """Move what is shown by so many dots; what was followed is let go."""
+        """Move the map by some dots, and follow nothing any more."""
         if self.projection is not None:
             self.is_fitting, self.follow = False, None
             held = self.projection
             self.projection = held.panned(-across / held.width, down / held.height)
 
     def zoom_at(self, steps: int, column: float, row: float) -> None:
-        """As `zoom`, but what is at a dot stays there; what is followed stays in the centre."""
+        """Zoom so that the place at a dot stays there; an object that is followed stays in the centre."""
         held = self.projection
         self.zoom(steps)
         if held is None or self.projection is None or self.follow is not None:
@@ -80,12 +81,12 @@ class Camera:
         self.projection, self.is_fitting, self.follow = None, True, None
 
     def chase(self, key: Any) -> None:
-        """Keep an object in the centre, or none."""
+        """Keep an object in the centre; None follows none."""
         self.follow = key
         self.is_fitting = self.is_fitting and key is None
 
     def look_at(self, scene: Scene, number: int) -> None:
-        """Bring an object into view, if it is not, without a change of scale."""
+        """Bring an object into view without a change of scale."""
         x, y = scene.places.x[number : number + 1], scene.places.y[number : number + 1]
         if self.projection is None or in_view(self.projection, x, y)[0]:
             return
@@ -94,14 +95,14 @@ class Camera:
 
 
 def in_view(projection: MapProjection, x: Array, y: Array) -> Array:
-    """Whether places, float64 (n,), are within what is shown; bool (n,)."""
+    """Return which places, float64 (n,), are shown; bool (n,)."""
     x1, y1, x2, y2 = projection.box
     inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
     return inside
 
 
 def _is_ill_fitted(scene: Scene, projection: MapProjection) -> bool:
-    """Whether more than a few objects have left what is shown, or all are in a small part of it."""
+    """Return whether more than a few objects are out of view, or all of them fill only a small part of it."""
     inside = in_view(projection, scene.places.x, scene.places.y)
     if len(inside) and float(inside.mean()) < 1 - _LEFT:
         return True

@@ -1,6 +1,6 @@
 """A canvas of characters: eight Braille dots in each, or in plain ASCII one mark a character.
 
-Everything that is drawn is columnar: points and lines come as arrays, and land in arrays.
+All drawing is columnar: points and lines come as arrays, and are drawn into arrays.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Pieces = list[tuple[str, str]]
 
 _BRAILLE = 0x2800
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
-"""By row and column of a dot within its character."""
+"""The bit of a dot by its row and column within a character."""
 _SHADES = {True: " ░▒▓█", False: " .:*#"}
 _MARKS = {True: "·", False: "."}
 _DENSE = 16
-"""Objects in a character at the least that make the darkest shade."""
+"""The fewest objects in a character that make the darkest shade."""
 _MOST_DOTS = 400_000
-"""Of all lines drawn at once; finer ones would take too long."""
+"""The most dots of all lines drawn at once; finer lines would take too long."""
 
 DOTS = {True: (2, 4), False: (1, 1)}
 """The dots of a character across and down, in Braille or not."""
@@ -88,7 +88,7 @@ class Canvas:
         self._names: list[str] = [""]
 
     def points(self, across: Array, down: Array, style: str | Array, names: list[str] | None = None) -> None:
-        """Draw a dot at each point, float64 (n,); of one style, or of styles[i] of `names` each."""
+        """Draw a dot at each point, float64 (n,); of one style, or of the style `names[style[i]]` each."""
         columns, rows, at = self.grid.cells(across, down)
         if self.grid.braille:
             bits = _BITS[down[at].astype(np.int64) % 4, across[at].astype(np.int64) % 2]
@@ -98,7 +98,7 @@ class Canvas:
         self._paint(columns, rows, style if isinstance(style, str) else style[at], names)
 
     def shade(self, across: Array, down: Array, style: str) -> None:
-        """Draw how many points, float64 (n,), there are in each character, in shades by the logarithm."""
+        """Shade each character by the logarithm of the number of points, float64 (n,), in it."""
         grid = self.grid.counts(across, down)
         occupied = grid > 0
         share = np.log(np.maximum(grid, 1)) / np.log(max(_DENSE, int(grid.max(initial=0))))
@@ -108,7 +108,7 @@ class Canvas:
         self._styles[occupied] = self._number(style)
 
     def lines(self, segments: Array, style: str) -> None:
-        """Draw lines in dots, float64 (n, 4): from x1, y1 to x2, y2 each."""
+        """Draw lines in dots, float64 (n, 4), each from x1, y1 to x2, y2."""
         clipped = _clipped(segments, self.grid.dots_across, self.grid.dots_down)
         if not len(clipped):
             return
@@ -122,7 +122,7 @@ class Canvas:
         self._paint(columns, rows, style)
 
     def letters(self, across: Array, down: Array, text: str, style: str, *, several: str = "") -> None:
-        """Write a letter at each point, float64 (n,), or `several` where another one stands already."""
+        """Write a letter at each point, float64 (n,); `several` where another letter is already."""
         columns, rows, _ = self.grid.cells(across, down)
         taken = np.full(len(columns), ord(text), np.uint32)
         if several:
@@ -133,7 +133,7 @@ class Canvas:
         self._paint(columns, rows, style)
 
     def text(self, column: int, row: int, text: str, style: str) -> None:
-        """Write a text; what is beyond the canvas is cut off."""
+        """Write a text; the part beyond the canvas is cut off."""
         if not 0 <= row < self.grid.rows:
             return
         first, last = max(0, column), min(self.grid.columns, column + len(text))
@@ -143,13 +143,13 @@ class Canvas:
             self._styles[row, first:last] = self._number(style)
 
     def is_free(self, column: int, row: int, length: int) -> bool:
-        """Whether no text stands on a stretch of a row that lies wholly on the canvas."""
+        """Return whether a stretch of a row is on the canvas and holds no text."""
         if not (0 <= row < self.grid.rows and column >= 0 and column + length <= self.grid.columns):
             return False
         return not self._chars[row, column : column + length].any()
 
     def rendered(self) -> list[Pieces]:
-        """The rows, each as pieces of one style."""
+        """Return the rows, each as pieces of one style."""
         codes = np.where(self._bits > 0, self._bits.astype(np.uint32) + _BRAILLE, ord(" "))
         codes = np.where(self._chars > 0, self._chars, codes).astype("<u4")
         styles = np.where(codes == ord(" "), 0, self._styles)
@@ -178,7 +178,7 @@ class Canvas:
 
 
 def _clipped(segments: Array, width: int, height: int) -> Array:
-    """The parts of lines, float64 (n, 4), within the canvas and one dot around it (Liang and Barsky)."""
+    """Clip lines, float64 (n, 4), to the canvas and one dot around it (Liang and Barsky)."""
     x1, y1, x2, y2 = segments.T
     dx, dy = x2 - x1, y2 - y1
     begin, end = np.zeros(len(x1)), np.ones(len(x1))
@@ -195,7 +195,12 @@ def _clipped(segments: Array, width: int, height: int) -> Array:
 
 
 def _along(segments: Array) -> tuple[Array, Array, Array]:
-    """Points along lines, less than a dot apart: across, down float64 (m,), and the line of each, int64."""
+    """Return points along lines, less than a dot apart.
+
+    Returns:
+        across, down: Float64 (m,), in dots.
+        of: The line of each point, int64 (m,).
+    """
     x1, y1, x2, y2 = segments.T
     counts = np.ceil(np.maximum(np.abs(x2 - x1), np.abs(y2 - y1))).astype(np.int64) + 2
     counts = np.maximum(2, counts * min(1.0, _MOST_DOTS / counts.sum())).astype(np.int64)
@@ -206,7 +211,7 @@ def _along(segments: Array) -> tuple[Array, Array, Array]:
 
 
 def _strokes(segments: Array) -> Array:
-    """The ASCII character nearest to the slope of each line, as code points."""
+    """Return the ASCII character nearest to the slope of each line, as code points."""
     x1, y1, x2, y2 = segments.T
     dx, dy = x2 - x1, 2 * (y2 - y1)  # a character is twice as high as wide
     flat, steep = np.abs(dy) < 0.5 * np.abs(dx), np.abs(dx) < 0.5 * np.abs(dy)

@@ -1,4 +1,4 @@
-"""A scene on a canvas: slots, objects, regions, answers, focal objects, the one that was picked."""
+"""Draw a scene on a canvas: slots, objects, regions, answers, focal objects, the selected object."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ _GRATICULE_DOTS = 160
 
 @dataclass
 class MapOptionsShown:
-    """What the user wants to see. `hidden`: numbers of queries that are not drawn; `picked`: an object's key.
+    """What the user wants to see.
 
-    density: shades instead of dots, `auto` where there are more objects than dots.
+    Attributes:
+        slots: Whether objects have the colours of their slots.
+        regions: Whether regions are drawn.
+        graticule: Whether lines of round coordinates are drawn.
+        density: Shades instead of dots; `auto` where there are more objects than dots.
+        hidden: The numbers of the queries that are not drawn.
+        picked: The key of the selected object.
     """
 
     slots: bool = False
@@ -36,7 +42,7 @@ class MapOptionsShown:
 
 
 def extent(scene: Scene) -> Box | None:
-    """The box of all objects and of the regions that are asked about, else of those with a name."""
+    """Return the box of all objects and of the queries' regions, else of the regions with a name."""
     boxes = [box_of(scene.places.x, scene.places.y)]
     boxes += [_box_of_outline(drawn.outline) for drawn in scene.drawn]
     found = joined([box for box in boxes if box is not None])
@@ -47,7 +53,7 @@ def extent(scene: Scene) -> Box | None:
 def draw(
     canvas: Canvas, scene: Scene, projection: MapProjection, look: MapOptionsShown, palette: Palette
 ) -> int:
-    """Draw a scene; how many of its objects are in view."""
+    """Draw a scene; return the number of its objects in view."""
     across, down = projection.dots(scene.places.x, scene.places.y)
     if look.graticule:
         _draw_graticule(canvas, projection, palette)
@@ -83,7 +89,7 @@ def _box_of_outline(outline: RegionOutline) -> Box | None:
 
 
 def _draw_graticule(canvas: Canvas, projection: MapProjection, palette: Palette) -> None:
-    """Dotted lines of round coordinates."""
+    """Draw dotted lines of round coordinates."""
     x1, y1, x2, y2 = projection.box
     steps = np.linspace(0, 1, _GRATICULE_DOTS)
     for x in ticks(x1, x2, TICKS_ACROSS):
@@ -95,7 +101,7 @@ def _draw_graticule(canvas: Canvas, projection: MapProjection, palette: Palette)
 
 
 def _draw_cells(canvas: Canvas, scene: Scene, projection: MapProjection, palette: Palette) -> None:
-    """The borders between the parts of the plane that belong to different slots."""
+    """Draw the borders between the parts of the plane that belong to different slots."""
     if scene.cells is None:
         return
     x1, y1, x2, y2 = scene.cells.bounds
@@ -113,7 +119,7 @@ def _draw_cells(canvas: Canvas, scene: Scene, projection: MapProjection, palette
 def _draw_objects(
     canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: MapOptionsShown, palette: Palette
 ) -> int:
-    """All objects as dots, as shades, or in the colours of their slots; how many are in view."""
+    """Draw objects as dots, as shades, or in the colours of their slots; return the number in view."""
     across, down = at
     counts = canvas.grid.counts(across, down)
     visible, occupied = int(counts.sum()), int((counts > 0).sum())
@@ -127,7 +133,7 @@ def _draw_objects(
 
 
 def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: Palette) -> None:
-    """Objects in their slots' colours; as digits where there are no colours."""
+    """Draw objects in the colours of their slots, as digits where there are no colours."""
     across, down = at
     for slot in np.unique(scene.places.slot[scene.places.slot >= 0]).tolist():
         mine = scene.places.slot == slot
@@ -155,7 +161,7 @@ def _draw_answer(canvas: Canvas, drawn: DrawnQuery, at: tuple[Array, Array], let
 
 
 def _draw_centre(canvas: Canvas, drawn: DrawnQuery, projection: MapProjection, style: str) -> None:
-    """The focal object, or the place that distances count from."""
+    """Draw the focal object, or the place from which distances are measured."""
     if drawn.outline.centre is None:
         return
     x, y = drawn.outline.centre
@@ -173,7 +179,7 @@ def _draw_picked(
 
 
 def position_of(scene: Scene, key: Any) -> int | None:
-    """The position of an object among the scene's places; None where it is not among them."""
+    """Return the position of an object among the scene's places; None where it is not among them."""
     if key is None:
         return None
     found = scene.places.find(pa.array([key]))
@@ -183,7 +189,7 @@ def position_of(scene: Scene, key: Any) -> int | None:
 def _draw_label(
     canvas: Canvas, outline: RegionOutline, projection: MapProjection, label: str, style: str
 ) -> None:
-    """The name above an outline, where it is not larger than what it names and nothing else stands there."""
+    """Write the name above an outline, unless it is wider than the outline or something else is there."""
     box = _box_of_outline(outline)
     if box is None:
         return

@@ -1,4 +1,4 @@
-"""The whole screen of a map: a line on the stream, the map in a frame with coordinates, legend and scale."""
+"""The screen of a map: a title, the map in a frame with coordinates, a legend and a scale."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import DrawnQuery, Scene
 
 AROUND = 5
-"""Lines of a screen that are not the map's: title, two of the frame, legend, scale."""
+"""Lines of a screen outside the map: the title, two of the frame, the legend, the scale."""
 _LEAST = 3
 _BAR = 16
-"""Characters of the scale bar at the most."""
+"""The most characters of the scale bar."""
 _PANEL = 0.45
-"""The share of the map that a record may take."""
+"""The share of the map that a record may cover."""
 HELP = (
     "arrows h j k l   move           + -   zoom in, zoom out",
     "0 f              show all       t     follow the focal object, or the selected one",
@@ -39,8 +39,17 @@ HELP = (
 class MapPicture:
     """All that a screen of a map is made from.
 
-    record: of the object that is picked, None while it is not known. alive: what the engine and the streams
-    do, told from the scene where it is None. notice: what the user is to know now. keys: a reminder of them.
+    Attributes:
+        scene: The objects, queries and regions.
+        camera: What part of the world is shown.
+        look: Which layers and queries are shown.
+        palette: The colours.
+        braille: Whether the terminal has more characters than ASCII.
+        record: The record of the selected object, None while it is not known.
+        alive: The state of the engine and the streams; None takes it from the scene.
+        notice: A message for the user.
+        helping: Whether the list of keys is shown.
+        keys: The reminder of the most important keys.
     """
 
     scene: Scene
@@ -55,7 +64,7 @@ class MapPicture:
     keys: str = ""
 
     def lines(self, width: int, height: int) -> list[Pieces]:
-        """The screen, `height` lines of `width` characters at the most."""
+        """Return the screen: at most `height` lines of `width` characters."""
         canvas = Canvas(max(_LEAST, width - 2), max(_LEAST, height - AROUND), braille=self.braille)
         projection = self.camera.aim(self.scene, canvas.grid)
         visible = draw(canvas, self.scene, projection, self.look, self.palette)
@@ -95,7 +104,7 @@ class MapPicture:
         return [[(dim, top)], *body, [(dim, below)]]
 
     def _lower_edge(self, canvas: Canvas, projection: MapProjection) -> list[str]:
-        """The lower line of the frame, with ticks and coordinates where there is room for them."""
+        """Return the lower line of the frame, with ticks and coordinates where there is room for them."""
         marks = MARKS[self.braille]
         edge = [marks.across] * canvas.grid.columns
         x1, _, x2, _ = projection.box
@@ -109,27 +118,27 @@ class MapPicture:
         return edge
 
     def _write_ticks(self, canvas: Canvas, projection: MapProjection) -> None:
-        """The coordinates of the left side, within the frame."""
+        """Write the coordinates of the left side, within the frame."""
         rows = _rows_of_ticks(canvas, projection)
         step = _step(list(rows.values()), projection)
         for row, value in rows.items():
             canvas.text(0, row, tick_text(value, step), self.palette.dim)
 
     def _write_panels(self, canvas: Canvas, projection: MapProjection) -> None:
-        """The record that was picked, and the keys, over the map."""
+        """Write the record of the selected object, and the list of keys, over the map."""
         if self.look.picked is not None:
             self._write_record(canvas, projection)
         if self.helping:
             _write_box(canvas, list(HELP if self.braille else map(_plain, HELP)), 1.0, right=False)
 
     def _write_record(self, canvas: Canvas, projection: MapProjection) -> None:
-        """The record of the object that is picked, on the side where that is not."""
+        """Write the record of the selected object on the side where the object is not."""
         number = position_of(self.scene, self.look.picked)
         right = number is None or bool(self.scene.places.x[number] <= projection.x)
         _write_box(canvas, record_lines(self.look.picked, self.record), _PANEL, right=right)
 
     def _legend(self, width: int) -> Pieces:
-        """Which letter is whose, and how many there are in its answer; as many as there is room for."""
+        """Return the letter, name and answer size of each query, as many as there is room for."""
         pieces: Pieces = []
         room, total = width - 8, len(self.scene.drawn)
         for number, drawn in enumerate(self.scene.drawn):
@@ -165,7 +174,7 @@ class MapPicture:
 
 
 def record_lines(key: Any, record: Mapping[str, object] | None) -> list[str]:
-    """A record as lines of name and value."""
+    """Return a record as lines of name and value."""
     if record is None:
         return [f"{key}", "not there"]
     wide = max(map(len, record))
@@ -181,7 +190,7 @@ def _value(value: object) -> str:
 
 
 def scale_bar(projection: MapProjection, dots_each: int) -> tuple[int, str]:
-    """How many characters wide a round length is, and that length: metres and kilometres, or units."""
+    """Return the width of a round length in characters, and the length: in metres, kilometres or units."""
     length = nice(projection.length(_BAR * dots_each))
     characters = max(2, round(length / projection.length(dots_each)))
     if projection.planar:
@@ -190,7 +199,7 @@ def scale_bar(projection: MapProjection, dots_each: int) -> tuple[int, str]:
 
 
 def _rows_of_ticks(canvas: Canvas, projection: MapProjection) -> dict[int, float]:
-    """The rows of characters at which round values of y lie."""
+    """Return the rows of characters that lie at round values of y, with these values."""
     _, y1, _, y2 = projection.box
     values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.grid.rows // 4)))
     rows = {int((y2 - value) / (y2 - y1) * canvas.grid.rows): value for value in values}
@@ -207,7 +216,7 @@ def _plain(text: str) -> str:
 
 
 def _write_box(canvas: Canvas, lines: list[str], most: float, *, right: bool) -> None:
-    """Lines in a field of their own in an upper corner; `most`: the share of the width that it may take."""
+    """Write lines in an upper corner; `most` is the share of the width that they may take."""
     room = max(12, int(canvas.grid.columns * most))
     shown = [f" {line} "[:room] for line in lines[: canvas.grid.rows]]
     wide = max(map(len, shown))

@@ -1,4 +1,4 @@
-"""Keeps a map's scene up to date behind the screen, so that a key never waits for the engine."""
+"""Load a map's scenes behind the screen, so that a key never waits for the engine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed, Scene
 
 MOST_DRAWN = 200_000
-"""So many objects are drawn on a terminal at the most, a sample beyond."""
+"""The most objects that are drawn on a terminal; beyond, a sample is."""
 POLL_S = 0.05
 
 
 class MapLoader:
-    """Looks at the feed in a thread of its own. What it holds is replaced as a whole, to be read any time."""
+    """Loads scenes in a thread of its own; any thread may read its attributes.
+
+    Attributes:
+        scene: The latest scene, None before the first.
+        alive: The state of the engine and the streams.
+        record: The key and the record of the selected object.
+        error: What ended the thread.
+    """
 
     def __init__(self, feed: MapFeed) -> None:
         self._feed = feed
@@ -32,17 +39,17 @@ class MapLoader:
         self._thread = threading.Thread(target=self._work, name="map", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a look under way is waited for, though not without end."""
+        """Stop the thread; wait up to two seconds for a look under way."""
         self._over.set()
         self._is_new_pick.set()
         self._thread.join(timeout=2)
 
     def pick(self, key: Any) -> None:
-        """From now on keep the record of an object too; None for none."""
+        """Load the record of an object too from now on; None for no object."""
         self._picked = key
         self._is_new_pick.set()
 
@@ -54,7 +61,7 @@ class MapLoader:
                 self._look()
                 self._is_new_pick.wait(pace.rest_s())
                 self._is_new_pick.clear()
-        except Exception as error:  # shown, or raised, by whoever draws
+        except Exception as error:  # raised by the view that draws
             self.error = error
 
     def _look(self) -> None:

@@ -1,7 +1,7 @@
-"""From places to the dots of a canvas and back: which part of the world is shown, and how large.
+"""The projection from places to the dots of a canvas and back: the part of the world that is shown.
 
-Degrees are drawn as if the earth were flat around the centre: a degree of longitude is as much shorter than
-one of latitude as it is there. That is true enough for a town, and for a country it is what people know.
+Degrees are drawn as if the earth were flat around the centre: a degree of longitude is shorter than one of
+latitude by the ratio at the centre. That is accurate enough for a town, and the usual view of a country.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ Array = NDArray[Any]
 Box = tuple[float, float, float, float]
 
 METRES_A_DEGREE = math.radians(6371008.8)
-"""Along a meridian, on the sphere of language.md, "What a query sees"."""
+"""Along a meridian, on the sphere of language.md, "Semantics"."""
 
 _MARGIN = 1.06
-"""The part of the world that is shown at first is so much larger than what lies in it."""
+"""The ratio of the part of the world that is shown at first to the box of what it holds."""
 _SMALLEST = {True: 1e-9, False: 1e-8}
 _LARGEST = {True: 1e12, False: 40.0}
-"""Units a dot that zooming stops at, planar or not: a millimetre in degrees, and beyond the whole earth."""
+"""The limits of zooming in units a dot, planar or not: a millimetre in degrees, and beyond the whole earth.
+"""
 _FLATTEST = 0.05
-"""The least that a degree of longitude counts for: near the poles it would be nothing."""
+"""The least width of a degree of longitude: at the poles it would be zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapProjection:
-    """What is shown: the place in the centre, the units (of y) that a dot is high, the size in dots.
+    """What is shown: the place in the centre, the height of a dot in units of y, the size in dots.
 
-    tall: how many times higher a dot is than wide: 1 for Braille dots, 2 where a character is one dot.
+    `tall` is the ratio of a dot's height to its width: 1 for Braille dots, 2 where a character is one dot.
     """
 
     x: float
@@ -45,7 +46,7 @@ class MapProjection:
 
     @property
     def across(self) -> float:
-        """The units of x that a dot is wide."""
+        """The width of a dot in units of x."""
         flat = 1.0 if self.planar else max(_FLATTEST, math.cos(math.radians(self.y)))
         return self.scale / self.tall / flat
 
@@ -56,42 +57,42 @@ class MapProjection:
         return self.x - side, self.y - up, self.x + side, self.y + up
 
     def dots(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Columns and rows, float64 (n,), of places; the dot is the whole part, 0 is top and left."""
+        """Return columns and rows, float64 (n,), of places; 0 is top and left."""
         columns = (x - self.x) / self.across + self.width / 2
         rows = (self.y - y) / self.scale + self.height / 2
         return columns, rows
 
     def place(self, column: float, row: float) -> tuple[float, float]:
-        """The place at a point of the canvas, in dots."""
+        """Return the place at a point of the canvas, in dots."""
         x = self.x + (column - self.width / 2) * self.across
         return x, self.y - (row - self.height / 2) * self.scale
 
     def zoomed(self, factor: float) -> MapProjection:
-        """The same with everything so many times larger; the centre stays, and there is an end to it."""
+        """Return the projection magnified by a factor, within limits; the centre stays."""
         scale = min(max(self.scale / factor, _SMALLEST[self.planar]), _LARGEST[self.planar])
         return replace(self, scale=scale)
 
     def panned(self, right: float, up: float) -> MapProjection:
-        """The same further to the right and up, in shares of what is shown."""
+        """Return the projection moved to the right and up, in shares of what is shown."""
         y = self.y + up * self.scale * self.height
         y = y if self.planar else min(max(y, -90.0), 90.0)
         return replace(self, x=self.x + right * self.across * self.width, y=y)
 
     def centred(self, x: float, y: float) -> MapProjection:
-        """The same around another place."""
+        """Return the projection around another place."""
         return replace(self, x=x, y=y)
 
     def sized(self, width: int, height: int) -> MapProjection:
-        """The same on a canvas of another size: as much of the world is seen as fits, nothing grows."""
+        """Return the projection on a canvas of another size, with the same scale."""
         return replace(self, width=max(1, width), height=max(1, height))
 
     def length(self, dots: float) -> float:
-        """How far it is across so many dots: in metres, or in the plane's units."""
+        """Return the length of some dots across: in metres, or in the plane's units."""
         return dots * self.scale / self.tall * (1.0 if self.planar else METRES_A_DEGREE)
 
 
 def fitted(box: Box | None, projection: MapProjection) -> MapProjection:
-    """The projection, but so that a box of the world fills its canvas. The whole earth for no box."""
+    """Return the projection that fills its canvas with a box of the world; None is the whole earth."""
     x1, y1, x2, y2 = box or ((-1.0, -1.0, 1.0, 1.0) if projection.planar else (-180.0, -85.0, 180.0, 85.0))
     centred = projection.centred((x1 + x2) / 2, (y1 + y2) / 2)
     least = (abs(x1) + abs(x2)) * 1e-6 + 1e-4  # of a single place
@@ -102,7 +103,7 @@ def fitted(box: Box | None, projection: MapProjection) -> MapProjection:
 
 
 def box_of(x: Array, y: Array) -> Box | None:
-    """The box of places, float64 (n,); of very many without their outermost thousandth. None for none."""
+    """Return the box of places, float64 (n,), without outliers where there are many; None for no places."""
     if not len(x):
         return None
     if len(x) < 10_000:
@@ -112,7 +113,7 @@ def box_of(x: Array, y: Array) -> Box | None:
 
 
 def joined(boxes: list[Box]) -> Box | None:
-    """The box that holds boxes; None for none."""
+    """Return the box that holds all boxes; None for none."""
     if not boxes:
         return None
     x1, y1, x2, y2 = zip(*boxes, strict=True)
@@ -120,13 +121,13 @@ def joined(boxes: list[Box]) -> Box | None:
 
 
 def nice(rough: float) -> float:
-    """The largest of 1, 2, 5, 10, 20, 50 … (and their fractions) that is not more than a number."""
+    """Return the largest of 1, 2, 5, 10, 20, 50 … (and their fractions) that is not more than a number."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next((step * power for step in (5.0, 2.0) if step * power <= rough), power)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """At most so many round numbers at equal distances between two, both included."""
+    """Return at most `most` equidistant round numbers between two, both included."""
     rough = (high - low) / max(1, most)
     step = nice(rough)
     while step < rough * 0.999999:
@@ -136,7 +137,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def tick_text(value: float, step: float) -> str:
-    """A coordinate with as many decimals as tell it from the next, `step` away."""
+    """Return a coordinate with as many decimals as distinguish it from the next, `step` away."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
     text = f"{value:.{decimals}f}"
     return "0" if float(text) == 0 else text

@@ -1,4 +1,4 @@
-"""The mouse on a map: a drag moves it, the wheel zooms at the pointer, a click picks the nearest object."""
+"""The mouse on a map: a drag moves it, the wheel zooms at the pointer, a click selects the nearest object."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 LEFT, ABOVE = 1, 2
 """Characters of the screen before the map's first: the frame; the title and the frame."""
 _NEAR = 3.0
-"""A click picks an object that is at most so many lines away."""
+"""The most lines between a click and the object that it selects."""
 _WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
 
 
 @dataclass
 class MapMouse:
-    """What the mouse does to what `hands` hold. `across`, `down`: dots of a character, as the map draws."""
+    """Turns mouse events into actions; `across` and `down` are the dots of a character."""
 
-    hands: MapActions
+    actions: MapActions
     across: int
     down: int
     _held: Point | None = field(default=None, init=False)
     _is_dragged: bool = field(default=False, init=False)
 
     def __call__(self, event: MouseEvent) -> NotImplementedOrNone:
-        """Take an event; `NotImplemented` for those that change nothing, such as moves without a button."""
+        """Handle an event; return `NotImplemented` for those that change nothing, such as plain moves."""
         at, kind = event.position, event.event_type
         if kind in _WHEEL:
-            self.hands.camera.zoom_at(_WHEEL[kind], *self._dot(at))
+            self.actions.camera.zoom_at(_WHEEL[kind], *self._dot(at))
         elif kind is MouseEventType.MOUSE_DOWN and event.button is MouseButton.LEFT:
             self._held, self._is_dragged = at, False
         elif kind is MouseEventType.MOUSE_MOVE and self._held is not None:
@@ -49,22 +49,22 @@ class MapMouse:
 
     def _drag(self, event: MouseEvent) -> NotImplementedOrNone:
         at, held = event.position, self._held
-        if event.button is not MouseButton.LEFT:  # let go where the terminal did not tell
+        if event.button is not MouseButton.LEFT:  # released outside the terminal
             self._held = None
         if self._held is None or held is None or at == held:
             return NotImplemented
-        self.hands.camera.drag((at.x - held.x) * self.across, (at.y - held.y) * self.down)
+        self.actions.camera.drag((at.x - held.x) * self.across, (at.y - held.y) * self.down)
         self._held, self._is_dragged = at, True
         return None
 
     def _let_go(self, at: Point) -> None:
-        """The end of a drag, or a click."""
-        scene, projection = self.hands.scene, self.hands.camera.projection
+        """End a drag, or select the object at a click."""
+        scene, projection = self.actions.scene, self.actions.camera.projection
         if not self._is_dragged and scene is not None and projection is not None:
             number = nearest_to(scene, projection, self._dot(at), _NEAR * 2 * self.across)
-            self.hands.pick(number)
+            self.actions.pick(number)
         self._held = None
 
     def _dot(self, at: Point) -> tuple[float, float]:
-        """The middle of a character of the screen in dots of the canvas."""
+        """Return the middle of a character of the screen in dots of the canvas."""
         return (at.x - LEFT + 0.5) * self.across, (at.y - ABOVE + 0.5) * self.down

@@ -1,4 +1,4 @@
-"""What a map is drawn with: the terminal's own colours by scheme, letters of queries, boxes and marks."""
+"""The colours, letters and characters of a map, by the terminal's colour scheme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SEVERAL = "&"
-"""In the place of a letter where objects of several answers are."""
+"""The mark where objects of several answers are."""
 FOCAL = "@"
 
 _HUES = {
@@ -24,23 +24,23 @@ class Palette:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there are no colours, and all has to be told by characters."""
+        """Whether there are no colours, so that characters have to distinguish everything."""
         return not _HUES[self.scheme]
 
     def of(self, number: int, extra: str = "") -> str:
-        """The colour of the query, or slot, of that number; there are six, then they come again."""
+        """Return the colour of the query or slot with a number; six colours repeat."""
         hues = _HUES[self.scheme]
         hue = f"ansi{hues[number % len(hues)]}" if hues else ""
         return f"{hue} {extra}".strip()
 
     @property
     def dim(self) -> str:
-        """What stands back: frames, regions that nobody asks about."""
+        """The style of frames, and of regions that no query uses."""
         return "" if self.is_plain else "ansibrightblack"
 
     @property
     def picked(self) -> str:
-        """The object that was picked."""
+        """The style of the selected object."""
         return "bold reverse"
 
 

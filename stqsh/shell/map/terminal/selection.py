@@ -1,4 +1,4 @@
-"""Which object is picked: the next one in view, the one in the middle, or the one whose key is typed."""
+"""Find the object to select: the next one in view, the one in the middle, or the one whose key is typed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def in_the_middle(scene: Scene, projection: MapProjection) -> int | None:
-    """The position of the object nearest to the centre of what is shown; None where none is in view."""
+    """Return the position of the object nearest to the centre; None where none is in view."""
     return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
 
 
 def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float], most: float) -> int | None:
-    """The position of the object nearest to a dot; None where none is within `most` dots (across)."""
+    """Return the position of the object nearest to a dot; None where none is within `most` dots across."""
     number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
     if number is None:
         return None
@@ -33,10 +33,10 @@ def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float]
 def next_one(
     scene: Scene, projection: MapProjection, hidden: set[int], picked: int | None, step: int
 ) -> int | None:
-    """The position of the object that follows (step 1), or comes before (-1), the one that is picked.
+    """Return the position of the object after the selected one (step 1), or before it (-1).
 
-    The members of answers that are shown go in turn, else all objects in view; the first is the one that is
-    nearest to the centre. None where none is in view.
+    The members of answers that are shown take turns, else all objects in view; the first is the one nearest
+    to the centre. None where none is in view.
     """
     seen = _seen(scene, projection)
     shown = [drawn for number, drawn in enumerate(scene.drawn) if number not in hidden]
@@ -53,7 +53,7 @@ def next_one(
 
 
 def with_key(scene: Scene, text: str) -> int | None:
-    """The position of the object with a key, else of the first whose key begins so; None for none."""
+    """Return the position of the object with a key, else with the first key that begins so; None for none."""
     keys = scene.places.keys.cast(pa.string())
     exact = pc.index(keys, text).as_py()
     if exact >= 0:
@@ -70,7 +70,7 @@ def _seen(scene: Scene, projection: MapProjection) -> Array:
 def _nearest(
     scene: Scene, projection: MapProjection, choice: Array, dot: tuple[float, float] | None = None
 ) -> int | None:
-    """Of some positions the one nearest to a dot, to the centre where none is given."""
+    """Return which of some positions is nearest to a dot, by default the centre."""
     if not len(choice):
         return None
     across, down = projection.dots(scene.places.x[choice], scene.places.y[choice])
@@ -79,6 +79,6 @@ def _nearest(
 
 
 def _far(projection: MapProjection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
-    """How far dots, float64 (n,), are from one, as the eye sees it; in dots across."""
+    """Return the distances of dots, float64 (n,), from one dot, as the eye sees them; in dots across."""
     distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
     return distances

@@ -1,4 +1,4 @@
-"""The words that completion offers: names that the session holds, and what is the same in every session."""
+"""The words that completion offers: names that the session holds, and words that every session has."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from stqsh.shell.repl.session_thread import SessionSummary
 
 Word = tuple[str, str]
-"""A text that may stand at the cursor, and what it means."""
+"""A text that fits at the cursor, and its meaning."""
 LiveKeys = Callable[[str, str], tuple[str, ...]]
-"""Gives the keys of a stream's present objects that begin with a prefix."""
+"""Returns the keys of a stream's present objects that begin with a prefix."""
 
 _FORMS = {
     "RECT": ("RECT(", "(x1, y1, x2, y2), or (w, h) AROUND key"),
@@ -55,13 +55,18 @@ _NAMED = ("stream", "table", "region", "query")
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What may stand at a cursor, given what the session holds and (slowly) which objects live."""
+    """Finds the words that fit at a cursor.
+
+    Attributes:
+        glance: What the session holds.
+        keys: Looks up the keys of present objects, which is slow; None for none.
+    """
 
     glance: SessionSummary
     keys: LiveKeys | None = field(default=None)
 
     def values(self, cursor: CursorContext) -> list[Word]:
-        """The values that a string at the cursor may have, without quotes."""
+        """Return the values that a string at the cursor may have, without quotes."""
         wanted = wanted_value(cursor) or self._compared(cursor)
         if wanted == "key":
             return self._live_keys(cursor)
@@ -78,13 +83,13 @@ class Candidates:
         return []
 
     def _compared(self, cursor: CursorContext) -> str | None:
-        """Whether a value is compared with the key column of the statement's stream."""
+        """Return "key" where the cursor is at a comparison with the key column of the statement's stream."""
         stream = self._stream(cursor)
         is_key = stream is not None and cursor.words[-2:-1] == (stream[1],)
         return "key" if is_key and cursor.last(1) == "=" else None
 
     def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
-        """The stream that the statement is about, and its key column."""
+        """Return the statement's stream and its key column."""
         keys = {name: (name, key) for name, key in self.glance.keys}
         found = [keys[name] for name in relations(cursor).values() if name in keys]
         return found[0] if found else None
@@ -96,13 +101,13 @@ class Candidates:
         return [(key, f"in {stream[0]} now") for key in self.keys(stream[0], cursor.typed)]
 
     def is_number_key(self, cursor: CursorContext) -> bool:
-        """Whether the keys of the statement's stream are numbers, which take no quotes."""
+        """Return whether the keys of the statement's stream are numbers, which take no quotes."""
         stream = self._stream(cursor)
         columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
         return bool(stream) and columns.get(stream[1] if stream else "", "STRING") != "STRING"
 
     def named(self, category: str, cursor: CursorContext) -> list[Word]:
-        """The words of a category of `stqsh.lang.syntax.expected`; a keyword is one of its own."""
+        """Return the words of a category of `stqsh.lang.syntax.expected`; keywords are categories, too."""
         if category.isupper() and category[0].isalpha():
             return [_FORMS.get(category, (category, _statement_help(category, cursor)))]
         if category == "column":
@@ -126,7 +131,7 @@ class Candidates:
         return [(_name(name), kind) for name in names[kind]]
 
     def _columns(self, cursor: CursorContext) -> Iterator[Word]:
-        """Columns that fit by type: those declared in a CREATE, of the FROM's relations, else of all."""
+        """Yield columns that fit by type: declared in a CREATE, of the FROM's relations, else of all."""
         if cursor.first == "TAIL":
             yield from self._followed(cursor)
             return
@@ -149,7 +154,7 @@ class Candidates:
             yield "DISTANCE", "metres from the centre"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
-        """What the condition of a TAIL may be about: what its query selects, then the columns it is over."""
+        """Yield columns for the condition of a TAIL: what its query selects, then its relations' columns."""
         query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
         for name, outputs, over in self.glance.selected:
             if name == query:
@@ -160,7 +165,7 @@ class Candidates:
 
 
 def _of_file(cursor: CursorContext) -> tuple[Word, ...]:
-    """The columns of the file that a CREATE names."""
+    """Return the columns of the file that a CREATE names."""
     named = named_file(cursor)
     if named is None:
         return ()
@@ -168,18 +173,18 @@ def _of_file(cursor: CursorContext) -> tuple[Word, ...]:
 
 
 def _name(name: str) -> str:
-    """The name of a stream, query … as a statement has to write it: in quotes where it is no plain word."""
+    """Return the name of a stream, query … as a statement writes it, in quotes where it needs them."""
     return identifier(name)
 
 
 def _column(name: str) -> str:
-    """The same of a column, where hardly any word is a keyword."""
+    """Return the name of a column as a statement writes it, where hardly any word is a keyword."""
     return column_name(name)
 
 
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
-    """The words that are the same in every session, by category."""
+    """Return the words that every session has, by category."""
     return {
         "setting": tuple((key.name, key.help) for key in KEYS),
         "format": tuple((name, "format") for name in (*FORMATS, *_SOURCE_FORMATS)),
@@ -209,20 +214,20 @@ def _option_values(option: str) -> list[Word]:
 
 
 def _statement_help(keyword: str, cursor: CursorContext) -> str:
-    """What a statement does, for the word that it begins with."""
+    """Return what the statement does that begins with a keyword."""
     if cursor.words:
         return ""
     return next((one.help for one in STATEMENTS if one.name == keyword), "")
 
 
 def setting_values(cursor: CursorContext) -> list[Word]:
-    """The values that the setting before a `=` may have, the one that holds by default first."""
+    """Return the values that the setting before a `=` may have, the default first."""
     name = "".join(cursor.words[1:-1])
     return [(value, f"for {name}") for key in KEYS if key.name == name for value in key.choices]
 
 
 def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
-    """What may stand at the cursor and begins with what is typed: values, then names, then keywords."""
+    """Return what fits at the cursor and begins with what is typed: values, then names, then keywords."""
     if cursor.first == "SET" and cursor.last(1) == "=":
         return fitting(setting_values(cursor), cursor.typed)
     categories = expected(cursor.before)
@@ -240,7 +245,7 @@ def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
 
 
 def fitting(words: list[Word], typed: str) -> list[Word]:
-    """The words that begin with what is typed; a name may be typed without the quotes that it needs."""
+    """Return the words that begin with what is typed; a quoted name may be typed without its quotes."""
     start = typed.casefold()
     plain = ((word, word[0].casefold().removeprefix('"')) for word in words)
     return [word for word, text in plain if text.startswith(start) and text != start][:_MOST]

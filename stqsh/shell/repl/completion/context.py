@@ -1,7 +1,7 @@
-"""Where the cursor stands in what is typed: the statement's words before it, and what surrounds it.
+"""The position of the cursor in what is typed: the statement's words before it, and what surrounds it.
 
-Pure functions of the text. The grammar (`stqsh.lang.syntax.expected`) says which kinds of words may come;
-these functions say of what: the keys of which stream, the columns of which relations, the options of what.
+Pure functions of the text. The grammar (`stqsh.lang.syntax.expected`) knows which kinds of words may follow;
+these functions know the rest: the keys of which stream, the columns of which relations, the options of what.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ _QUOTED = ("'M'", "'m'")
 class CursorContext:
     """The statement that the cursor is in.
 
-    `before`: the text before what is being typed; `words`: its tokens without comments; `typed`: the word,
-    number or open string before the cursor, without its quote; `after`: the tokens behind the cursor, up to
-    the end of the statement.
+    Attributes:
+        before: The text before what is being typed.
+        words: The tokens of that text, without comments.
+        typed: The word, number or open string before the cursor, without its quote.
+        is_quoted: Whether what is typed is a string.
+        after: The tokens behind the cursor, up to the end of the statement.
     """
 
     before: str
@@ -37,7 +40,7 @@ class CursorContext:
     after: tuple[str, ...]
 
     def last(self, place: int) -> str:
-        """The token that many places before what is typed, in capitals; "" where there is none."""
+        """Return the token at a distance before what is typed, in capitals; "" where there is none."""
         return self.words[-place].upper() if place <= len(self.words) else ""
 
     @property
@@ -47,7 +50,7 @@ class CursorContext:
 
 
 def cursor_in(text: str, after: str = "") -> CursorContext:
-    """The cursor between two texts."""
+    """Return the context of the cursor between two texts."""
     words: list[str] = []
     begin = 0
     for match in _TOKEN.finditer(text):
@@ -72,7 +75,7 @@ def _rest(after: str) -> tuple[str, ...]:
 
 
 def wanted_value(cursor: CursorContext) -> Wanted | None:
-    """What a string (or a key without quotes) at the cursor would be; None where nothing is known of it."""
+    """Return the kind of a string (or a key without quotes) at the cursor; None where it is unknown."""
     last = cursor.last
     if last(1) == "FILE" or (last(1) == "TO" and cursor.first == "MAP"):
         return "path"
@@ -93,7 +96,7 @@ def wanted_value(cursor: CursorContext) -> Wanted | None:
 
 
 def relations(cursor: CursorContext) -> dict[str, str]:
-    """The relations of the statement's FROM by alias (their own name where they have none)."""
+    """Return the relations of the statement's FROM by alias (by their own name where they have none)."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
     if "FROM" not in upper or "SELECT" not in upper:
@@ -109,7 +112,7 @@ def relations(cursor: CursorContext) -> dict[str, str]:
 _CLAUSES = frozenset(
     ("WHERE", "INSIDE", "KNN", "NEAREST", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "SYNC", "FORMAT")
 )
-"""What ends a FROM."""
+"""The words that end a FROM."""
 
 
 def _until_clause(tokens: list[str]) -> Iterator[list[str]]:
@@ -126,7 +129,7 @@ def _until_clause(tokens: list[str]) -> Iterator[list[str]]:
 
 
 def declared(cursor: CursorContext) -> Columns:
-    """The columns that a CREATE lists before the cursor."""
+    """Return the columns that a CREATE lists before the cursor."""
     if cursor.first != "CREATE":
         return ()
     listed = re.search(r"\((.*?)\)", cursor.before, re.DOTALL)
@@ -134,7 +137,7 @@ def declared(cursor: CursorContext) -> Columns:
 
 
 def named_file(cursor: CursorContext) -> tuple[str, str | None, dict[str, object]] | None:
-    """The file that a CREATE reads, its FORMAT, and of its options those that tell columns apart."""
+    """Return the file that a CREATE reads, its FORMAT, and the options that decide what a column is."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
     if cursor.first != "CREATE" or "FILE" not in upper[:-1]:
@@ -155,13 +158,13 @@ _DIALECT: dict[str, Callable[[str], object]] = {
     "QUOTE": _unquoted,
     "HEADER": lambda token: token.upper() != "FALSE",
 }
-"""How the options of FORMAT CSV are read that say what a column is."""
+"""Parsers of the options of FORMAT CSV that decide what a column is."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INT")
 
 
 def column_types(cursor: CursorContext) -> tuple[str, ...]:
-    """The types of column that fit at the cursor; nothing where any does."""
+    """Return the types of column that fit at the cursor; nothing where any does."""
     last = cursor.last
     if last(1) in ("*", "/") and last(2) != "SELECT":
         return _NUMBERS
@@ -177,7 +180,7 @@ def column_types(cursor: CursorContext) -> tuple[str, ...]:
 
 
 def options_of(cursor: CursorContext) -> str:
-    """What an option list that the cursor is in belongs to: WITH, GENERATOR, a format's name, or ""."""
+    """Return the owner of the option list that the cursor is in: WITH, GENERATOR, a format's name, or ""."""
     depth = 0
     for place in range(1, len(cursor.words) + 1):
         token = cursor.last(place)
