@@ -36,7 +36,7 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> S
     place: where the region's focal object is, None while it is not present.
 
     Returns:
-        None where the slot has not heard of the stream.
+        None where the slot does not know the stream.
         objects: those present; boxed: those of them in the region's box.
         sampled, inside, satisfied: how many objects of the box were looked at, were inside the region, and
         satisfied the condition too.
