@@ -51,8 +51,9 @@ _GROWTH, _AT_LEAST = 4, 1.5
 class StaticCircleIndex:
     """Boxes of static circles, as an index for `match`; made for one batch.
 
-    Those of keyword queries are in an index that is kept from batch to batch, beneath `keywords/` of the kind's
-    prefix, where only circles that have changed are indexed again (SSTD's CKQ). Their conditions are tested too.
+    Those of keyword queries are in an index that is kept from batch to batch, beneath `keywords/` of the
+    kind's prefix, where only circles that have changed are indexed again (SSTD's CKQ). Their conditions are
+    tested too.
     """
 
     def __init__(self, context: QueryContext, positions: Array) -> None:
