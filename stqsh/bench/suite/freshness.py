@@ -174,10 +174,10 @@ def followed(session: Session, ticks_per_s: float, seconds: int) -> tuple[list[D
 def _delivered(progress: Progress) -> DeliveredBatch | None:
     """Return what is known of the last batch; None where it was empty or not due at a certain time."""
     stats = progress.stats
-    due_us, records = stats.get("due_us"), stats.get("records")
-    if not due_us or not records:
+    if not (stats.due_us and stats.records and stats.time):
         return None
-    return DeliveredBatch(progress.step, due_us, progress.wall_us, records, stats["time"]["total_us"])
+    total_us = stats.time.total_us
+    return DeliveredBatch(progress.step, stats.due_us, progress.wall_us, stats.records, total_us)
 
 
 def _tail(session: Session, look: OnIdle) -> Iterator[NDArray[np.int64]]:

@@ -78,7 +78,7 @@ def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) ->
         "queries": options.queries,
         "ready_s": ready_s,
         "step_s": time.perf_counter() - begun,
-        "rebuilt": sum(int(progress.stats.get("rebuilt", 0)) for progress in batches),
+        "rebuilt": sum(progress.stats.rebuilt for progress in batches),
     }
 
 

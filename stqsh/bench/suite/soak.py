@@ -123,8 +123,8 @@ def look_at(session: Session) -> SoakSample:
         updates=_size_mb(session.home.updates),
         streams=_size_mb(session.home.path / "streams"),
         files=sum(_open_files(pid) for pid in tree),
-        records_per_s=float(stats.get("records_per_s", 0)),
-        batch_s=stats.get("time", {}).get("total_us", 0) / 1e6,
+        records_per_s=float(stats.records_per_s or 0),
+        batch_s=stats.time.total_us / 1e6 if stats.time else 0.0,
     )
 
 
