@@ -15,7 +15,7 @@ from stqsh.client.api import Session, connect
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, SnapshotMark
 from stqsh.storage.engine_info import read_engine
-from stqsh.storage.update_log.log import read_base
+from stqsh.storage.update_log.files import read_base
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

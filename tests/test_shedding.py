@@ -90,7 +90,7 @@ def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
 
 
 def orders(opened: Session) -> list[SheddingOrder]:
-    return [SheddingOrder(**row.spec) for row in read_log(opened.link.db) if row.kind == "memory"]
+    return [row.entry for row in read_log(opened.link.db) if row.kind == "memory"]
 
 
 def say(opened: Session, text: str) -> list[str]:

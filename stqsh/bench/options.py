@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
 
 _SCALARS: Mapping[type, Callable[[str], Any]] = {
     int: lambda text: int(text.replace("_", "")),
@@ -14,6 +16,12 @@ _SCALARS: Mapping[type, Callable[[str], Any]] = {
 }
 _EXPECTED = {int: "whole numbers", float: "numbers", str: "words"}
 _METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
+
+
+def option(default: T, text: str) -> T:
+    """Declare a field of an `Options` dataclass with its default and its help."""
+    declared: Any = field(default=default, metadata={"help": text})
+    return declared  # type: ignore[no-any-return]  # a dataclass makes it the default
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.errors import check_master
 from stqsh.engine.spark.java import JavaMissingError, find_java
+from stqsh.engine.spark.spark_errors import check_master
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, load_profile
 from stqsh.settings import cores

@@ -35,6 +35,7 @@ from stqsh.errors import StqshError
 from stqsh.lang.ast import statements as ast
 from stqsh.lang.syntax.parse import parse
 from stqsh.profile import Profile, load_profile
+from stqsh.spec.log import LogKind, RunSteps, RunToEnd
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
     count_queries,
@@ -44,13 +45,13 @@ from stqsh.storage.catalogue import (
     live_tables,
     owned_queries,
 )
-from stqsh.storage.control_log import ControlDb
+from stqsh.storage.control_log import ControlDb, check_queries
 from stqsh.storage.engine_info import EngineInfo, claim_session
 from stqsh.storage.home import SessionHome, open_home, remove_home, sessions_root
 from stqsh.storage.rows import AreaRow, Progress, QueryRow, StreamRow, TableRow
 from stqsh.storage.session_settings import session_settings, use_profile
 
-_OWED = ("register", "register_alike", "drop", "pause_query", "resume_query")
+_OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
 _QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
 _GROUP = 500
 """Quick statements that go into one transaction."""
@@ -103,6 +104,7 @@ class Session:
     ) -> None:
         self.home = home
         self.link = link or Connection(home, ControlDb(home.path))
+        check_queries(self.link.db)
         use_profile(self.link.db, profile)
         settings = session_settings(self.link.db, profile)
         self.snapshots = SnapshotReader(self.link)
@@ -187,10 +189,10 @@ class Session:
         streams, progress = live_streams(self.link.db), self.link.progress()
         queries = count_queries(self.link.db)
         if queries and not any(self._desk.is_endless(stream) for stream in streams):
-            return start_run(self._desk, "", {"mode": "end"})
-        pending = self.link.db.clock_rows_after(progress.seq, _OWED)
+            return start_run(self._desk, "", RunToEnd())
+        pending = self.link.db.entries_after(progress.seq, _OWED)
         if pending and streams and (queries or progress.step):
-            return start_run(self._desk, "", {"mode": "steps", "n": 1})
+            return start_run(self._desk, "", RunSteps(1))
         return None
 
     def updates(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import stqsh
 from stqsh.client.engine_failure import last_words
 from stqsh.errors import EngineDeadError
+from stqsh.fs import file_lock
 from stqsh.storage import processes
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_engine
@@ -54,7 +53,7 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
     Two clients that do this at the same time start one engine. `command` replaces the usual way to start
     it; `--home DIR` is added. Raises `EngineDeadError` where the process cannot be started.
     """
-    with _starting_alone(home):
+    with file_lock(home.path / "engine.lock"):
         info = read_engine(home)
         if info is not None and info.state == "stopping":
             _wait_gone(info, STOP_TIMEOUT_S)
@@ -122,13 +121,6 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
     info = EngineInfo(child.pid, now, now, "starting")
     write_engine(home, info)
     return info
-
-
-@contextmanager
-def _starting_alone(home: SessionHome) -> Iterator[None]:
-    with (home.path / "engine.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stqsh.client.connection import Connection
+from stqsh.spec.log import RunSpec, RunStopped
 from stqsh.storage.control_log import append
-from stqsh.storage.rows import Progress, Spec
+from stqsh.storage.rows import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class RunHandle:
     """
 
     seq: int
-    spec: Spec
+    spec: RunSpec
     link: Connection = field(repr=False)
 
     @property
@@ -46,4 +47,4 @@ class RunHandle:
     def cancel(self) -> None:
         """Ask the streams to stand still after the batch under way; nothing that is done is undone."""
         if not self.finished:
-            append(self.link.db, "stop_run", "", {"run": self.seq})
+            append(self.link.db, RunStopped(self.seq))

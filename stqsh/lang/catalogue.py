@@ -9,9 +9,6 @@ from typing import Any, Protocol
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
-Spec = dict[str, Any]
-"""A JSON object, as the control log keeps it."""
-
 
 class CatalogueView(Protocol):
     """The names in use, and what they stand for."""

@@ -76,10 +76,7 @@ def status_parts(progress: Progress) -> list[tuple[int, str]]:
 
 def shedding_part(progress: Progress) -> str:
     """Return a warning while load is shed, such as `shedding: object, k 2, 12 % dropped`."""
-    memory = progress.stats.get("memory")
-    if not memory:
-        return ""
-    sheds = shedding_text(memory)
+    sheds = shedding_text(progress.stats.memory)
     return sheds and f"shedding: {sheds}"
 
 
@@ -90,13 +87,13 @@ def clock_text(progress: Progress) -> str:
 
 def rate_text(progress: Progress) -> str:
     """Return the records per second of the last batch, while the streams move."""
-    rate = progress.stats.get("records_per_s")
+    rate = progress.stats.records_per_s
     return "" if rate is None or not is_moving(progress) else f"{group_digits(rate)} records/s"
 
 
 def is_moving(progress: Progress) -> bool:
     """Return whether steps are being taken."""
-    return not progress.ended and bool(progress.stats.get("playing") or progress.stats.get("running"))
+    return not progress.ended and (progress.stats.playing or progress.stats.running)
 
 
 def lag_text(progress: Progress) -> str:
@@ -105,7 +102,7 @@ def lag_text(progress: Progress) -> str:
         return "streams at their end"
     if not is_moving(progress):
         return "streams idle"
-    lag, backlog = progress.stats.get("lag_s"), progress.stats.get("backlog")
+    lag, backlog = progress.stats.lag_s, progress.stats.backlog
     if lag is None:
         return f"{group_digits(backlog)} records to go" if backlog else "up to date"
     return f"lag {lag:.1f} s" + (f", {group_digits(backlog)} records" if backlog else "")

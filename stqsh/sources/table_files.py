@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from stqsh.errors import SourceError
+from stqsh.fs import replacing
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.dead_letters import DEAD_LETTERS, DeadLetterWriter
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
@@ -69,15 +70,14 @@ def read_table(directory: Path) -> Iterator[pa.RecordBatch]:
 def _write(spec: TableSpec, directory: Path, report: Report) -> None:
     layout, source = RecordSchema.of_table(spec), file_source(spec)
     files = find_files(source)
-    hidden = directory / f".{CONTENT}.new"
     with (
+        replacing(directory / CONTENT) as hidden,
         DeadLetterWriter(directory / DEAD_LETTERS) as dead,
         pa.OSFile(str(hidden), "wb") as sink,
         pa.ipc.new_file(sink, layout.schema) as writer,
     ):
         for batch in _batches(files, source, layout, dead, report):
             writer.write_batch(batch)
-    hidden.replace(directory / CONTENT)
 
 
 def _batches(

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
+
+from stqsh.spec.query import AskSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
-class SnapshotQuestion(Struct, frozen=True):
-    """A snapshot that a batch asks of its slots.
+class ClockTimes(Struct, frozen=True):
+    """The steps of a batch and their event time, which readers of the update log need of its clock.
 
-    ask: the number of the answer. spec: the snapshot's query. place: x and y of its focal object, None where
-    there is no such object; unset: the question is where the object is, or the region does not move.
+    first_step, last_step: there are no steps where the second is the smaller. base_tick: the tick of step 1,
+    None before it. tick_us: the length of a tick.
     """
 
-    ask: int
-    spec: dict[str, Any]
-    place: tuple[float, float] | UnsetType | None = UNSET
+    first_step: int
+    last_step: int
+    base_tick: int | None
+    tick_us: int | None
+
+    @property
+    def steps(self) -> int:
+        """The number of the batch's steps."""
+        return self.last_step - self.first_step + 1
+
+    def at_us(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the event times of steps in µs since the epoch, int64 (n,)."""
+        assert self.base_tick is not None and self.tick_us is not None, "there are steps, so the clock runs"
+        return (steps + (self.base_tick - 1)) * self.tick_us
 
 
-class BatchClock(Struct, frozen=True):
+class BatchClock(ClockTimes, frozen=True):
     """The content of a batch's `clock` chunk, for the slots and for Deliver.
 
-    first_step, last_step: the batch's steps; there are none where the second is the smaller. base_tick: the
-    tick of step 1, None before it. tick_us: the length of a tick. seq: the control log's last row that is
+    seq: the control log's last row that is
     taken in. asked: the log's row up to which focal objects are looked up now, 0 for none. run_done:
     the last RUN that is done. ended: all streams are at their end. running, playing: a RUN, or a PLAY, is
     under way. rows: the next row of each stream. backlog: records that were due and not taken. due_us: when
@@ -31,10 +47,6 @@ class BatchClock(Struct, frozen=True):
     taken. asks: snapshot questions.
     """
 
-    first_step: int
-    last_step: int
-    base_tick: int | None
-    tick_us: int | None
     seq: int = 0
     asked: int = 0
     run_done: int = 0
@@ -45,9 +57,4 @@ class BatchClock(Struct, frozen=True):
     backlog: int = 0
     due_us: int | None = None
     room: int = 0
-    asks: tuple[SnapshotQuestion, ...] = ()
-
-    @property
-    def steps(self) -> int:
-        """The number of the batch's steps."""
-        return self.last_step - self.first_step + 1
+    asks: tuple[AskSpec, ...] = ()

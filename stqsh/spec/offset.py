@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from msgspec import convert, to_builtins
+
+OffsetJson: TypeAlias = "dict[str, object]"
+"""An offset as Spark keeps it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Offset:
     `due_us`: when its last step was due by the wall clock, None but for streams that play at a pace; `room`:
     how many records it might have taken; `defined`: the slots know the tables and areas that the log defines
     up to here, which may be beyond `seq`; `answered`: the slots have been asked the snapshots up to here,
-    which may be beyond `seq` too; `by_slot`: the batch is read by a task for each slot.
+    which may be beyond `seq` too; `by_slot`: the batch is read by a task for each slot;
+    `boot`: the start of the query in which it was made, see `stqsh.engine.ingest.data_source`.
     """
 
     seq: int = 0
@@ -56,16 +59,22 @@ class Offset:
     defined: int = 0
     answered: int = 0
     by_slot: bool = False
+    boot: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> OffsetJson:
         """Return the offset as JSON values; object keys are strings."""
-        json: dict[str, Any] = to_builtins(self, str_keys=True)
+        json: OffsetJson = to_builtins(self, str_keys=True)
         return json
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> Offset:
+    def from_json(value: OffsetJson) -> Offset:
         """Read an offset back from the form of `to_json`."""
         return convert(value, Offset, str_keys=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no RUN is under way and no stream plays: then only the log can bring more."""
+        return self.run is None and not (self.play and self.play.streams)
 
     def tick_of(self, step: int) -> int:
         """Give the tick of a step; there is one only once the clock has started."""
@@ -78,11 +87,3 @@ class Offset:
         if self.base_tick is None:
             raise ValueError("the clock has not started: there is no step yet")
         return tick - self.base_tick + 1
-
-
-def is_idle(offset: Mapping[str, Any]) -> bool:
-    """Return whether, by an offset's JSON, no RUN is under way and no stream plays.
-
-    Then only the control log can bring more.
-    """
-    return not offset["run"] and not (offset["play"] and offset["play"]["streams"])

@@ -81,6 +81,19 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     name: str = ""
 
 
+def slot_query(query: QuerySpec) -> SlotQuery:
+    """Return the parts of a query that slots look at."""
+    return SlotQuery(
+        id=query.id,
+        kind=query.kind,
+        region=query.region,
+        condition=query.condition,
+        select=query.select,
+        for_us=query.for_us,
+        options=query.options,
+    )
+
+
 class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A SELECT that is answered once.
 

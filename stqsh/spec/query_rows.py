@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from stqsh.spec.chunk import pack
 from stqsh.spec.query import SlotQuery
 
-Spec = dict[str, Any]
 Path = tuple[str | int, ...]
 """How a part of a spec is reached: `("region", "x1")`."""
 FOCAL_PATH: Path = ("region", "focal")
@@ -60,7 +59,7 @@ def is_measure(path: Path) -> bool:
     return len(path) == len(FOCAL_PATH) and path[0] == "region" and path[1] in _MEASURES
 
 
-def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any]) -> Spec:
+def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any]) -> Mapping[str, Any]:
     """Copy a spec with something at the end of each path; parts that no path leads through are shared."""
     copied: dict[Path, Any] = {(): dict(spec)}
     for path, value in zip(paths, content, strict=True):
@@ -69,5 +68,5 @@ def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any
                 part = copied[path[: depth - 1]][path[depth - 1]].copy()
                 copied[path[: depth - 1]][path[depth - 1]] = copied[path[:depth]] = part
         copied[path[:-1]][path[-1]] = value
-    whole: Spec = copied[()]
+    whole: Mapping[str, Any] = copied[()]
     return whole

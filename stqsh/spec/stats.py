@@ -70,9 +70,88 @@ class SlotStats(Struct, frozen=True):
 class TimeSplit(Struct, frozen=True):
     """Where a batch's time went; `transfer_us` is scheduling, shuffles, and moving chunks."""
 
-    source_us: int
-    transfer_us: int
-    kernel_us: int
-    state_us: int
-    deliver_us: int
-    total_us: int
+    source_us: int = 0
+    transfer_us: int = 0
+    kernel_us: int = 0
+    state_us: int = 0
+    deliver_us: int = 0
+    total_us: int = 0
+
+
+class Warmup(Struct, frozen=True):
+    """The queries over significant streams that are still warming up after a batch.
+
+    Attributes:
+        recent: (row of the log, step), ascending: queries whose last change stands in the log after that row,
+            and before the next one's, have warmed up with the step.
+        all_until: no query has warmed up before this step.
+    """
+
+    recent: tuple[tuple[int, int], ...] = ()
+    all_until: int = 0
+
+
+class MemoryStats(Struct, frozen=True):
+    """What all significant streams hold on all slots, and the shedding order in force.
+
+    Attributes:
+        factor, k, part, cache, area: of the order, see `stqsh.spec.shedding.SheddingOrder`.
+        objects: kept ones. shadow: dropped objects that still report. bytes: of the streams' arrays.
+        approximate: queries with an accuracy below 1. least: the least accuracy.
+        settling: the queries that warm up.
+    """
+
+    factor: float = 1.0
+    k: int = 1
+    part: float = 1.0
+    cache: float = 1.0
+    area: float = 1.0
+    objects: int = 0
+    shadow: int = 0
+    bytes: int = 0
+    approximate: int = 0
+    least: float = 1.0
+    settling: Warmup = Warmup()
+
+    @property
+    def reach(self) -> float:
+        """Return the share of the cache distance that is in use."""
+        return self.factor * self.cache
+
+    @property
+    def drops_objects(self) -> bool:
+        """Return whether objects are dropped, or dropped ones have not come back."""
+        return self.k > 1 or self.shadow > 0
+
+
+class BatchStats(Struct, frozen=True):
+    """The statistics of a batch, as Deliver writes them with the progress.
+
+    Attributes:
+        records, updates, stale: of the batch. records_total: of all batches since the engine started.
+        records_per_s: since the batch before; None before the first batch.
+        steps: of the batch. rebuilt: slots whose state had to be rebuilt.
+        backlog: records that are due and not taken. room: records that a batch of a backlog takes.
+        lag_s: seconds since the last step was due, None without a pace.
+        due_us: when that was, by the wall clock.
+        running, playing: whether a RUN or a PLAY is under way. rows: the next row of each stream, by id.
+        memory: None while no stream keeps significant objects only.
+    """
+
+    records: int = 0
+    records_total: int = 0
+    records_per_s: int | float | None = None
+    updates: int = 0
+    stale: int = 0
+    steps: int = 0
+    backlog: int = 0
+    room: int = 0
+    lag_s: float | None = None
+    due_us: int | None = None
+    running: bool = False
+    playing: bool = False
+    rows: dict[int, int] = {}
+    slots: tuple[SlotStats, ...] = ()
+    memory: MemoryStats | None = None
+    rebuilt: int = 0
+    time: TimeSplit | None = None

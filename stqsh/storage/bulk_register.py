@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import orjson
 import pyarrow as pa
-from msgspec import to_builtins
+from msgspec import Raw, json
 from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack
+from stqsh.spec.log import QueryBlock
 from stqsh.spec.query_rows import FOCAL_PATH
+from stqsh.spec.region import Key
 from stqsh.storage.catalogue_writer import check_used
 from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.query_templates import NAMES, QueryTemplate, TemplateRows
-from stqsh.storage.rows import Spec
 
 MOST = 1 << 16
 """Queries in one row of the log at most: slots get them as one chunk, which Spark copies several times."""
@@ -64,7 +63,7 @@ def register_rows(db: ControlDb, template: QueryTemplate, rows: pa.RecordBatch) 
 
 def _enter(db: ControlDb, new: TemplateRows) -> None:
     connection, at_us, count = db.connection(), db.clock(), new.rows.num_rows
-    seq, stream_id = new.first + count - 1, new.template.spec["stream_id"]
+    seq, stream_id = new.first + count - 1, new.template.stream_id
     names = new.rows.column(NAMES).to_pylist()
     connection.executemany(
         _ENTER,
@@ -73,21 +72,17 @@ def _enter(db: ControlDb, new: TemplateRows) -> None:
             for id_, name in zip(range(new.first, seq + 1), names, strict=True)
         ),
     )
-    example = to_builtins(new.spec(new.first))
+    example = new.spec(new.first)
     template = new.template.to_json()
     connection.execute("INSERT INTO patterns VALUES (?, ?, ?)", (seq, to_text(example), template))
-    content: Spec = {
-        "first": new.first,
-        "count": count,
-        "stream_id": stream_id,
-        "example": example,
-        "template": orjson.loads(template),
-        **_focals(new),
-    }
-    connection.execute(_LOG, (seq, at_us, to_text(content), pack(new.rows)))
+    block = QueryBlock(new.first, count, stream_id, example, Raw(template), _focal_keys(new))
+    connection.execute(_LOG, (seq, at_us, json.encode(block).decode(), pack(new.rows)))
 
 
-def _focals(new: TemplateRows) -> dict[str, Any]:
-    """The keys of focal objects where they differ: with the spec, for planning a batch reads no payloads."""
+def _focal_keys(new: TemplateRows) -> tuple[Key, ...]:
+    """Return the keys of focal objects where they differ.
+
+    They go into the row's JSON, as the planner reads no payloads.
+    """
     places = [place for place, (path, _) in enumerate(new.template.holes) if path == FOCAL_PATH]
-    return {"focal": new.values[places[0]].to_pylist()} if places else {}
+    return tuple(key for key in new.values[places[0]].to_pylist() if key is not None) if places else ()

@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from stqsh.errors import StqshError
+from stqsh.spec.log import (
+    AreaDropped,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    SettingChanged,
+    StreamDropped,
+    TableDropped,
+)
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import (
@@ -29,6 +37,11 @@ _STATE_AFTER: dict[QueryChange, QueryState] = {
     "pause_query": "paused",
     "resume_query": "active",
 }
+_CHANGES: dict[QueryChange, type[QueryDropped | QueryPaused | QueryResumed]] = {
+    "drop": QueryDropped,
+    "pause_query": QueryPaused,
+    "resume_query": QueryResumed,
+}
 
 
 class InUseError(StqshError):
@@ -48,11 +61,10 @@ def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
     """Log a CREATE STREAM and enter the stream. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
         check_free(db, spec.name)
-        row = append(db, "create_stream", text, spec)
-        connection.execute(
-            "INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
-        )
-    return StreamRow(row.seq, spec.name, row.spec)
+        row = append(db, spec, text)
+        spec = replace(spec, id=row.seq)
+        connection.execute("INSERT INTO streams VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
+    return StreamRow(row.seq, spec.name, spec)
 
 
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
@@ -63,7 +75,7 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
             stream.id,
         )
         _check_unused(f"stream {stream.name}", [name for (name,) in bound])
-        row = append(db, "drop_stream", text, {"id": stream.id, "name": stream.name})
+        row = append(db, StreamDropped(stream.id, stream.name), text)
         connection.execute("UPDATE streams SET dropped_seq = ? WHERE id = ?", (row.seq, stream.id))
     return row
 
@@ -72,18 +84,17 @@ def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
     """Log a CREATE TABLE and enter the table. Raises `StqshError` where the name is in use."""
     with db.transaction() as connection:
         check_free(db, spec.name)
-        row = append(db, "create_table", text, spec)
-        connection.execute(
-            "INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
-        )
-    return TableRow(row.seq, spec.name, row.spec)
+        row = append(db, spec, text)
+        spec = replace(spec, id=row.seq)
+        connection.execute("INSERT INTO tables VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
+    return TableRow(row.seq, spec.name, spec)
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
     """Log a DROP TABLE and take the table out. Raises `StqshError` while queries are joined with it."""
     with db.transaction() as connection:
         _check_unused(f"table {table.name}", queries_over_table(db, table.id))
-        row = append(db, "drop_table", text, {"id": table.id, "name": table.name})
+        row = append(db, TableDropped(table.id, table.name), text)
         connection.execute("UPDATE tables SET dropped_seq = ? WHERE id = ?", (row.seq, table.id))
     return row
 
@@ -95,11 +106,10 @@ def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> Ar
     """
     with db.transaction() as connection:
         check_free(db, spec.name)
-        row = append(db, "create_area", text, spec, geometry)
-        connection.execute(
-            "INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(row.spec))
-        )
-    return AreaRow(row.seq, spec.name, row.spec)
+        row = append(db, spec, text, geometry)
+        spec = replace(spec, id=row.seq)
+        connection.execute("INSERT INTO areas VALUES (?, ?, ?, NULL)", (row.seq, spec.name, to_text(spec)))
+    return AreaRow(row.seq, spec.name, spec)
 
 
 def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
@@ -109,7 +119,7 @@ def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
         made = areas_made_from(db, area.id)
         if made:  # a script that makes them anew would not find it
             raise InUseError(f"region {made[0]} is made from {area.name}", hint="drop it first")
-        row = append(db, "drop_area", text, {"id": area.id, "name": area.name})
+        row = append(db, AreaDropped(area.id, area.name), text)
         connection.execute("UPDATE areas SET dropped_seq = ? WHERE id = ?", (row.seq, area.id))
     return row
 
@@ -123,11 +133,11 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
     with db.transaction() as connection:
         check_free(db, spec.name)
         check_used(db, spec)
-        row = append(db, "register", query.text, to_builtins(spec))
+        row = append(db, spec, query.text)
         spec = replace(spec, id=row.seq)
         connection.execute(
             "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
-            (row.seq, spec.name, spec.stream_id, to_text(row.spec), row.seq, row.at_us, query.owner),
+            (row.seq, spec.name, spec.stream_id, to_text(spec), row.seq, row.at_us, query.owner),
         )
     return QueryRow(row.seq, spec.name, spec.stream_id, spec, "active", row.seq, 0, row.at_us, query.owner)
 
@@ -144,8 +154,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
                 f"query {query.name} is not registered any more",
                 hint="it has ended, or another shell has dropped it; SHOW QUERIES lists those that live",
             )
-        spec = {"id": query.id, "name": query.name, "stream_id": query.stream_id}
-        row = append(db, kind, text, spec)
+        row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
         connection.execute(
             "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
         )
@@ -155,7 +164,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
 def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
     """Log a SET and note the value."""
     with db.transaction() as connection:
-        row = append(db, "set", text, {"key": key, "value": value})
+        row = append(db, SettingChanged(key, value), text)
         connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, to_text(value)))
     return row
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
-from stqsh.errors import HomeError
+from stqsh.errors import HomeError, OtherVersionError
+from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
-from stqsh.storage.rows import LogKind, LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 if TYPE_CHECKING:
     from stqsh.storage.query_templates import TemplateRows
@@ -71,8 +74,6 @@ CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
 _LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
 """What each version adds to the one before it; a home of an older one is brought up when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
-_TYPES = {"create_stream": StreamSpec, "create_table": TableSpec, "create_area": AreaSpec}
-_WITH_ID = frozenset({*_TYPES, "register"})
 
 
 def wall_clock_us() -> int:
@@ -144,13 +145,13 @@ class ControlDb:
             hint = next((hint for words, hint in _REMEDIES.items() if words in str(error)), None)
             raise HomeError(f"cannot use {self.path}: {error}", hint=hint) from error
 
-    def clock_rows_after(self, seq: int, kinds: Collection[str]) -> list[tuple[int, LogKind, Spec]]:
-        """The log's rows of some kinds after `seq`, in order: sequence number, kind, spec."""
+    def entries_after(self, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:
+        """Return the log's rows of some kinds after `seq`, in order: the number and the content of each."""
         marks = ", ".join("?" * len(kinds))
         rows = self.query(
             f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
         )
-        return [(number, kind, orjson.loads(spec)) for number, kind, spec in rows]
+        return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
         """The queries that were registered together with the one of this id, which is the last of them."""
@@ -189,50 +190,47 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def to_text(value: object) -> str:
     """JSON as the log and the catalogue keep it; raises `TypeError` for what JSON cannot tell."""
-    return orjson.dumps(value, default=msgspec.to_builtins).decode()
+    return msgspec.json.encode(value).decode()
 
 
-def append(control: ControlDb, kind: LogKind, text: str, spec: Any, payload: bytes | None = None) -> LogRow:
+def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes | None = None) -> LogRow:
     """Append a row to the control log and return it; joins a transaction that is open.
 
-    Rows of kind create_… and register get their sequence number as `spec["id"]`.
+    A new stream, table, region or query gets the number of its row as its id.
     """
     at_us = control.clock()
     with control.transaction() as connection:
         cursor = connection.execute(
             "INSERT INTO log (at_us, kind, text, spec, payload) VALUES (?, ?, ?, ?, ?)",
-            (at_us, kind, text, to_text(spec), payload),
+            (at_us, kind_of(entry), text, to_text(entry), payload),
         )
         seq = int(cursor.lastrowid or 0)
-        full = spec
-        if kind in _WITH_ID:
-            full = {**spec, "id": seq} if kind == "register" else msgspec.structs.replace(spec, id=seq)
-            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(full), seq))
-    return LogRow(seq, at_us, kind, text, full, payload)
+        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | QuerySpec):
+            entry = replace(entry, id=seq)
+            connection.execute("UPDATE log SET spec = ? WHERE seq = ?", (to_text(entry), seq))
+    return LogRow(seq, at_us, entry, text, payload)
 
 
 def read_log(
     control: ControlDb, after: int = 0, up_to: int | None = None, *, whole: bool = True
 ) -> list[LogRow]:
-    """The log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
+    """Return the log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
 
     Unless they are wanted `whole`, texts and payloads, which may be large, are left out.
+
+    Raises:
+        OtherVersionError: a row was written by a version that cannot be read any more.
     """
-    heavy = "text, spec, payload" if whole else "'', spec, NULL"
+    heavy = "text, payload" if whole else "'', NULL"
     rows = control.query(
-        f"SELECT seq, at_us, kind, {heavy} FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
+        f"SELECT seq, at_us, kind, spec, {heavy} FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
         after,
         (1 << 62) if up_to is None else up_to,
     )
     return [
-        LogRow(seq, at, kind, text, _content(kind, spec), blob) for seq, at, kind, text, spec, blob in rows
+        LogRow(seq, at_us, decode_entry(kind, spec), text, payload)
+        for seq, at_us, kind, spec, text, payload in rows
     ]
-
-
-def _content(kind: LogKind, text: str) -> Any:
-    """Return what a row of the log says."""
-    wanted = _TYPES.get(kind)
-    return orjson.loads(text) if wanted is None else msgspec.json.decode(text, type=wanted)
 
 
 def last_seq(control: ControlDb) -> int:
@@ -252,9 +250,16 @@ def set_meta(control: ControlDb, key: str, value: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
-def read_settings(control: ControlDb) -> dict[str, Any]:
+def read_settings(control: ControlDb) -> Mapping[str, Any]:
     """The values given by SET in this session, by dotted key."""
     return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
+
+
+def check_queries(control: ControlDb) -> None:
+    """Raise `OtherVersionError` for queries that a version without REGISTER QUERIES registered together."""
+    older = "SELECT 1 FROM patterns WHERE json_extract(pattern, '$.parameters') IS NULL LIMIT 1"
+    if control.query(older):
+        raise OtherVersionError
 
 
 def _migrate(control: ControlDb) -> None:

@@ -7,10 +7,10 @@ long as the pid is that very process and the heartbeat is recent.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from stqsh.fs import atomic_write
 from stqsh.storage import processes
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
@@ -42,9 +42,7 @@ def read_engine(home: SessionHome) -> EngineInfo | None:
 
 def write_engine(home: SessionHome, info: EngineInfo) -> None:
     """Replace engine.json atomically."""
-    hidden = home.engine_json.with_name(f".engine.json.{os.getpid()}")
-    hidden.write_text(json.dumps(asdict(info)), encoding="utf-8")
-    hidden.replace(home.engine_json)
+    atomic_write(home.engine_json, json.dumps(asdict(info)).encode())
 
 
 def is_alive(info: EngineInfo | None) -> bool:

@@ -51,7 +51,7 @@ class PayloadReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[str, Any] = {}  # mapped, by name
+        self._files: dict[str, pa.MemoryMappedFile] = {}  # by name
 
     def read(self, reference: Reference) -> Any:
         """The bytes that a reference names: a buffer, without a copy.

@@ -6,19 +6,26 @@ everything of a batch in one transaction and does nothing for a batch that is re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from stqsh.spec.log import RecordsFound, SnapshotAsked
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import BatchStats
 from stqsh.storage.catalogue import SIZES_A_BUCKET
-from stqsh.storage.control_log import ControlDb, append
-from stqsh.storage.rows import Progress, Spec, StreamStatus
+from stqsh.storage.control_log import ControlDb, append, to_text
+from stqsh.storage.rows import Progress, StreamStatus
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
+
+
+_STATS = msgspec.json.Decoder(BatchStats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +44,15 @@ class FoundRecords:
 class BatchEffects:
     """What a batch changes: query ids that ended, how much answers grew, look-ups, further questions.
 
-    `grown`: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost. `asks` are
-    specs for the log: snapshots that moved on to their second question. `memory`: the spec of an order to the
-    slots about their memory.
+    `grown`: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost. `asks`: the
+    second questions of snapshots. `order`: a new order to the slots about their memory.
     """
 
     ended: Iterable[int] = ()
     grown: tuple[Array, Array] | None = None
     found: Iterable[FoundRecords] = ()
-    asks: Iterable[Spec] = ()
-    memory: Spec | None = None
+    asks: Iterable[SnapshotAsked] = ()
+    order: SheddingOrder | None = None
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
@@ -61,9 +67,9 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
         for found in effects.found:
             append_found(control, found)
         for ask in effects.asks:
-            append(control, "ask", "", ask)
-        if effects.memory is not None:
-            append(control, "memory", "", effects.memory)
+            append(control, ask)
+        if effects.order is not None:
+            append(control, effects.order)
         record_progress(control, progress)
     return True
 
@@ -76,7 +82,8 @@ def read_progress(control: ControlDb) -> Progress:
     if not rows:
         return Progress()
     batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats = rows[0]
-    return Progress(batch, step, base_tick, tick_us, seq, run_done, bool(ended), wall_us, json.loads(stats))
+    known = _STATS.decode(stats)
+    return Progress(batch, step, base_tick, tick_us, seq, run_done, bool(ended), wall_us, known)
 
 
 def record_progress(control: ControlDb, progress: Progress) -> None:
@@ -93,7 +100,7 @@ def record_progress(control: ControlDb, progress: Progress) -> None:
                 progress.run_done,
                 int(progress.ended),
                 progress.wall_us,
-                json.dumps(dict(progress.stats)),
+                to_text(progress.stats),
             ),
         )
 
@@ -129,8 +136,7 @@ def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
 
 def append_found(control: ControlDb, found: FoundRecords) -> int:
     """Append looked-up records to the control log, whence they come back in; the row's sequence number."""
-    spec = {"stream_id": found.stream_id, "up_to": found.up_to}
-    return append(control, "found", "", spec, found.payload).seq
+    return append(control, RecordsFound(found.stream_id, found.up_to), payload=found.payload).seq
 
 
 def set_stream_status(control: ControlDb, status: StreamStatus) -> None:

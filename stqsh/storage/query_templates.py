@@ -14,17 +14,16 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import msgspec
-import orjson
 import pyarrow as pa
 import pyarrow.compute
 from msgspec.structs import replace
 
+from stqsh.errors import OtherVersionError
 from stqsh.lang.binder.parameters import COLUMN_TYPES, HOLE_TAG, Content, Hole
 from stqsh.lang.printer.values import identifier, number, quoted
 from stqsh.spec.chunk import arrow_type, unpack
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_rows import Path, filled
-from stqsh.storage.rows import Spec
 from stqsh.units import format_instant
 
 Values: TypeAlias = "pa.Array[Any]"
@@ -66,13 +65,16 @@ class QueryTemplate:
         return QueryTemplate(emptied, tuple(holes), (*words, text[start:]), tuple(parameters), between)
 
     @staticmethod
-    def from_json(text: str | bytes) -> QueryTemplate:
-        """Read what `to_json` made."""
-        given = orjson.loads(text)
-        holes = msgspec.convert(given["holes"], tuple[tuple[Path, Hole], ...])
-        return QueryTemplate(
-            given["spec"], holes, tuple(given["words"]), tuple(given["parameters"]), given["between"]
-        )
+    def from_json(text: str | bytes | msgspec.Raw) -> QueryTemplate:
+        """Read what `to_json` made.
+
+        Raises:
+            OtherVersionError: the text was written by a version that cannot be read any more.
+        """
+        try:
+            return msgspec.json.decode(text, type=QueryTemplate)
+        except msgspec.ValidationError as error:
+            raise OtherVersionError from error
 
     def to_json(self) -> str:
         """The template as the catalogue keeps it."""
@@ -90,9 +92,14 @@ class QueryTemplate:
                 values[low], values[high] = pc.min_element_wise(*ends), pc.max_element_wise(*ends)
         return values
 
-    def filled(self, content: Sequence[Any]) -> Spec:
+    def filled(self, content: Sequence[Any]) -> Mapping[str, Any]:
         """A copy of the spec with something in each of its holes."""
         return filled(self.spec, [path for path, _ in self.holes], content)
+
+    @property
+    def stream_id(self) -> int:
+        """The id of the stream that the queries ask about."""
+        return int(self.spec["stream_id"])
 
     @property
     def coordinates(self) -> frozenset[str]:

@@ -1,64 +1,43 @@
 """The rows of control.db as values: what the log, the catalogue and the engine's progress hold.
 
-Instants are microseconds since the epoch (int). `spec` is the JSON object that lang.bind made.
+Instants are microseconds since the epoch (int).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
+from msgspec import Struct
+
+from stqsh.spec.log import LogEntry, LogKind, kind_of
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
-Spec = dict[str, Any]
-LogKind = Literal[
-    "create_stream",
-    "drop_stream",
-    "create_table",
-    "drop_table",
-    "create_area",
-    "drop_area",
-    "register",
-    "register_alike",
-    "drop",
-    "pause_query",
-    "resume_query",
-    "run",
-    "stop_run",
-    "play",
-    "pause",
-    "set",
-    "found",
-    "ask",
-    "memory",
-]
 QueryState = Literal["active", "paused", "dropped", "ended"]
 StreamState = Literal["new", "reading", "ready", "failed", "endless"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
-    """One row of the control log.
+class LogRow(Struct, frozen=True):
+    """A row of the control log.
 
-    `spec` by kind: create_stream: StreamSpec; create_table: TableSpec; create_area: AreaSpec, with its
-    geometry (a packed record batch [member, wkb]) in `payload`; drop_stream, drop_table, drop_area:
-    {"id", "name"}; register: QuerySpec; register_alike: {"first", "count", "stream_id", "example": QuerySpec
-    of the first, "template"} of queries whose ids end with `seq`, "focal": the keys of their focal objects
-    where these differ, and in `payload` the rows of a `stqsh.storage.query_templates.TemplateRows`; drop,
-    pause_query, resume_query: {"id", "name", "stream_id"}; play: {"id", "name", "pace"} of the stream, with
-    pace null, "max" or a factor; pause: {"id", "name"}; run: {"mode", …}; stop_run: {"run": its seq}; set:
-    {"key", "value"}; found: {"stream_id", "up_to"} with the packed record batch in `payload`; ask: {"spec":
-    of a snapshot SELECT}; memory: the fields of a `stqsh.storage.shedding_orders.SheddingOrder`.
+    Attributes:
+        seq: its number. at_us: when it was written. entry: what it says. text: the statement.
+        payload: packed record batches that belong to some kinds of rows: create_area has its geometry
+            [member, wkb] there, register_alike the values of its queries, found the records.
     """
 
     seq: int
     at_us: int
-    kind: LogKind
-    text: str
-    spec: Any
+    entry: LogEntry
+    text: str = ""
     payload: bytes | None = None
+
+    @property
+    def kind(self) -> LogKind:
+        """Return the kind of the row."""
+        return kind_of(self.entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +115,16 @@ class StreamStatus:
     duplicates: int = 0
 
 
+NO_STATS = BatchStats()
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What Deliver wrote after its last batch.
 
     `batch` is Spark's batch number (-1: none yet), `step` the last step delivered (0: none), `seq` the
     last row of the control log that is taken in, `run_done` the sequence number of the last RUN that is
-    done, `ended` whether every replayed stream is at its end, `wall_us` when it was written. `stats` is
-    JSON that the engine fills as it can; SHOW knows "records" (of the batch), "records_total",
-    "records_per_s", "updates", "stale", "lag_s" (since the last step was due, None without a pace), "due_us"
-    (when that was, by the wall clock), "backlog" (records that are due and not taken), "room" (how many
-    records a batch takes of a backlog), "time" {part of a batch: µs} and "slots" [{"slot", "records",
-    "stale", "updates", "objects", "queries", "bytes", "kernel_us", "state_us", "decode_us", "memory"}], and,
-    while a stream keeps significant objects only, "memory" {"factor", "k", "part", "cache", "area" (the order
-    in force), "objects", "shadow", "bytes", "approximate", "least", "settling"}.
+    done, `ended` whether every replayed stream is at its end, `wall_us` when it was written.
     """
 
     batch: int = -1
@@ -160,7 +135,7 @@ class Progress:
     run_done: int = 0
     ended: bool = False
     wall_us: int = 0
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    stats: BatchStats = NO_STATS
 
     def at_us(self, step: int | None = None) -> int | None:
         """Event time of a step (the last one unless given), `None` before the first step is fixed."""

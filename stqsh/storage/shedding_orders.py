@@ -8,7 +8,7 @@ later.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from stqsh.profile import Profile
 from stqsh.spec.shedding import SheddingOrder
@@ -74,7 +74,8 @@ def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
 
 def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
     """The orders in the log's rows after `seq`, each with its number there."""
-    return [(number, SheddingOrder(**spec)) for number, _, spec in db.clock_rows_after(seq, ("memory",))]
+    found = db.entries_after(seq, ["memory"])
+    return [(number, order) for number, order in found if isinstance(order, SheddingOrder)]
 
 
 def standing_order(db: ControlDb) -> SheddingOrder:
@@ -86,7 +87,7 @@ def standing_order(db: ControlDb) -> SheddingOrder:
 
 def append_order(db: ControlDb, order: SheddingOrder) -> None:
     """Give an order, by way of the log; joins a transaction that is open."""
-    append(db, "memory", "", asdict(order))
+    append(db, order)
 
 
 def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stqsh.fs import replacing
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
 
@@ -31,11 +32,12 @@ def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress:
     schema = pa.schema([("share", pa.binary())], metadata={"progress": json.dumps(told)})
     table = pa.Table.from_arrays([pa.array(shares, pa.binary())], schema=schema)
     home.answers.mkdir(mode=0o700, exist_ok=True)
-    path = _file(home, ask)
-    part = path.with_suffix(".part")
-    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with (
+        replacing(_file(home, ask)) as path,
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
         writer.write_table(table)
-    part.replace(path)
 
 
 def take_answer(home: SessionHome, ask: int) -> bytes | None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.specs import stream_spec
 
 from stqsh.client.read.accuracy import (
@@ -21,6 +22,7 @@ from stqsh.client.read.query_tallies import summed
 from stqsh.client.show.load import histogram_text
 from stqsh.core.retention.stream_stats import QueryTallies
 from stqsh.spec.region import NearestSpec, RectangleSpec
+from stqsh.spec.stats import MemoryStats
 
 MILE = 1609.344
 CITY = stream_spec(max_speed=30 * MILE / 3600, report_every_us=30_000_000)
@@ -105,7 +107,7 @@ def test_only_neighbours_that_may_be_missing_hang_on_the_number_of_slots(
     region: str, memory: dict[str, float], until: int, expected: bool
 ) -> None:
     shape = NearestSpec(1, 0.0, 0.0) if region == "nearest" else RectangleSpec(0.0, 0.0, 1.0, 1.0)
-    assert is_by_slots(shape, memory, until) == expected
+    assert is_by_slots(shape, MemoryStats(**memory), until) == expected
 
 
 def test_figures_are_short() -> None:
@@ -119,8 +121,8 @@ def test_figures_are_short() -> None:
 
 
 def test_what_is_shed_is_said_in_a_few_words() -> None:
-    calm = {"k": 1, "cache": 1.0, "area": 1.0, "shadow": 0, "objects": 88}
+    calm = MemoryStats(objects=88)
     assert shedding_text(None) == shedding_text(calm) == ""
-    assert shedding_text(calm | {"k": 2, "shadow": 12}) == "object, k 2, 12 % dropped"
-    assert shedding_text(calm | {"shadow": 12}) == "object, k 1, 12 % dropped"
-    assert shedding_text(calm | {"cache": 0.0, "area": 0.64}) == "query, cache 0 %, area 64 %"
+    assert shedding_text(replace(calm, k=2, shadow=12)) == "object, k 2, 12 % dropped"
+    assert shedding_text(replace(calm, shadow=12)) == "object, k 1, 12 % dropped"
+    assert shedding_text(replace(calm, cache=0.0, area=0.64)) == "query, cache 0 %, area 64 %"

@@ -12,10 +12,11 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Message, Rows, Script
 from stqsh.client.run import RunHandle
-from stqsh.errors import NotSupportedError, StqshError
+from stqsh.errors import NotSupportedError, OtherVersionError, StqshError
 from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
+from stqsh.spec.log import RunFor, RunSteps, RunToEnd, RunUntil
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
@@ -47,7 +48,7 @@ class Engine:
                 if row.kind == "create_stream":
                     set_stream_status(self.db, StreamStatus(row.seq, "ready"))
                 elif row.kind in ("register", "drop"):
-                    pending.append((row.kind, row.spec["id"]))
+                    pending.append((row.kind, row.entry.id))
                 elif row.kind == "run":
                     step = self.deliver.step + 1
                     ops = {"register": 1, "drop": -1}
@@ -207,10 +208,10 @@ def test_in_the_shell_a_stream_plays_at_once(opened, glob):
     shell = opened(autoplay=True)
     run(shell, TAXIS.format(glob=glob).replace("TICK", "PACE 10x TICK"))
     (row,) = [row for row in read_log(shell.link.db) if row.kind == "play"]
-    assert row.spec["pace"] == 10 and row.spec["id"] == shell.streams()[0].id
+    assert row.entry.pace == 10 and row.entry.id == shell.streams()[0].id
     run(shell, "PAUSE taxis; PLAY taxis AT MAX; PLAY taxis AT 2x;")
     rows = [row for row in read_log(shell.link.db) if row.kind in ("play", "pause")]
-    assert [row.spec.get("pace") for row in rows] == [10, None, "max", 2]
+    assert [getattr(row.entry, "pace", None) for row in rows] == [10, None, "max", 2]
 
 
 def test_in_the_shell_a_tail_waits_though_streams_are_set_to_stand_still(opened, glob):
@@ -226,12 +227,12 @@ def test_in_the_shell_a_tail_waits_though_streams_are_set_to_stand_still(opened,
 def test_run_says_how_far(session, glob):
     run(session, TAXIS.format(glob=glob))
     run(session, "RUN 3 STEPS; RUN FOR 2 s; RUN UNTIL '1970-01-01T00:00:01Z'; RUN;")
-    specs = [row.spec for row in read_log(session.link.db) if row.kind == "run"]
+    specs = [row.entry for row in read_log(session.link.db) if row.kind == "run"]
     assert specs == [
-        {"mode": "steps", "n": 3},
-        {"mode": "for", "us": 2_000_000},
-        {"mode": "until", "t_us": 1_000_000},
-        {"mode": "end"},
+        RunSteps(3),
+        RunFor(2_000_000),
+        RunUntil(1_000_000),
+        RunToEnd(),
     ]
 
 
@@ -256,13 +257,13 @@ def test_the_end_of_a_script_runs_finite_streams_to_their_end(session, glob):
     run(session, TAXIS.format(glob=glob))
     assert session.finish_script() is None
     run(session, QUERY.format(name="q"))
-    assert session.finish_script().spec == {"mode": "end"}
+    assert session.finish_script().spec == RunToEnd()
 
 
 def test_the_end_of_a_script_delivers_what_a_drop_owes(session, glob):
     run(session, TAXIS.format(glob=glob) + QUERY.format(name="q") + "RUN; DROP QUERY q;")
     last = session.finish_script()
-    assert last.spec == {"mode": "steps", "n": 1}
+    assert last.spec == RunSteps(1)
     ops = [op for updates in session.updates(until=last) for op in updates.table["op"].to_pylist()]
     assert ops == [1, -1]
     assert session.finish_script() is None
@@ -356,3 +357,12 @@ def wait_for(condition, seconds=60.0):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_session_with_bulk_registrations_of_an_older_version_is_refused(tmp_path):
+    home = open_home("s", root=tmp_path)
+    with ControlDb(home.path).transaction() as connection:
+        pattern = '{"spec": {}, "holes": ["x1"], "words": ["", ""], "between": " AS "}'
+        connection.execute("INSERT INTO patterns VALUES (7, '{}', ?)", (pattern,))
+    with pytest.raises(OtherVersionError, match="begun by another version of stqsh"):
+        Session(home, load_profile(None, {}))

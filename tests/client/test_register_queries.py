@@ -296,15 +296,15 @@ def test_queries_of_rows_are_dropped_and_registered_again_one_by_one(session: Se
 def test_rows_of_a_table_are_one_row_of_the_log(session: Session) -> None:
     session.register_many("SELECT oid FROM taxis NEAREST 1 TO (:x, 0)", {"x": [1.0] * 70_000})
     rows = [row for row in read_log(session.link.db) if row.kind == "register_alike"]
-    assert [row.spec["count"] for row in rows] == [1 << 16, 70_000 - (1 << 16)]
-    assert rows[1].spec["first"] == rows[0].seq + 1
+    assert [row.entry.count for row in rows] == [1 << 16, 70_000 - (1 << 16)]
+    assert rows[1].entry.first == rows[0].seq + 1
     assert rows[1].seq == registered(session)[-1].id
 
 
 def test_the_log_tells_whose_places_have_to_be_looked_up(session: Session) -> None:
     session.register_many("SELECT oid FROM buses INSIDE CIRCLE(5) AROUND :k", {"k": [3, 1, 3]})
     *_, row = read_log(session.link.db, whole=False)
-    assert row.spec["focal"] == [3, 1, 3]
+    assert row.entry.focal == (3, 1, 3)
 
 
 def test_regions_know_the_queries_of_rows(session: Session) -> None:

@@ -6,6 +6,8 @@ from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.describe import describe_query, describe_stream, dump
 from stqsh.errors import StqshError
 from stqsh.profile import load_profile
+from stqsh.spec.log import RunToEnd
+from stqsh.spec.stats import BatchStats, SlotStats, TimeSplit
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import BatchEffects, set_stream_status
@@ -30,15 +32,18 @@ def test_status_tells_clock_load_and_what_goes_on(link, deliver, query):
     (before,) = SUBJECTS["STATUS"](link, PROFILE)
     assert items(before)["engine"] == "not started" and items(before)["streams"] == "standing still"
     assert items(before)["shedding"] == "off" and "lag" not in items(before)
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     set_stream_status(link.db, StreamStatus(query.stream_id, "ready", 10, 2))
-    stats = {"records_total": 12, "records_per_s": 7, "time": {"source_us": 1500, "kernel_us": 20_000}}
+    time = TimeSplit(source_us=1500, kernel_us=20_000, total_us=21_500)
+    stats = BatchStats(records_total=12, records_per_s=7, time=time)
     deliver(stats=stats)
     (running,) = SUBJECTS["STATUS"](link, PROFILE)
     found = items(running)
     assert found["streams"] == "running" and found["step"] == 1 and found["dead letters"] == 2
     assert found["clock"] == "1970-01-01T00:16:40Z" and found["records"] == 12
-    assert found["last batch: time"] == "source 2 ms, kernel 20 ms"
+    assert found["last batch: time"] == (
+        "source 2 ms, transfer 0 ms, kernel 20 ms, state 0 ms, deliver 0 ms, total 22 ms"
+    )
     deliver(run_done=run.seq, over=True)
     (after,) = SUBJECTS["STATUS"](link, PROFILE)
     assert items(after)["streams"] == "at their end"
@@ -56,9 +61,9 @@ def test_streams_and_queries_are_listed(link, deliver, query):
 
 
 def test_slots_show_their_load(link, deliver):
-    deliver(stats={"slots": [{"slot": 0, "records": 5, "kernel_us": 1234}]})
+    deliver(stats=BatchStats(slots=(SlotStats(0, records=5, kernel_us=1234),)))
     (slots,) = SUBJECTS["SLOTS"](link, PROFILE)
-    assert slots.rows == ((0, 5, None, None, None, None, None, None, 1.2, None),)
+    assert slots.rows == ((0, 5, 0, 0, None, 0, 0, 0.0, 1.2, 0.0),)
 
 
 def test_dead_letters_come_with_file_line_and_reason(link, stream):

@@ -9,6 +9,7 @@ from stqsh.client.results import SnapshotMark
 from stqsh.client.run import RunHandle
 from stqsh.errors import EngineDeadError, SourceError
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
+from stqsh.spec.log import RunStopped, RunToEnd
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_query
 from stqsh.storage.control_log import append
@@ -16,8 +17,8 @@ from stqsh.storage.disk_space import DiskFullError
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
 from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.leases import all_read
-from stqsh.storage.update_log.log import LogCompactedError
 
 
 def shown(items):
@@ -134,7 +135,7 @@ def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query
 
 
 def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, query):
-    append(link.db, "run", "RUN;", {"mode": "end"})
+    append(link.db, RunToEnd(), "RUN;")
     deliver(seq=query.seq - 1)
     shows = []
 
@@ -178,11 +179,11 @@ def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
 
 
 def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
-    running = RunHandle(run.seq, run.spec, link)
+    run = append(link.db, RunToEnd(), "RUN;")
+    running = RunHandle(run.seq, run.entry, link)
     assert not running.finished
     running.cancel()
-    assert link.db.clock_rows_after(run.seq, {"stop_run"}) == [(run.seq + 1, "stop_run", {"run": run.seq})]
+    assert link.db.entries_after(run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
     timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
     timer.start()
     told = []
@@ -190,10 +191,10 @@ def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
 
 
 def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
     with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
-        RunHandle(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.entry, link).wait()
 
 
 def test_a_condition_is_put_to_the_rows(link, deliver, query):
@@ -215,9 +216,9 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
 
     link.start = start
     link.wake()
-    run = append(link.db, "run", "RUN;", {"mode": "end"})
+    run = append(link.db, RunToEnd(), "RUN;")
     with pytest.raises(EngineDeadError, match="ValueError: no memory"):
-        RunHandle(run.seq, run.spec, link).wait()
+        RunHandle(run.seq, run.entry, link).wait()
     link.wake()
     link.wake()
     assert len(starts) == 2

@@ -14,7 +14,7 @@ from stqsh.client.read.watch import WatchFeed, folded
 from stqsh.errors import EngineDeadError
 from stqsh.storage import catalogue_writer
 from stqsh.storage.update_log.compaction import fold_log
-from stqsh.storage.update_log.log import last_of_each_key
+from stqsh.storage.update_log.reader import last_of_each_key
 
 
 def keys(standing):

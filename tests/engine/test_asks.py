@@ -8,7 +8,9 @@ from support.local import local_session
 from stqsh.client.results import Answer
 from stqsh.engine.delivery.deliver import collect_answers
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.clock import SnapshotQuestion
+from stqsh.spec.log import RunSteps, SnapshotAsked
+from stqsh.spec.query import AskSpec, SnapshotSpec
+from stqsh.spec.region import NearestSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 
@@ -35,10 +37,10 @@ def bound(session, text):
     return session.snapshots.bound(statement, session._desk.view)
 
 
-def later(session, *rows):
+def later(session, *entries):
     """Append rows to the log while the engine looks elsewhere, then let it go on."""
     engine, session.link.engine = session.link.engine, None
-    numbers = [append(session.link.db, kind, "", spec).seq for kind, spec in rows]
+    numbers = [append(session.link.db, entry).seq for entry in entries]
     session.link.engine = engine
     engine.advance()
     return numbers
@@ -47,8 +49,7 @@ def later(session, *rows):
 @pytest.mark.parametrize("region", ["INSIDE (0, 0, 50, 50)", "INSIDE CIRCLE(50) AROUND 'o1'"])
 def test_questions_that_wait_are_answered_before_the_next_step(session, region):
     spec, _ = bound(session, f"SELECT oid FROM t {region};")
-    run = {"mode": "steps", "n": 5}
-    _, one, other = later(session, ("run", run), ("ask", {"spec": spec}), ("ask", {"spec": spec}))
+    _, one, other = later(session, RunSteps(5), SnapshotAsked(spec), SnapshotAsked(spec))
     for number in (one, other):
         _, progress = read_answer(take_answer(session.home, number))
         assert progress.step == 3
@@ -58,7 +59,7 @@ def test_questions_that_wait_are_answered_before_the_next_step(session, region):
 def test_a_question_about_what_was_dropped_meanwhile_is_answered_by_nothing(session):
     spec, _ = bound(session, "SELECT oid FROM t INSIDE corner;")
     list(session.execute("DROP REGION corner; RUN 1 STEPS;"))
-    (number,) = later(session, ("ask", {"spec": spec}))
+    (number,) = later(session, SnapshotAsked(spec))
     shares, _ = read_answer(take_answer(session.home, number))
     assert shares == []
     [answer] = [out for out in session.execute("SELECT COUNT(*) FROM t;") if isinstance(out, Answer)]
@@ -66,8 +67,8 @@ def test_a_question_about_what_was_dropped_meanwhile_is_answered_by_nothing(sess
 
 
 def test_a_question_for_a_place_becomes_one_with_the_place():
-    ask = SnapshotQuestion(7, {"region": {"type": "nearest", "k": 1, "focal": "o1"}})
+    ask = AskSpec(ask=7, spec=SnapshotSpec(stream_id=1, kind="nearest", region=NearestSpec(1, focal="o1")))
     answers, again = collect_answers([ask], [])
     assert answers == {}
-    assert again == [{"spec": ask.spec, "place": None, "for": 7}]
-    assert collect_answers([SnapshotQuestion(7, ask.spec, None)], []) == ({7: []}, [])
+    assert again == [SnapshotAsked(ask.spec, None, 7)]
+    assert collect_answers([AskSpec(ask=7, spec=ask.spec, place=None)], []) == ({7: []}, [])

@@ -11,8 +11,8 @@ import pytest
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.ingest import data_source
-from stqsh.engine.ingest.data_source import HOLD_FILE, StqshReader, without_boot
-from stqsh.spec.offset import is_idle
+from stqsh.engine.ingest.data_source import HOLD_FILE, StqshReader
+from stqsh.spec.offset import Offset
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
 from tests.engine.test_planner import SECOND, World
@@ -76,7 +76,7 @@ def test_where_nothing_runs_the_planner_looks_once_in_a_while(
     resting.world.log("run", mode="steps", n=3)
     resting.until_rest()
     before = resting.now
-    assert is_idle(without_boot(resting.at))
+    assert Offset.from_json(resting.at).is_idle
     assert resting.looks(monkeypatch) == 1
     assert resting.now == pytest.approx(before + TUNING.idle_answer_s, abs=TUNING.idle_look_s)
 
@@ -87,7 +87,7 @@ def test_where_a_stream_plays_the_planner_looks_all_the_time(
 ) -> None:
     resting.world.log("play", id=resting.world.stream(ROWS, complete=False), pace=pace)
     resting.until_rest()
-    assert not is_idle(without_boot(resting.at))
+    assert not Offset.from_json(resting.at).is_idle
     assert resting.looks(monkeypatch) > 5
 
 
@@ -104,7 +104,7 @@ def a_table(world: World, stream: int) -> None:
 
 
 def a_snapshot(world: World, stream: int) -> None:
-    world.log("ask", spec={"region": {"type": "all"}})
+    world.log("ask", spec={"stream_id": 1, "kind": "range", "region": {"type": "all"}})
 
 
 @pytest.mark.parametrize("comes", [a_run, a_play, a_table, a_snapshot])

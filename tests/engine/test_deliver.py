@@ -50,8 +50,8 @@ def test_progress_says_how_far_the_engine_is(home: SessionHome) -> None:
     Delivery(home, control).deliver(to_table(batch(stats)), 11)
     progress = read_progress(control)
     assert (progress.batch, progress.step, progress.seq, progress.base_tick) == (11, 6, 8, 100)
-    assert progress.stats["records"] == 5
-    assert progress.stats["steps"] == 3
+    assert progress.stats.records == 5
+    assert progress.stats.steps == 3
     assert not list(home.updates.iterdir())
 
 

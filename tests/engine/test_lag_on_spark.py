@@ -46,13 +46,13 @@ def caught_up(session: Session) -> list[Progress]:
     lagged = False
     while time.monotonic() < deadline:
         progress = session.progress()
-        if progress.stats.get("lag_s") is not None:
+        if progress.stats.lag_s is not None:
             seen[progress.batch] = progress
-            lagged = lagged or progress.stats["backlog"] > 0
-            if lagged and not progress.stats["backlog"]:
+            lagged = lagged or progress.stats.backlog > 0
+            if lagged and not progress.stats.backlog:
                 return list(seen.values())
         time.sleep(0.05)
-    pytest.fail(f"not caught up: {[p.stats['backlog'] for p in seen.values()]}")
+    pytest.fail(f"not caught up: {[p.stats.backlog for p in seen.values()]}")
 
 
 def test_a_burst_beyond_its_power_makes_the_engine_lag_say_so_and_catch_up(
@@ -66,13 +66,13 @@ def test_a_burst_beyond_its_power_makes_the_engine_lag_say_so_and_catch_up(
         execute(session, "RUN 1 STEPS;")
         execute(session, "PLAY s AT 40x;")
         batches = caught_up(session)
-        behind = [progress.stats["backlog"] for progress in batches]
+        behind = [progress.stats.backlog for progress in batches]
         worst = batches[int(np.argmax(behind))]
         assert max(behind) > 4000
-        assert worst.stats["lag_s"] > 0
-        assert f"{worst.stats['lag_s']:.1f} s, " in lag_text(worst)
-        assert lag_text(batches[-1]) == f"lag {batches[-1].stats['lag_s']:.1f} s"
-        assert all(progress.stats["records"] <= 4000 for progress in batches)
+        assert worst.stats.lag_s > 0
+        assert f"{worst.stats.lag_s:.1f} s, " in lag_text(worst)
+        assert lag_text(batches[-1]) == f"lag {batches[-1].stats.lag_s:.1f} s"
+        assert all(progress.stats.records <= 4000 for progress in batches)
 
         (status,) = session.execute("SHOW STATUS;")
         assert isinstance(status, Rows)
@@ -80,5 +80,5 @@ def test_a_burst_beyond_its_power_makes_the_engine_lag_say_so_and_catch_up(
         assert said["behind: records"] is not None
         assert said["records a batch"] == 4000
         execute(session, "PAUSE s;")
-        taken = session.progress().stats["records_total"]
+        taken = session.progress().stats.records_total
         assert taken >= BURST * DENSE

@@ -26,7 +26,8 @@ from stqsh.engine.state.payload_files import PayloadFolders, load_payloads, open
 from stqsh.engine.state.slot_store import pack_chunks, unpack_chunks
 from stqsh.spec.chunk import Chunk, ChunkOrder, from_table, pack, to_table
 from stqsh.storage.payload_refs import reference_in
-from stqsh.storage.update_log.log import UpdateLog, write_batch
+from stqsh.storage.update_log.reader import UpdateLog
+from stqsh.storage.update_log.writer import write_batch
 from tests.engine.test_planner import World
 from tests.support.update_logs import batch_table, part
 

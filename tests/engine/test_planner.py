@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,6 +20,8 @@ from stqsh.engine.planning.planner import Planner
 from stqsh.lang.binder.parameters import Hole
 from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.offset import Offset
+from stqsh.spec.stats import BatchStats
 from stqsh.storage.bulk_register import register_rows
 from stqsh.storage.control_log import ControlDb, append, last_seq
 from stqsh.storage.progress import record_progress
@@ -37,10 +40,10 @@ class World:
         self.home = home
         self.db = ControlDb(home)
         self.planner = Planner(home, slots, max_records)
-        self.at = self.planner.initial()
+        self.at = Offset()
 
     def log(self, kind: Any, payload: bytes | None = None, /, **spec: Any) -> int:
-        return append(self.db, kind, "", entry(kind, spec), payload).seq
+        return append(self.db, entry(kind, spec), payload=payload).seq
 
     def stream(self, rows: list[tuple[int, str]], *, complete: bool = True) -> int:
         spec = {"name": "s", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts"}
@@ -158,7 +161,7 @@ def test_a_run_goes_as_far_as_it_says_and_no_further_than_the_data(
     world.stream([(10, "a"), (20, "b")])
     seq = world.log("run", **run)
     batches = world.all_batches()
-    assert world.at["step"] == last
+    assert world.at.step == last
     assert clock(batches[-1])["run_done"] == seq
 
 
@@ -287,7 +290,7 @@ def test_a_run_at_the_end_with_nothing_to_do_is_done_at_once(world: World) -> No
     seq = world.log("run", mode="end")
     (batch,) = world.all_batches()
     assert clock(batch)["run_done"] == seq
-    assert world.at["step"] == 1
+    assert world.at.step == 1
 
 
 def test_a_run_without_any_record_is_done_at_once(world: World) -> None:
@@ -356,13 +359,13 @@ def test_playing_a_stream_leaps_to_its_first_record_where_no_other_is_under_way(
     world.log("play", id=one, pace=1)
     for second in range(3):
         world.batch(second * SECOND)
-    assert world.at["step"] == 2
+    assert world.at.step == 2
     two = world.stream([(5_000, "b"), (5_001, "b"), (5_002, "b")])
     world.log("play", id=two, pace=1)
     steps = []
     for second in (10, 10, 11, 12):
         world.batch(second * SECOND)
-        steps.append(world.at["step"])
+        steps.append(world.at.step)
     assert steps == [4_996, 4_996, 4_997, 4_998]
 
 
@@ -373,7 +376,7 @@ def test_a_stream_that_plays_follows_the_wall_clock_at_its_pace(world: World) ->
     steps = []
     for passed_us in (0, SECOND // 20, SECOND // 10, SECOND, SECOND, 60 * SECOND):
         world.batch(began + passed_us)
-        steps.append(world.at["step"])
+        steps.append(world.at.step)
     assert steps == [1, 1, 2, 11, 11, 100]
 
 
@@ -415,7 +418,7 @@ def test_the_size_of_batches_follows_what_the_last_one_cost(tmp_path: Path) -> N
     first = clock(world.batch() or [])
     assert (first["rows"], first["room"]) == ({"1": 65_000}, 65_536)
     took = {"room": 65_536, "records": 65_000, "time": {"total_us": 1_000_000, "kernel_us": 900_000}}
-    record_progress(world.db, Progress(batch=1, stats=took))
+    record_progress(world.db, Progress(batch=1, stats=msgspec.convert(took, BatchStats)))
     second = clock(world.batch() or [])
     assert (second["rows"], second["room"]) == ({"1": 209_000}, 144_444)
 
@@ -423,7 +426,7 @@ def test_the_size_of_batches_follows_what_the_last_one_cost(tmp_path: Path) -> N
 def test_a_command_comes_with_a_small_batch(tmp_path: Path) -> None:
     world = World(tmp_path, max_records=1_000_000)
     stream = world.stream([(tick // 1000, "a") for tick in range(400_000)])
-    record_progress(world.db, Progress(batch=1, stats={"room": 200_000}))
+    record_progress(world.db, Progress(batch=1, stats=BatchStats(room=200_000)))
     world.query(stream)
     world.log("run", mode="end")
     rows = [clock(batch)["rows"]["1"] for batch in world.all_batches()]

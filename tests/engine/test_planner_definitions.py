@@ -17,6 +17,7 @@ from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import StoreWriter, open_store
 from stqsh.sources.table_files import BATCH_ROWS, CONTENT
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
+from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
@@ -96,7 +97,8 @@ def test_without_a_step_definitions_come_alone_and_once(world: World) -> None:
 
 def test_an_offset_of_an_older_session_is_read(world: World) -> None:
     create_area(world, (0, 0, 1, 1))
-    world.at = {name: value for name, value in world.at.items() if name != "defined"}
+    older = {name: value for name, value in world.at.to_json().items() if name != "defined"}
+    world.at = Offset.from_json(older)
     batch = world.batch()
     assert batch is not None and of_kind(batch, "area_define")
 
@@ -157,7 +159,7 @@ class Posts(World):
         super().__init__(home, slots=SLOTS, max_records=1000)
         roles = {"key": "oid", "x": "x", "y": "y", "time": "ts", "planar": True, "kind": "event"}
         spec = {"name": "posts", "columns": COLUMNS, "tick_us": SECOND, **roles}
-        self.id = append(self.db, "create_stream", "", stream_spec(spec)).seq
+        self.id = append(self.db, stream_spec(spec)).seq
 
     def write(self) -> None:
         at = np.arange(100.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ class Engine:
         return read_log(self.control)[-1].seq
 
     def orders(self) -> list[SheddingOrder]:
-        return [SheddingOrder(**row.spec) for row in read_log(self.control) if row.kind == "memory"]
+        return [row.entry for row in read_log(self.control) if row.kind == "memory"]
 
 
 OBJECT = {"shedding": "object", "shedding_budget": 100, "shedding_keep": 0.5}
@@ -115,17 +114,18 @@ def test_the_progress_tells_what_was_in_force(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.batch(120)
     engine.batch(120, 6, seq=engine.last_seq() - 1)
-    told = read_progress(engine.control).stats["memory"]
-    assert (told["k"], told["objects"], told["shadow"], told["least"]) == (1, 120, 6, 0.75)
+    told = read_progress(engine.control).stats.memory
+    assert told is not None
+    assert (told.k, told.objects, told.shadow, told.least) == (1, 120, 6, 0.75)
     engine.batch(120)
-    assert read_progress(engine.control).stats["memory"]["k"] == 2
+    assert read_progress(engine.control).stats.memory.k == 2
 
 
 def test_without_significant_streams_there_is_nothing_to_tell_or_to_shed(tmp_path: Path) -> None:
     engine = Engine(tmp_path, **OBJECT)
     engine.delivery.deliver(to_table(batch(chunk("stats", pack_json({"slot": 0})))), 1)
     assert engine.orders() == []
-    assert read_progress(engine.control).stats["memory"] is None
+    assert read_progress(engine.control).stats.memory is None
 
 
 # From the log to the slots.
@@ -137,7 +137,7 @@ def world(tmp_path: Path) -> World:
 
 
 def create(world: World, **spec: Any) -> int:
-    stream = append(world.db, "create_stream", "", msgspec.structs.replace(SIGNIFICANT, **spec)).seq
+    stream = append(world.db, msgspec.structs.replace(SIGNIFICANT, **spec)).seq
     world.store(stream, [(tick, "a") for tick in range(5, 15)])
     return stream
 
@@ -182,11 +182,11 @@ def test_an_order_makes_no_step_of_its_own(world: World) -> None:
     append_order(world.db, SheddingOrder(k=2))
     run = world.log("run", mode="end")
     assert all(told(chunks, 1) == [] for chunks in world.all_batches())
-    assert world.at["run_done"] == run
-    assert world.at["step"] == 10
+    assert world.at.run_done == run
+    assert world.at.step == 10
 
 
 def test_an_order_is_kept_in_the_log_as_its_fields(world: World) -> None:
     append_order(world.db, SheddingOrder(0.5, 2, 0.25, 0.75, 9))
-    assert read_log(world.db)[-1].spec == asdict(SheddingOrder(0.5, 2, 0.25, 0.75, 9))
-    assert append(world.db, "memory", "", {}).seq == 2
+    assert read_log(world.db)[-1].entry == SheddingOrder(0.5, 2, 0.25, 0.75, 9)
+    assert append(world.db, SheddingOrder()).seq == 2

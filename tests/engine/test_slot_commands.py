@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
-from support.specs import stream_spec
+from support.specs import entry, stream_spec
+from support.typed import query_spec
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.ingest.slot_commands import (
     commands_of,
     concerned_slots,
     for_slot,
-    needed,
     packed_commands,
 )
 from stqsh.lang.binder.parameters import Hole
@@ -25,7 +25,8 @@ from stqsh.routing.event_routing import EventRouting
 from stqsh.routing.grid_routing import CellRouting
 from stqsh.spec.chunk import unpack_json
 from stqsh.spec.command import DropCommand
-from stqsh.spec.query import QuerySpec, SlotQuery
+from stqsh.spec.log import QueryDropped, QueryPaused
+from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import RectangleSpec
 from stqsh.storage.bulk_register import register_rows
@@ -61,10 +62,10 @@ def registered(db: ControlDb, region: dict[str, Any], numbers: np.ndarray[Any, A
 
 
 def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
-    append(db, "register", "", {**pattern(RECT, ()).spec, "name": "one"})
+    append(db, entry("register", {**pattern(RECT, ()).spec, "name": "one"}))
     registered(db, RECT, NUMBERS)
-    append(db, "drop", "", {"id": 3, "stream_id": 1})
-    append(db, "pause_query", "", {"id": 2, "stream_id": 1})
+    append(db, QueryDropped(3, stream_id=1))
+    append(db, QueryPaused(2, stream_id=1))
     commands = commands_of(read_log(db))[1]
     packed = list(packed_commands(commands))
     assert [kind for kind, _ in packed] == ["commands", "register_alike", "commands"]
@@ -83,7 +84,7 @@ def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
 def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any], db: ControlDb) -> None:
     numbers = NUMBERS[:, : {"rect": 4, "circle": 3}.get(region["type"], 0)]
     registered(db, region, numbers)
-    append(db, "drop", "", {"id": 99, "stream_id": 1})
+    append(db, QueryDropped(99, stream_id=1))
     [alike, drop] = commands_of(read_log(db))[1]
     assert isinstance(alike, QueryRows)
     cells = CellRouting.of((0.0, 0.0, 1.0, 1.0), NUMBERS[:, :2].tolist(), 2)
@@ -100,5 +101,5 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
 
 
 def test_slots_get_what_they_need_of_a_query() -> None:
-    spec = {"id": 1, "text": "SELECT", "name": "q", "kind": "range", "region": RECT}
-    assert needed(spec) == SlotQuery(id=1, kind="range", region=RectangleSpec(0.0, 0.0, 0.0, 0.0))
+    spec = query_spec({"id": 1, "text": "SELECT", "name": "q", "region": RECT})
+    assert slot_query(spec) == SlotQuery(id=1, kind="range", region=RectangleSpec(0.0, 0.0, 0.0, 0.0))

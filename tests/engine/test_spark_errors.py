@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stqsh.engine.spark.errors import reason
+from stqsh.engine.spark.spark_errors import reason
 
 #: The shape of what Spark 4.3 says: headline, Java's frames and causes, then the query with its plan.
 SPARK = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: \

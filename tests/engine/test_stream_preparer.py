@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from support.specs import stream_spec
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
+from stqsh.sources.replay_store.manifest import Manifest, Segment
+from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import record_progress, stream_statuses
 from stqsh.storage.rows import Progress
 
-MANIFEST = {"rows": 7, "dead": 2, "complete": True, "first_tick": 100, "last_tick": 400}
+SEGMENT = Segment("", 7, 100, 400)
+MANIFEST = Manifest((), (SEGMENT,), complete=True, dead=2)
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def control(tmp_path: Path) -> ControlDb:
 def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def prepare(spec: StreamSpec, directory: Path, *, report: Any, spark: Any) -> dict[str, Any]:
+    def prepare(spec: StreamSpec, directory: Path, *, report: Any, spark: Any) -> Manifest:
         asked.append(spec.name)
         report(0.5, "reading 1 file")
         if spec.name == "bad":
@@ -59,9 +63,9 @@ def test_each_stream_gets_a_status_and_is_prepared_once(control: ControlDb, tmp_
     ("progress", "expected"),
     [
         (Progress(), None),
-        (Progress(base_tick=100, step=10, stats={"rows": {"3": 7}, "steps": 1}), None),
-        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 1}), 520),
-        (Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200}), 1200),
+        (Progress(base_tick=100, step=10, stats=BatchStats(rows={3: 7}, steps=1)), None),
+        (Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=1)), 520),
+        (Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=200)), 1200),
     ],
 )
 def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expected: int | None) -> None:
@@ -69,8 +73,8 @@ def test_an_endless_stream_is_made_ahead_of_the_clock(progress: Progress, expect
 
 
 def test_a_stream_with_much_in_store_is_not_extended() -> None:
-    progress = Progress(base_tick=100, step=300, stats={"rows": {"3": 7}, "steps": 200})
-    assert wanted_tick(progress, 3, MANIFEST | {"rows": 5_000_000}) is None
+    progress = Progress(base_tick=100, step=300, stats=BatchStats(rows={3: 7}, steps=200))
+    assert wanted_tick(progress, 3, replace(MANIFEST, gone_rows=5_000_000)) is None
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -87,9 +91,9 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
         connection.execute("DELETE FROM streams WHERE id > 1")
     made, looks, full = [0], [0], [False]
 
-    def extend(spec: StreamSpec, directory: Path, until_tick: int, needed: int) -> dict[str, Any]:
+    def extend(spec: StreamSpec, directory: Path, until_tick: int, needed: int) -> Manifest:
         made.append(until_tick)
-        return MANIFEST | {"complete": False, "last_tick": until_tick}
+        return replace(MANIFEST, complete=False, segments=(replace(SEGMENT, last_tick=until_tick),))
 
     def is_full(home: Path) -> bool:
         looks[0] += 1
@@ -97,7 +101,7 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
 
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.is_full", is_full)
-    first = MANIFEST | {"complete": False}
+    first = replace(MANIFEST, complete=False)
     tuning = EngineTuning(prepare_look_s=0.001)
     preparer = StreamPreparer(
         SessionHome(tmp_path), control, prepare=lambda *given, **more: first, tuning=tuning
@@ -105,10 +109,10 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")
-        record_progress(control, Progress(1, 300, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        record_progress(control, Progress(1, 300, base_tick=100, stats=BatchStats(rows={1: 7}, steps=1)))
         until(lambda: made[-1] == 520)
         full[0] = True
-        record_progress(control, Progress(2, 700, base_tick=100, stats={"rows": {"1": 7}, "steps": 1}))
+        record_progress(control, Progress(2, 700, base_tick=100, stats=BatchStats(rows={1: 7}, steps=1)))
         seen = looks[0]
         until(lambda: looks[0] > seen + 3)
         assert made[-1] == 520

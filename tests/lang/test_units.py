@@ -10,6 +10,7 @@ import pytest
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.log import RunFor
 from stqsh.units import CANONICAL, UNITS, metres, metres_per_second, microseconds, parse_ago
 
 SECOND = 1_000_000
@@ -44,7 +45,7 @@ NO_AGO = ["", "ago", "10 mins", "10 km ago", "yesterday", "ten mins ago"]
 @pytest.mark.parametrize(("text", "us", "printed"), DURATIONS)
 def test_durations(text: str, us: int, printed: str) -> None:
     [statement] = parse(f"RUN FOR {text}")
-    assert bind(statement, Catalogue()).spec == {"mode": "for", "us": us}
+    assert bind(statement, Catalogue()).spec == RunFor(us)
     assert parse(to_sql(statement)) == [statement]
     assert to_sql(statement).removeprefix("RUN FOR ").split()[1] == printed.split()[1]
 

@@ -26,7 +26,7 @@ from stqsh.storage.engine_info import EngineInfo, write_engine
 from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress
-from stqsh.storage.update_log.log import write_batch
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.session_fixtures import STREAM
 from tests.support.specs import stream_spec
 from tests.support.typed import query_spec

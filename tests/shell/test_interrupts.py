@@ -19,6 +19,9 @@ import pytest
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.scripting.interrupt_notice import InterruptNotice
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
+from stqsh.spec.log import SnapshotAsked, StreamPaused
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import EVERYWHERE
 from stqsh.storage.control_log import ControlDb, append
 
 STUCK = """
@@ -50,7 +53,8 @@ def _hears_interrupts() -> Iterator[None]:
 
 def test_it_says_of_a_statement_that_nothing_was_done_and_what_is_not_run(tmp_path: Path) -> None:
     told, db = interrupted(tmp_path, "SELECT COUNT(*) FROM a; RUN; SHOW STATUS;", 1)
-    append(db, "ask", "", {"spec": {}})  # a question that went by way of the log changes nothing
+    spec = SnapshotSpec(stream_id=1, kind="range", region=EVERYWHERE)
+    append(db, SnapshotAsked(spec))  # a question that went by way of the log changes nothing
     assert told.text() == (
         "interrupted: SELECT COUNT(*) FROM a … is not done; the 2 statements after it are not run; "
         "queries and streams go on"
@@ -59,7 +63,7 @@ def test_it_says_of_a_statement_that_nothing_was_done_and_what_is_not_run(tmp_pa
 
 def test_it_says_of_a_statement_that_it_is_done(tmp_path: Path) -> None:
     told, db = interrupted(tmp_path, "SHOW STATUS; PAUSE taxis;", 2)
-    append(db, "pause", "PAUSE taxis;", {"id": 1})
+    append(db, StreamPaused(1), "PAUSE taxis;")
     assert told.text() == "interrupted: PAUSE taxis … is done; queries and streams go on"
 
 

@@ -16,13 +16,14 @@ from stqsh.shell import status
 from stqsh.shell.live.tail import watch
 from stqsh.shell.status import status_text
 from stqsh.shell.terminal.screen import BURST, Screen
+from stqsh.spec.stats import BatchStats, MemoryStats
 from stqsh.storage.rows import Progress
 from stqsh.units import group_digits
 from tests.shell.samples import START_US, query, updates
 
 Q1 = query(7, "q1")
 ALIVE = Progress(
-    3, 12, 1_201_964_401, 1_000_000, stats={"records_per_s": 125_000.4, "playing": True, "lag_s": 0.25}
+    3, 12, 1_201_964_401, 1_000_000, stats=BatchStats(records_per_s=125_000, playing=True, lag_s=0.25)
 )
 
 
@@ -129,8 +130,8 @@ def test_the_status_line_shows_that_the_stream_is_alive(terminal: Terminal) -> N
 def test_the_status_line_says_what_is_not_exact_and_what_is_shed(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = {"k": 2, "cache": 1.0, "area": 1.0, "shadow": 12, "objects": 88}
-    sheds = Progress(3, 12, ALIVE.base_tick, ALIVE.tick_us, stats={"playing": True, "memory": memory})
+    memory = MemoryStats(k=2, shadow=12, objects=88)
+    sheds = Progress(3, 12, ALIVE.base_tick, ALIVE.tick_us, stats=BatchStats(playing=True, memory=memory))
     monkeypatch.setitem(globals(), "ALIVE", sheds)
     watch(Query([updates([Q1], [enters(12, "1")])], accuracy_text="accuracy 0.87"), terminal.screen)
     drawn = terminal.buffer.getvalue().decode()
@@ -185,7 +186,7 @@ def test_a_narrow_terminal_gets_short_lines(monkeypatch: pytest.MonkeyPatch) -> 
         (Progress(0, 5, 0, 1_000_000), "step 5  1970-01-01T00:00:04Z  streams idle"),
         (Progress(0, 5, 0, 1_000_000, ended=True), "step 5  1970-01-01T00:00:04Z  streams at their end"),
         (
-            Progress(0, 5, 0, 1_000_000, stats={"running": True, "backlog": 12_345}),
+            Progress(0, 5, 0, 1_000_000, stats=BatchStats(running=True, backlog=12_345)),
             "step 5  1970-01-01T00:00:04Z  12 345 records to go",
         ),
     ],

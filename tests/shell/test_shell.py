@@ -25,6 +25,7 @@ from stqsh.shell.repl.highlighter import StqlHighlighter
 from stqsh.shell.repl.prompt import may_run, toolbar_text
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.scripting.backslash_commands import COMMANDS
+from stqsh.spec.stats import BatchStats
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
@@ -195,14 +196,14 @@ def test_enter_runs_what_is_complete(text: str, runs: bool) -> None:
 
 
 def test_the_toolbar_has_session_engine_step_clock_and_lag() -> None:
-    progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats={"playing": True, "lag_s": 0.25})
+    progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats=BatchStats(playing=True, lag_s=0.25))
     assert toolbar_text(SessionSummary("mine", "engine ready", progress, ready=True)) == (
         " mine  |  engine ready  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
     )
 
 
 def test_a_narrow_toolbar_keeps_what_matters_most() -> None:
-    progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats={"playing": True, "lag_s": 0.25})
+    progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats=BatchStats(playing=True, lag_s=0.25))
     glance = SessionSummary("mine", "engine ready", progress, ready=True)
     assert toolbar_text(glance, 60) == " mine  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
     assert toolbar_text(glance, 40) == " mine  |  step 12  lag 0.2 s"

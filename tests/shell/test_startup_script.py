@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stqsh.shell.user_files import is_new_session, profile_script
+from stqsh.spec.log import SettingChanged
 from stqsh.storage.control_log import ControlDb, append
 
 
@@ -26,5 +27,5 @@ def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytes
 def test_a_session_is_new_until_it_is_asked_for_something(tmp_path: Path) -> None:
     session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path)))
     assert is_new_session(session)
-    append(session.link.db, "set", "SET shell.scheme = dark;", {})
+    append(session.link.db, SettingChanged("", None), "SET shell.scheme = dark;")
     assert not is_new_session(session)

@@ -20,6 +20,7 @@ from stqsh.shell.terminal.fullscreen import cut, joined
 from stqsh.shell.terminal.screen import fitted
 from stqsh.shell.watch.bars import slots_line, sparkline, steps_line
 from stqsh.shell.watch.dashboard import Dashboard, left_text, shared
+from stqsh.spec.stats import BatchStats, SlotStats
 from stqsh.storage.rows import Progress
 from tests.shell.samples import START_US, query, updates
 
@@ -188,7 +189,7 @@ def test_bars_are_as_high_as_their_share() -> None:
 
 
 def test_slots_are_bars_where_there_is_room_and_characters_where_not() -> None:
-    slots = [{"slot": number, "records": 100 * number} for number in range(3)]
+    slots = [SlotStats(number, records=100 * number) for number in range(3)]
     assert plain(slots_line(slots, 80)) == (
         "slots  0 ▁▁▁▁▁▁▁▁ 0  1 ████▁▁▁▁ 100  2 ████████ 200 records in the last batch"
     )
@@ -239,7 +240,7 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Any:
 def look(step: int, near: list[tuple[int, str]], total: int = 0, far: Any = Q2) -> Any:
     rows = [enters(came, key) for came, key in near]
     standing = AnswerState(Q1, updates([Q1], rows) if rows else None, {step: len(rows)}, total or len(rows))
-    return Progress(step, step, stats={"slots": []}), (standing, AnswerState(far))
+    return Progress(step, step, stats=BatchStats()), (standing, AnswerState(far))
 
 
 def text(board: Any, width: int = 60, height: int = 12) -> list[str]:

@@ -152,10 +152,10 @@ def test_unknown_options_and_generators_name_near_ones(tmp_path) -> None:
 
 def test_a_store_without_end_grows_on_demand(tmp_path) -> None:
     manifest = prepare(spec(), tmp_path, report=silent)
-    assert not manifest["complete"] and manifest["rows"] > 0
+    assert not manifest.complete and manifest.rows > 0
     store = open_store(tmp_path)
     wanted = store.first_tick + 1000
-    assert extend(spec(), tmp_path, wanted)["last_tick"] >= wanted
+    assert extend(spec(), tmp_path, wanted).last_tick >= wanted
     store.refresh()
     assert store.rows_until(wanted) == 50 * 1001
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -203,5 +203,5 @@ def test_what_is_needed_no_more_is_deleted_and_the_rest_is_as_it_would_be(tmp_pa
 
 def test_a_store_with_an_end_is_made_at_once(tmp_path) -> None:
     manifest = prepare(spec(duration=60 * SECOND, tick_us=10 * SECOND), tmp_path, report=silent)
-    assert manifest["complete"] and manifest["rows"] == 50 * 60
-    assert manifest["last_tick"] - manifest["first_tick"] == 5
+    assert manifest.complete and manifest.rows == 50 * 60
+    assert manifest.last_tick - manifest.first_tick == 5

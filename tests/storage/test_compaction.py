@@ -13,15 +13,9 @@ from support.budget import share
 
 from stqsh.spec.chunk import pack, unpack
 from stqsh.storage.update_log.compaction import fold_log
-from stqsh.storage.update_log.log import (
-    CompactedBase,
-    LogCompactedError,
-    UpdateLog,
-    base_bytes,
-    log_sizes,
-    read_base,
-    write_batch,
-)
+from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, base_bytes, log_sizes, read_base
+from stqsh.storage.update_log.reader import UpdateLog
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.update_logs import batch_table, part
 
 KEYS, QUERIES, STEPS = "abcde", (3, 7, 8), range(1, 13)

@@ -8,6 +8,8 @@ import pytest
 from support.specs import area_spec
 
 from stqsh.errors import HomeError
+from stqsh.spec.log import RecordsFound, RunToEnd, SettingChanged
+from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log as control_module
 from stqsh.storage.catalogue import live_areas, live_tables
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq, read_log, read_settings, set_meta
@@ -30,18 +32,18 @@ def db(tmp_path):
 
 
 def test_log_rows_keep_their_order_and_definitions_learn_their_number(db):
-    append(db, "run", "RUN;", {"mode": "end"})
-    append(db, "create_area", "CREATE …", area_spec({"name": "taxis"}))
+    append(db, RunToEnd(), "RUN;")
+    append(db, area_spec({"name": "taxis"}), "CREATE …")
     rows = read_log(db)
-    assert [row.seq for row in rows] == [1, 2] and rows[1].spec == area_spec({"name": "taxis", "id": 2})
+    assert [row.seq for row in rows] == [1, 2] and rows[1].entry == area_spec({"name": "taxis", "id": 2})
     assert [row.kind for row in read_log(db, 0, 1)] == ["run"] and read_log(db, 2) == []
     assert rows[0].at_us == 7_000_000 and last_seq(db) == 2
-    assert db.clock_rows_after(0, {"run", "play"}) == [(1, "run", {"mode": "end"})]
+    assert db.entries_after(0, {"run", "play"}) == [(1, RunToEnd())]
 
 
 def test_a_transaction_that_fails_leaves_nothing(db):
     with pytest.raises(RuntimeError), db.transaction():
-        append(db, "run", "", {})
+        append(db, RunToEnd())
         raise RuntimeError
     assert last_seq(db) == 0
 
@@ -53,13 +55,13 @@ def test_progress_is_zero_before_the_first_batch(db):
 
 
 def test_a_batch_that_is_repeated_changes_nothing(db):
-    progress = Progress(0, 5, 100, 1_000_000, 3, 3, True, 9, {"lag": 1.5})
+    progress = Progress(0, 5, 100, 1_000_000, 3, 3, True, 9, BatchStats(lag_s=1.5))
     found = BatchEffects(found=[FoundRecords(1, 3, b"payload")])
     assert record_batch(db, progress, found) is True
     assert record_batch(db, progress, found) is False
     assert read_progress(db) == progress and progress.at_us() == 104_000_000
     (row,) = read_log(db)
-    assert (row.kind, row.spec, row.payload) == ("found", {"stream_id": 1, "up_to": 3}, b"payload")
+    assert (row.kind, row.entry, row.payload) == ("found", RecordsFound(1, 3), b"payload")
 
 
 def test_stream_status_is_replaced(db):
@@ -78,7 +80,7 @@ def test_meta_and_settings(db):
 def test_many_threads_append_without_a_gap(tmp_path):
     db = ControlDb(tmp_path)
     with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda n: append(db, "set", str(n), {}), range(200)))
+        rows = list(pool.map(lambda n: append(db, SettingChanged("", n), str(n)), range(200)))
     assert sorted(row.seq for row in rows) == list(range(1, 201))
     db.close()
 
@@ -86,8 +88,9 @@ def test_many_threads_append_without_a_gap(tmp_path):
 def test_many_processes_open_and_append_at_once(tmp_path):
     code = (
         "import sys, pathlib; from stqsh.storage.control_log import ControlDb, append\n"
+        "from stqsh.spec.log import RunToEnd\n"
         "db = ControlDb(pathlib.Path(sys.argv[1]))\n"
-        "for n in range(20): append(db, 'run', '', {'mode': 'end'})"
+        "for n in range(20): append(db, RunToEnd())"
     )
     workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
     assert [worker.wait() for worker in workers] == [0] * 4
@@ -112,7 +115,7 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(tmp_path):
 
     def write():
         with db.transaction():
-            append(db, "run", "", {})
+            append(db, RunToEnd())
             started.set()
             stop.wait(5)
 
@@ -160,10 +163,10 @@ def test_a_file_that_somebody_holds_is_said_with_what_to_do(tmp_path, monkeypatc
 
 
 def test_a_full_disk_undoes_the_whole_and_is_said_with_what_to_do(db):
-    append(db, "run", "RUN;", {"mode": "end"})
+    append(db, RunToEnd(), "RUN;")
     pages = db.connection().execute("PRAGMA page_count").fetchone()[0]
     db.connection().execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(HomeError, match="full") as caught:
-        append(db, "run", "x" * 1_000_000, {"mode": "end"})
+        append(db, RunToEnd(), "x" * 1_000_000)
     assert caught.value.hint.startswith("make room")
     assert last_seq(db) == 1

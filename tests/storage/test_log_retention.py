@@ -8,8 +8,10 @@ import pytest
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import log_retention
 from stqsh.engine.delivery.log_retention import LogRetention
+from stqsh.storage.update_log.files import CompactedBase, log_sizes, read_base
 from stqsh.storage.update_log.leases import Lease
-from stqsh.storage.update_log.log import CompactedBase, UpdateLog, log_sizes, read_base, write_batch
+from stqsh.storage.update_log.reader import UpdateLog
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.update_logs import batch_table, part
 
 

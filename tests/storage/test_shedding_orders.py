@@ -32,7 +32,7 @@ def say(link: Connection) -> Callable[[str], list[str]]:
 
 
 def orders(link: Connection) -> list[SheddingOrder]:
-    return [SheddingOrder(**row.spec) for row in read_log(link.db) if row.kind == "memory"]
+    return [row.entry for row in read_log(link.db) if row.kind == "memory"]
 
 
 def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Connection, say: Any) -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import pack, unpack
-from stqsh.storage.update_log.log import UpdateLog, UpdateTable, write_batch
 from stqsh.storage.update_log.order import ordered
+from stqsh.storage.update_log.reader import UpdateLog, UpdateTable
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.update_logs import SCHEMA, batch_table, part
 
 

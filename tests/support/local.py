@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import orjson
 from pyspark.sql import DataFrame
@@ -28,6 +28,7 @@ from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContex
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
+from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import ControlDb, set_meta, wall_clock_us
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
@@ -61,7 +62,7 @@ class LocalEngine:
         context = OperatorContext(settings.slots, arena_folders(self.home), self.home.path, self.spool)
         self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
         self.reader = self._new_reader()
-        self.offset = self.reader.planner.initial()
+        self.offset = Offset()
         self.number = 0
 
     def advance(self) -> None:
@@ -109,12 +110,12 @@ class LocalEngine:
         for file in folder.glob("*.*") if arena else ():
             file.unlink()
 
-    def _batch(self, end: dict[str, Any]) -> None:
+    def _batch(self, end: Offset) -> None:
         """What Spark does with a batch: write its offsets, read its tasks, run the operators, deliver."""
         offsets = self.home.checkpoint / "offsets"
         offsets.mkdir(parents=True, exist_ok=True)
-        (offsets / str(self.number)).write_bytes(orjson.dumps(end))
-        tasks = self.reader.partitions(self.offset, end)
+        (offsets / str(self.number)).write_bytes(orjson.dumps(end.to_json()))
+        tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
         chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
         with self.memory.in_place() if self.memory else nullcontext():
             found = run_batch(chunks, self.number, self.operators)

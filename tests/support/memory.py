@@ -26,18 +26,21 @@ from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import TICK, StoreWriter
 from stqsh.sources.table_files import CONTENT
 from stqsh.spec.chunk import WHY, columns_schema, pack
+from stqsh.spec.log import RunSteps
+from stqsh.spec.offset import Offset
+from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import SIZES_A_BUCKET
 from stqsh.storage.catalogue_writer import create_area, create_stream, create_table
 from stqsh.storage.control_log import append
 from stqsh.storage.home import SHM
 from stqsh.storage.progress import read_progress
 from stqsh.storage.snapshot_answers import read_answer, take_answer
-from stqsh.storage.update_log.log import DISTANCE, UpdateLog
+from stqsh.storage.update_log.reader import DISTANCE, UpdateLog
 from support.cases import Area, Case, Command, Row, Spec, Table, by_step
 from support.local import LocalEngine
 from support.memory_slots import MemorySlots
 from support.oracle import Update, in_log_order, parts_of
-from support.specs import area_spec, stream_spec, table_spec
+from support.specs import area_spec, entry, stream_spec, table_spec
 
 Batches = list[tuple[int, int]]
 
@@ -97,12 +100,12 @@ class MemoryEngine(LocalEngine):
         for case in self.cases.values():
             for command in by_step(case.commands).get(first, []):
                 self._command(case, command)
-        append(self.control, "run", "", {"mode": "steps", "n": last - first + 1})
+        append(self.control, RunSteps(last - first + 1))
         self.advance()
 
     def ask(self, select: Spec) -> list[pa.RecordBatch]:
         """The slots' shares of a snapshot that is asked by way of the log."""
-        number = append(self.control, "ask", "", {"spec": self.renamed(select)}).seq
+        number = append(self.control, entry("ask", {"spec": self.renamed(select)})).seq
         self.advance()
         content = take_answer(self.home, number)
         assert content is not None
@@ -111,13 +114,14 @@ class MemoryEngine(LocalEngine):
     def _command(self, case: Case, command: Command) -> None:
         match command:
             case {"op": "register", "query": query}:
-                spec = {**self.renamed(query), "stream_id": case.spec["id"]}
-                self.logged[query["id"]] = append(self.control, "register", "", spec).seq
+                spec = {"stream": "", "text": ""} | self.renamed(query) | {"stream_id": case.spec["id"]}
+                self.logged[query["id"]] = append(self.control, entry("register", spec)).seq
             case {"op": "memory", **order}:
-                append(self.control, "memory", "", order)
+                append(self.control, SheddingOrder(**order))
             case {"op": op, "id": id_}:
                 kind: Any = op if op == "drop" else f"{op}_query"
-                append(self.control, kind, "", {"id": self.logged[id_], "stream_id": case.spec["id"]})
+                content = {"id": self.logged[id_], "stream_id": case.spec["id"]}
+                append(self.control, entry(kind, content))
 
     def _create_stream(self, case: Case) -> None:
         """Enter the stream, and write its records to a store that ends with the case, and not before."""
@@ -150,10 +154,10 @@ class MemoryEngine(LocalEngine):
             for rows in (table.rows[::2], table.rows[1::2]):
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
 
-    def _batch(self, end: dict[str, Any]) -> None:
+    def _batch(self, end: Offset) -> None:
         super()._batch(end)
         stats = read_progress(self.control).stats
-        self.stats.update({name: stats[name] for name in ("records", "stale", "updates")})
+        self.stats.update({name: getattr(stats, name) for name in ("records", "stale", "updates")})
 
     def delivered(self) -> Outcome:
         """What was delivered until now."""

@@ -6,8 +6,8 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
-from stqsh.storage.rows import Progress
-from stqsh.storage.update_log.log import write_batch
+from stqsh.storage.rows import NO_STATS, Progress
+from stqsh.storage.update_log.writer import write_batch
 from tests.support.specs import stream_spec
 from tests.support.typed import query_spec
 from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
@@ -35,12 +35,12 @@ class Deliver:
     def __init__(self, link):
         self.link, self.batch, self.step = link, -1, 0
 
-    def __call__(self, *updates, steps=1, run_done=0, effects=None, over=False, seq=10**6, stats=None):
+    def __call__(self, *updates, steps=1, run_done=0, effects=None, over=False, seq=10**6, stats=NO_STATS):
         self.batch, first = self.batch + 1, self.step + 1
         self.step += steps
         parts = [part(list(updates))] if updates else []
         write_batch(self.link.home.updates, self.batch, batch_table(first, self.step, *parts))
-        progress = Progress(self.batch, self.step, BASE_TICK, TICK_US, seq, run_done, over, 0, stats or {})
+        progress = Progress(self.batch, self.step, BASE_TICK, TICK_US, seq, run_done, over, 0, stats)
         record_batch(self.link.db, progress, effects or BatchEffects())
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from stqsh.spec.log import ENTRY_TYPES, LogKind
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec, TableSpec
+from stqsh.storage.rows import LogRow
 
 _FILES = {"type": "file", "glob": "none", "format": None, "options": {}}
 _ROLES = {"key": "oid", "x": "x", "y": "y", "time": "ts"}
@@ -33,7 +35,13 @@ def files(glob: object, format_: str | None = None, **options: Any) -> FileSourc
     return FileSourceSpec(str(glob), format_, options)
 
 
-def entry(kind: str, content: Mapping[str, Any]) -> Any:
+def entry(kind: LogKind, content: Mapping[str, Any] | None = None) -> Any:
     """What a row of the log says, in the form that `append` takes."""
     made = {"create_stream": stream_spec, "create_table": table_spec, "create_area": area_spec}
-    return made[kind](content) if kind in made else content
+    content = content or {}
+    return made[kind](content) if kind in made else msgspec.convert(content, ENTRY_TYPES[kind])
+
+
+def plain_entry(row: LogRow) -> Any:
+    """What a row of the log says, as JSON has it."""
+    return msgspec.to_builtins(row.entry)

@@ -49,5 +49,5 @@ def dead_letters(directory: Path) -> list[tuple[str, int, str, str]]:
 def prepared(spec: StreamSpec, directory: Path, **arguments: Any) -> Prepared:
     manifest = prepare(spec, directory, report=lambda fraction, text: None, **arguments)
     dead = dead_letters(directory)
-    assert manifest["dead"] == len(dead)
+    assert manifest.dead == len(dead)
     return Prepared(open_store(directory), dead)

@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from stqsh.bench.figures import LESS, Better
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
 
 CPU = {"cpu_java_s": "Java CPU s/M", "cpu_python_s": "Python CPU s/M"}
 """The columns with processor seconds a million records."""
+
+CPU_FIGURES: dict[str, Better] = dict.fromkeys(CPU, LESS)
+"""The same as figures that `--compare` compares."""
 
 PROC = Path("/proc")
 

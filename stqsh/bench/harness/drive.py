@@ -98,7 +98,7 @@ def measured(session: Session, ticks: int, per_tick: int, what: str = "record") 
     meter = ProcessorMeter(session)
     batches, rates = paced(session, ticks, per_tick)
     count = ticks * per_tick
-    updates = sum(int(progress.stats.get("updates", 0)) for progress in batches)
+    updates = sum(progress.stats.updates for progress in batches)
     return {
         f"{what}s_per_s": rates,
         f"{what}s": count,
@@ -123,7 +123,8 @@ def execute(session: Session, text: str) -> None:
 
 def split(batches: Sequence[Progress]) -> Row:
     """Return each part of the batches' times in ms, one sample a batch; None where it was not measured."""
-    times = [progress.stats["time"] for progress in batches if "time" in progress.stats]
+    times = [time for progress in batches if (time := progress.stats.time)]
     return {
-        key: [time[key.replace("_ms", "_us")] / 1000 for time in times] if times else None for key in SPLIT
+        key: [getattr(time, key.replace("_ms", "_us")) / 1000 for time in times] if times else None
+        for key in SPLIT
     }

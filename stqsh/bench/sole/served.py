@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from msgspec import convert
 from msgspec.structs import replace
 
 import stqsh
@@ -27,7 +26,6 @@ from stqsh.bench.sole.result import Bar, Chart, FigureResult, Line
 from stqsh.bench.sole.town import SIDE, TownQueries, TownWorld
 from stqsh.client.api import Session
 from stqsh.spec.query import QuerySpec, SlotQuery
-from stqsh.spec.stats import TimeSplit
 from stqsh.storage.rows import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
@@ -167,7 +165,7 @@ def _played(session: Session, wanted: int) -> list[Progress]:
     last = session.progress().step + _STEPS_A_BATCH * wanted
     execute(session, "PLAY town AT 1x;")
     while len(batches) < wanted and (progress := session.progress()).step < last:
-        if progress.stats.get("due_us") and progress.stats.get("records"):
+        if progress.stats.due_us and progress.stats.records:
             batches[progress.batch] = progress
         time.sleep(_POLL_S)
     execute(session, "PAUSE town;")
@@ -186,10 +184,10 @@ def _measured(count: int, batches: Sequence[Progress]) -> ServedLoad:
     response, updates = [], 0
     for number in counted:
         batch, before = batches[number], batches[number - 1]
-        waited = (batch.wall_us - batch.stats["due_us"]) / 1000
+        waited = (batch.wall_us - (batch.stats.due_us or 0)) / 1000
         response += [waited + 1000 * late for late in range(batch.step - before.step)]
-        updates += int(batch.stats["updates"])
-    times = [convert(batches[number].stats["time"], TimeSplit) for number in counted]
+        updates += batch.stats.updates
+    times = [time for number in counted if (time := batches[number].stats.time)]
     return ServedLoad(
         count=count,
         ms=statistics.median(response),

@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
-from stqsh.storage.update_log.log import LogCompactedError, UpdateLog
+from stqsh.storage.update_log.files import LogCompactedError
+from stqsh.storage.update_log.reader import UpdateLog
 
 _COLUMNS = ["step", "query", "op", "key"]
 _FOLD_AT = 200_000

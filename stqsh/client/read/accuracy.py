@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
 from stqsh.spec.region import Region
+from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_by_id
-from stqsh.storage.rows import Progress, QueryRow, Spec, StreamRow
+from stqsh.storage.rows import Progress, QueryRow, StreamRow
 from stqsh.storage.shedding_orders import has_significant_streams
 
 
@@ -69,7 +70,7 @@ def accuracies(
     if not concerned:
         return found
     progress = link.progress()
-    memory = progress.stats.get("memory") or {}
+    memory = progress.stats.memory or MemoryStats()
     known = read_tallies(link, significant.values()) if tallied or _may_miss(memory) else {}
     for query in concerned:
         stream = significant[query.stream_id]
@@ -78,34 +79,30 @@ def accuracies(
     return found
 
 
-def _may_miss(memory: Spec) -> bool:
+def _may_miss(memory: MemoryStats) -> bool:
     """Whether slots keep less than queries need, or have done so and still lack some of it."""
-    reduced = [memory.get(name, 1) < 1 for name in ("factor", "cache", "area", "least")]
-    return any(reduced) or memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
+    return min(memory.factor, memory.cache, memory.area, memory.least) < 1 or memory.drops_objects
 
 
 def _accuracy(
-    query: QueryRow, stream: StreamRow, memory: Spec, tally: QueryTally | None, until: int
+    query: QueryRow, stream: StreamRow, memory: MemoryStats, tally: QueryTally | None, until: int
 ) -> Accuracy:
     if query.state == "paused":
         return Accuracy(None, tally=tally)
-    reach = memory.get("factor", 1.0) * memory.get("cache", 1.0)
     by_slots = is_by_slots(query.spec.region, memory, until)
     if tally is None:
         return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
-    expected = expected_accuracy(stream.spec, tally.area, reach) if moves(query.spec.region) else 1.0
+    expected = expected_accuracy(stream.spec, tally.area, memory.reach) if moves(query.spec.region) else 1.0
     # While the focal object is not there, an empty answer is right.
     value = tally.share * (1.0 if math.isnan(expected) else expected)
     return Accuracy(value, until, expected, tally, by_slots)
 
 
-def is_by_slots(region: Region, memory: Spec, until: int) -> bool:
+def is_by_slots(region: Region, memory: MemoryStats, until: int) -> bool:
     """Whether a query's answer would be another one with another number of slots: that of a kNN query while
     caches are not kept in full, objects are shed, or it is not settled.
     """
-    reduced = memory.get("factor", 1.0) * memory.get("cache", 1.0) < 1
-    shed = memory.get("k", 1) > 1 or memory.get("shadow", 0) > 0
-    return region.is_nearest and (reduced or shed or until > 0)
+    return region.is_nearest and (memory.reach < 1 or memory.drops_objects or until > 0)
 
 
 def moves(region: Region) -> bool:
@@ -135,13 +132,13 @@ def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
 
 def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     """The step from which a query has seen all that it needs, 0 where that is past; see engine.settling."""
-    settling = (progress.stats.get("memory") or {}).get("settling") or {"recent": [], "all_until": 0}
-    until = int(settling["all_until"])
+    settling = Warmup() if progress.stats.memory is None else progress.stats.memory.settling
+    until = settling.all_until
     if stream.id > progress.seq:
         return 0
     if query.seq > progress.seq:
         return progress.step + 1
-    for before, step in settling["recent"]:
+    for before, step in settling.recent:
         # Who comes with the stream itself has missed nothing.
         if before < query.seq and stream.id <= before:
             until = max(until, step)
@@ -244,13 +241,13 @@ def rounded(value: float) -> float | None:
     return 0.9999 if value < 1 <= short else short
 
 
-def shedding_text(memory: Spec | None) -> str:
-    """What load shedding does, from the progress's "memory": `object, k 2, 12 % dropped`; "" for nothing."""
-    if not memory:
+def shedding_text(memory: MemoryStats | None) -> str:
+    """What load shedding does: `object, k 2, 12 % dropped`; "" for nothing."""
+    if memory is None:
         return ""
-    if memory["cache"] < 1 or memory["area"] < 1:
-        return f"query, cache {memory['cache']:.0%}, area {memory['area']:.0%}".replace("%", " %")
-    if memory["k"] == 1 and not memory["shadow"]:
+    if memory.cache < 1 or memory.area < 1:
+        return f"query, cache {memory.cache:.0%}, area {memory.area:.0%}".replace("%", " %")
+    if not memory.drops_objects:
         return ""
-    dropped = memory["shadow"] / max(1, memory["shadow"] + memory["objects"])
-    return f"object, k {memory['k']}, {100 * dropped:.0f} % dropped"
+    dropped = memory.shadow / max(1, memory.shadow + memory.objects)
+    return f"object, k {memory.k}, {100 * dropped:.0f} % dropped"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, find_nodes, has_node
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import table_by_id
-from stqsh.storage.update_log.log import DISTANCE
+from stqsh.storage.update_log.reader import DISTANCE
 
 if TYPE_CHECKING:
     from stqsh.client.results import Updates

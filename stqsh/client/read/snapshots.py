@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import to_builtins
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
 from stqsh.lang.binder.bind import bind
+from stqsh.spec.log import SnapshotAsked
+from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb, append, get_meta, last_seq
 from stqsh.storage.engine_info import is_alive, read_engine
-from stqsh.storage.rows import Progress, Spec
+from stqsh.storage.rows import Progress
 from stqsh.storage.snapshot_answers import read_answer, take_answer
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_MEASURE = Decoder(QueryMeasure | None)
 _REMEMBERED = 1000
 """Statements whose specs are kept at the most."""
 
@@ -103,25 +106,22 @@ class SnapshotReader:
         found = self.read(lambda states: _answer(states, spec, stream), progress.step)
         return self._ask_log(spec, stream) if found is None else found
 
-    def measure(self, spec: BoundQuery) -> Spec:
-        """What all slots together say of a query or snapshot, see `stqsh.core.snapshots.query_cost.total`.
+    def measure(self, spec: BoundQuery) -> QueryMeasure:
+        """What all slots together say of a query or snapshot.
 
         No figures where no step was taken yet. Raises as `ask` does.
         """
-        from stqsh.core.snapshots.query_cost import total
-
         step = self._link.progress().step
         if step == 0:
             return total([])
         measures = self.read(lambda states: _measures(states, spec), step)
         return total(self._measures_by_log(spec) if measures is None else measures)
 
-    def _measures_by_log(self, spec: BoundQuery) -> list[Spec]:
-        from stqsh.spec.chunk import unpack_json
-
+    def _measures_by_log(self, spec: BoundQuery) -> list[QueryMeasure]:
         shares, _ = self._answer_by_log(_measurement(spec))
-        told = [unpack_json(share.column("measure")[0].as_py() or b"null") for share in shares]
-        return [found for found in told if found is not None]
+        contents = (share.column("measure")[0].as_py() for share in shares)
+        found = (_MEASURE.decode(content or b"null") for content in contents)
+        return [measure for measure in found if measure is not None]
 
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
         """What `use` makes of all slots' states at one step, not before `step`; None where there are none.
@@ -158,7 +158,7 @@ class SnapshotReader:
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Ask by way of the control log, and wait for the slots' shares of the answer and their step."""
-        row = append(self._link.db, "ask", "", {"spec": to_builtins(spec)})
+        row = append(self._link.db, SnapshotAsked(spec))
         if is_alive(read_engine(self._link.home)):
             self._link.wake()
         else:
@@ -207,7 +207,7 @@ def _answer(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> 
     return _merged(shares, spec, stream, progress)
 
 
-def _measures(states: list[SlotState], spec: BoundQuery) -> list[Spec]:
+def _measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
     from stqsh.core.snapshots.query_cost import measure
 
     place = _place(states, spec)

@@ -19,7 +19,8 @@ from stqsh.storage.update_log.leases import Lease
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stqsh.storage.update_log.log import CompactedBase, Keep, UpdateLog
+    from stqsh.storage.update_log.files import CompactedBase
+    from stqsh.storage.update_log.reader import Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
 """Told the engine's progress at each poll, so that the terminal can show that it lives."""
@@ -47,7 +48,7 @@ class UpdateReader:
     """
 
     def __init__(self, link: Connection, after: int, keep: Keep | None = None) -> None:
-        from stqsh.storage.update_log.log import UpdateLog
+        from stqsh.storage.update_log.reader import UpdateLog
 
         self._link = link
         self._log: UpdateLog = UpdateLog(link.home.updates, link.book.key_of)
@@ -69,7 +70,7 @@ class UpdateReader:
 
         Raises `LogCompactedError` where some of them are no longer there; the next call goes on behind them.
         """
-        from stqsh.storage.update_log.log import LogCompactedError
+        from stqsh.storage.update_log.files import LogCompactedError
         from stqsh.storage.update_log.order import ordered
 
         if 0 <= self.after < (base := self.base().batch):
@@ -87,7 +88,7 @@ class UpdateReader:
 
     def base(self) -> CompactedBase:
         """How far the log is folded."""
-        from stqsh.storage.update_log.log import read_base
+        from stqsh.storage.update_log.files import read_base
 
         return read_base(self._link.home.updates)
 

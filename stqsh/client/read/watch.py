@@ -77,7 +77,7 @@ class WatchFeed:
 
     def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
         """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
-        from stqsh.storage.update_log.log import LogCompactedError
+        from stqsh.storage.update_log.files import LogCompactedError
 
         while up_to > after:
             try:
@@ -91,7 +91,7 @@ class WatchFeed:
     def _take(self, folds: list[_Fold], after: int, up_to: int) -> None:
         import numpy as np
 
-        from stqsh.storage.update_log.log import UpdateLog
+        from stqsh.storage.update_log.reader import UpdateLog
 
         log = UpdateLog(self.link.home.updates, self.link.book.key_of)
         ids = [fold.query.id for fold in folds]
@@ -155,7 +155,7 @@ def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from stqsh.storage.update_log.log import last_of_each_key
+    from stqsh.storage.update_log.reader import last_of_each_key
 
     last = last_of_each_key(updates)
     came = last.filter(pa.array(last.column("op").to_numpy() > 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import BY_SLOTS, Accuracy, accuracies, rounded
@@ -12,13 +12,16 @@ from stqsh.client.results import Rows
 from stqsh.profile import Profile
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stats import MemoryStats, StreamMemory
 from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.engine_info import is_alive, read_engine
-from stqsh.storage.rows import QueryRow, Spec
+from stqsh.storage.rows import QueryRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import MemorySettings, memory_settings, standing_order
 from stqsh.units import format_size
 
+Items: TypeAlias = "dict[str, str | float | None]"
+"""Items and their values, in the order in which they are shown."""
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
 CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
 """As narrow as a terminal of 80 columns asks for: SHOW QUERIES has the regions themselves."""
@@ -32,16 +35,16 @@ _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW LOAD: budget, orders and accuracy, an item a row; then what each slot holds, and all of them."""
     stats = link.progress().stats
-    wished, memory = memory_settings(session_settings(link.db, profile)), stats.get("memory") or {}
-    slots = [
-        (slot["slot"], list(slot["memory"].values())) for slot in stats.get("slots", []) if slot.get("memory")
-    ]
+    wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
+    slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
     told = [one for _, streams in slots for one in streams]
-    queries = _by_query(link, memory, told) if slots else {}
-    items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots else {})
-    items |= ({"histogram": _histogram(told) or "all are locked"} if told else {}) | queries
+    queries = _by_query(link, memory or MemoryStats(), told) if slots else {}
+    items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots and memory else {})
+    if told:
+        items["histogram"] = _histogram(told) or "all are locked"
+    items |= queries
     if not any(stream.spec.is_significant for stream in live_streams(link.db)):
-        items = _NOBODY | items
+        items = {**_NOBODY, **items}
     yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
     if slots:
         rows = [_slot_row(slot, streams) for slot, streams in slots]
@@ -50,27 +53,27 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
         yield Rows("slots", SLOT_COLUMNS, (*rows, (*whole, *over_slots)))
 
 
-def _ordered(wished: MemorySettings, memory: Spec) -> dict[str, Any]:
+def _ordered(wished: MemorySettings, memory: MemoryStats | None) -> Items:
     """What is wished, and what slots are told to reach it; nothing of what does not apply."""
-    found: dict[str, Any] = {"shedding": wished.mode}
+    found: Items = {"shedding": wished.mode}
     if wished.budget is not None and wished.target is not None:
         size = format_size if wished.in_bytes else math.floor
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
-    scales = {name: memory.get(name) for name in ("k", "factor", "cache", "area")}
-    found |= {name: value for name, value in scales.items() if value is not None}
-    if memory.get("part", 1.0) < 1:  # of those with more references none is dropped, of the others all
-        found[f"dropped of count {memory['k'] - 1}"] = f"{100 * memory['part']:.0f} %"
+    if memory is not None:
+        found |= {name: getattr(memory, name) for name in ("k", "factor", "cache", "area")}
+        if memory.part < 1:  # of those with more references none is dropped, of the others all
+            found[f"dropped of count {memory.k - 1}"] = f"{100 * memory.part:.0f} %"
     return found
 
 
-def _coming(standing: SheddingOrder, memory: Spec) -> dict[str, Any]:
+def _coming(standing: SheddingOrder, memory: MemoryStats) -> Items:
     """What slots are told with the next batch, where that is something else than they know."""
     orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
-    new = [f"{name} {value:g}" for name, value in orders.items() if memory.get(name, value) != value]
+    new = [f"{name} {value:g}" for name, value in orders.items() if getattr(memory, name) != value]
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
-def _by_query(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
     """Of the active queries over significant streams: how many, locked, approximate, and how accurate.
 
     Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
@@ -93,12 +96,12 @@ def _by_query(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str,
     }
 
 
-def _last_known(link: Connection, memory: Spec, told: Sequence[Spec]) -> dict[str, Any]:
+def _last_known(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
     """What the slots said of their queries with their last batch: at least so many are locked."""
     return {
-        "locked": max(int(one["locked"]) for one in told),
-        "approximate": memory.get("approximate"),
-        "least accuracy": rounded(float(memory.get("least", 1.0))),
+        "locked": max(one.locked for one in told),
+        "approximate": memory.approximate,
+        "least accuracy": rounded(memory.least),
         "as of": f"step {link.progress().step}: {_unseen(link)}",
     }
 
@@ -112,15 +115,15 @@ def _unseen(link: Connection) -> str:
     return f"the slots cannot be looked at, the engine {state}"
 
 
-def _slot_row(slot: int | str, told: Sequence[Spec]) -> tuple[Any, ...]:
+def _slot_row(slot: int | str, told: Sequence[StreamMemory]) -> tuple[Any, ...]:
     """What one slot tells of its streams, or all slots."""
     names = ("objects", "bytes", "shadow", "locked", "approximate")
-    least = min(float(one["least"]) for one in told)
-    return (slot, *(sum(int(one[name]) for one in told) for name in names), rounded(least))
+    least = min(one.least for one in told)
+    return (slot, *(sum(getattr(one, name) for one in told) for name in names), rounded(least))
 
 
-def _histogram(told: Iterable[Spec]) -> str:
-    return histogram_text([sum(column) for column in zip(*(one["histogram"] for one in told), strict=True)])
+def _histogram(told: Iterable[StreamMemory]) -> str:
+    return histogram_text([sum(column) for column in zip(*(one.histogram for one in told), strict=True)])
 
 
 def histogram_text(counts: Sequence[int]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
@@ -14,6 +16,7 @@ from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
 from stqsh.client.show.query_costs import update_rates, work_shares
 from stqsh.profile import Profile
+from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import (
     count_queries,
@@ -52,7 +55,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("clock", format_instant(progress.at_us())),
         ("streams", _activity(link, progress)),
         ("answers", summary(link).text()),
-        ("shedding", shedding_text(progress.stats.get("memory")) or _at_rest(link, profile)),
+        ("shedding", shedding_text(progress.stats.memory) or _at_rest(link, profile)),
         *_load(progress.stats),
         ("dead letters", sum(status.dead for status in _statuses(link))),
         ("duplicates", sum(status.duplicates for status in _statuses(link))),
@@ -150,10 +153,12 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
-    slots: list[Mapping[str, Any]] = link.progress().stats.get("slots", [])
     rows = tuple(
-        (*map(slot.get, _SLOT_COLUMNS), *(_milliseconds(slot.get(name)) for name in _SLOT_TIMES))
-        for slot in slots
+        (
+            *(getattr(slot, name) for name in _SLOT_COLUMNS),
+            *(_milliseconds(getattr(slot, name)) for name in _SLOT_TIMES),
+        )
+        for slot in link.progress().stats.slots
     )
     yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
 
@@ -215,25 +220,24 @@ def _activity(link: Connection, progress: Progress) -> str:
     return "playing" if last["play"] > last["pause"] else "standing still"
 
 
-def _load(stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    split = (f"{part.removesuffix('_us')} {us / 1000:.0f} ms" for part, us in stats.get("time", {}).items())
+def _load(stats: BatchStats) -> list[tuple[str, Any]]:
+    """Return the load of the last batch, nothing before the first one."""
+    if stats.records_per_s is None:
+        return []
+    times = {} if stats.time is None else asdict(stats.time)
+    split = (f"{part.removesuffix('_us')} {us / 1000:.0f} ms" for part, us in times.items())
     return [
-        ("records", stats.get("records_total")),
-        ("records/s", stats.get("records_per_s")),
-        ("lag", None if stats.get("lag_s") is None else f"{stats['lag_s']:.1f} s"),
-        ("behind: records", stats.get("backlog")),
-        ("behind: batches", _batches(stats)),
-        ("records a batch", stats.get("room")),
-        ("last batch: records", stats.get("records")),
-        ("last batch: stale", stats.get("stale")),
-        ("last batch: updates", stats.get("updates")),
+        ("records", stats.records_total),
+        ("records/s", stats.records_per_s),
+        ("lag", None if stats.lag_s is None else f"{stats.lag_s:.1f} s"),
+        ("behind: records", stats.backlog),
+        ("behind: batches", -(-stats.backlog // stats.room) if stats.room else None),
+        ("records a batch", stats.room),
+        ("last batch: records", stats.records),
+        ("last batch: stale", stats.stale),
+        ("last batch: updates", stats.updates),
         ("last batch: time", ", ".join(split) or None),
     ]
-
-
-def _batches(stats: Mapping[str, Any]) -> int | None:
-    """How many batches of the size that they have now the backlog makes."""
-    return -(-stats["backlog"] // stats["room"]) if stats.get("room") and "backlog" in stats else None
 
 
 def _milliseconds(us: float | None) -> float | None:

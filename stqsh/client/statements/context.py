@@ -8,6 +8,7 @@ from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.connection import Connection
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.profile import Profile
+from stqsh.spec.log import StreamPlayed
 from stqsh.spec.stream import GeneratorSourceSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.processes import identity
@@ -44,7 +45,7 @@ class StatementContext:
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Let a stream run on by itself, at the pace given, else its own, else that of event time."""
         chosen = stream.spec.pace if pace is None else pace
-        append(self.link.db, "play", text, {"id": stream.id, "name": stream.name, "pace": chosen})
+        append(self.link.db, StreamPlayed(stream.id, stream.name, chosen), text)
         self.link.wake()
 
     def is_endless(self, stream: StreamRow) -> bool:

@@ -10,6 +10,7 @@ from stqsh.client.read.accuracy import Accuracy, accuracy_shown
 from stqsh.client.read.region_text import region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
+from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions
 from stqsh.storage.catalogue import (
     count_queries,
@@ -21,7 +22,7 @@ from stqsh.storage.catalogue import (
     queries_over_table,
 )
 from stqsh.storage.progress import stream_statuses
-from stqsh.storage.rows import AreaRow, QueryRow, Spec, StreamRow, StreamStatus, TableRow
+from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, StreamStatus, TableRow
 from stqsh.units import format_duration, format_instant
 
 _DEFINITIONS = (
@@ -88,9 +89,9 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
         yield Rows(f"members of {area.name}", ("member",), members)
 
 
-def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows]:
-    """SHOW QUERY: all about one query; `told` is what the slots say of it (`measure.total`)."""
-    spec, own = query.spec, told["query"] or {}
+def show_query(query: QueryRow, told: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
+    """SHOW QUERY: all about one query; `told` is what the slots say of it."""
+    spec, own = query.spec, told.own
     join = spec.join
     ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
@@ -106,8 +107,8 @@ def show_query(query: QueryRow, told: Spec, accuracy: Accuracy) -> Iterator[Rows
         ("options", _options_text(spec.options) or None),
         ("select", ", ".join(column.name for column in spec.select)),
         ("answer", query.size),
-        ("candidates so far", own.get("tested")),
-        ("updates so far", own.get("told")),
+        ("candidates so far", None if own is None else own.tested),
+        ("updates so far", None if own is None else own.updates),
         ("accuracy", accuracy_shown(accuracy)),
     ]
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))

@@ -40,6 +40,7 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
@@ -89,21 +90,21 @@ def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
     yield running
 
 
-def start_run(desk: StatementContext, text: str, spec: dict[str, Any], span: Span = NOWHERE) -> RunHandle:
+def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
     """Log a RUN. Raises `BindError` where it would never end, or nothing can run."""
     streams = live_streams(desk.link.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
     endless = [stream.name for stream in streams if desk.is_endless(stream)]
-    if spec["mode"] == "end" and endless:
+    if isinstance(spec, RunToEnd) and endless:
         raise BindError(
             f"RUN would never end: stream {endless[0]} is endless",
             span,
             hint="say how far: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
-    row = append(desk.link.db, "run", text, spec)
+    row = append(desk.link.db, spec, text)
     desk.link.wake()
-    return RunHandle(row.seq, row.spec, desk.link)
+    return RunHandle(row.seq, spec, desk.link)
 
 
 def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
@@ -119,7 +120,7 @@ def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outco
     """PAUSE stream."""
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
-    append(desk.link.db, "pause", _text(statement), {"id": stream.id, "name": stream.name})
+    append(desk.link.db, StreamPaused(stream.id, stream.name), _text(statement))
     yield Message(f"stream {stream.name} stands still")
 
 
@@ -137,7 +138,7 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
     """TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
-    options = TailOptions(statement.from_step, only, bound.spec["where"], statement.limit)
+    options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
     query = _query(desk, statement.name.text)
     desk.link.wake()
     yield Subscription(query, options, desk.link, until_idle=desk.is_script)
@@ -145,7 +146,7 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
 
 def watch(desk: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
     """WATCH."""
-    names = bind(statement, desk.view).spec["queries"]
+    names = bind(statement, desk.view).spec
     desk.link.wake()
     yield WatchFeed(tuple(_query(desk, name) for name in names), desk.link)
 
@@ -155,11 +156,12 @@ def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outc
     from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: not before they are needed
 
     spec = bind(statement, desk.view).spec
-    stream = _stream(desk, spec["stream"])
-    names = None if spec["queries"] is None else tuple(spec["queries"])
+    stream = _stream(desk, spec.stream)
     desk.link.wake()
     # Snapshots of its own: a map looks from another thread.
-    yield MapFeed(stream, names, spec["file"], desk.link, SnapshotReader(desk.link), once=not desk.autoplay)
+    yield MapFeed(
+        stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=not desk.autoplay
+    )
 
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
@@ -173,7 +175,7 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
 def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
     """DESCRIBE a stream, a table, a region, a set of regions or a query."""
     name = statement.name.text
-    kind, db = bind(statement, desk.view).spec["kind"], desk.link.db
+    kind, db = bind(statement, desk.view).spec.kind, desk.link.db
     if kind == "stream":
         yield from describe_stream(desk.link, _stream(desk, name))
     elif kind == "table" and (table := find_table(db, name)) is not None:
@@ -186,7 +188,7 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
 
 def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
     """SHOW QUERY name."""
-    query = _query(desk, bind(statement, desk.view).spec["name"])
+    query = _query(desk, bind(statement, desk.view).spec)
     told = desk.snapshots.measure(query.spec)
     yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
 

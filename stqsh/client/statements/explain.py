@@ -16,11 +16,11 @@ from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.lang.binder.queries import Explained
+from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
-from stqsh.storage.rows import Spec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
@@ -57,7 +57,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         ("kind", f"snapshot {'count of ' if spec.aggregate == 'count' else ''}{spec.kind}"),
         *_kept(desk, spec, stream),
         *_place(spec, stream, told),
-        ("slots", f"{told['of_slots']} of {told['of_slots']}: each answers for its own objects"),
+        ("slots", f"{told.slots} of {told.slots}: each answers for its own objects"),
         ("access", _access(spec, kind)),
         *_order(spec, kind, told, "the snapshot"),
         ("registered: index", _index(kind, told)),
@@ -80,7 +80,7 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
     return stream
 
 
-def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: Spec) -> KindExplanation:
+def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
     """Return what the kind of a query or snapshot says of it."""
     from stqsh.core.contract.query_kind import ExplainInput
     from stqsh.core.kinds import KINDS  # numba: not before it is needed
@@ -88,16 +88,16 @@ def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: Spec) -> Ki
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
-def _place(spec: BoundQuery, stream: StreamSpec, told: Spec) -> list[Item]:
+def _place(spec: BoundQuery, stream: StreamSpec, told: QueryMeasure) -> list[Item]:
     """The stream, and the region with its box, its size and what lies in the box now."""
-    box = told["box"]
+    box = told.box
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec.region)),
         ("box", box_text(box) if box is not None else None),
         ("area of the box", area_text(box, stream.planar) if box is not None else None),
-        ("objects present", told["objects"]),
-        ("objects in the box", f"{told['boxed']} ({_share(told['boxed'], told['objects'])})"),
+        ("objects present", told.objects),
+        ("objects in the box", f"{told.boxed} ({_share(told.boxed, told.objects)})"),
     ]
 
 
@@ -114,10 +114,10 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
 
 
-def _slots(told: Spec, stream: StreamSpec) -> str:
+def _slots(told: QueryMeasure, stream: StreamSpec) -> str:
     event = stream.is_event
     spread = "those whose cells the region touches" if event else "objects are on all of them"
-    return f"{told['slots']} of {told['of_slots']}: {spread}"
+    return f"{told.holders} of {told.slots}: {spread}"
 
 
 def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
@@ -127,23 +127,23 @@ def _access(spec: SnapshotSpec, kind: KindExplanation) -> str:
     return kind.access
 
 
-def _index(kind: KindExplanation, told: Spec) -> str:
+def _index(kind: KindExplanation, told: QueryMeasure) -> str:
     """Return the index of a registered query, and how much of it the query's region touches."""
-    side = told["sides"].get(kind.index)
+    side = told.sides.get(kind.index)
     if side is None:
         return kind.index
     cells = side[0] * side[0]
     return f"{kind.index}: {min(side[1], cells)} of {cells} cells"
 
 
-def _candidates(kind: KindExplanation, told: Spec) -> str:
+def _candidates(kind: KindExplanation, told: QueryMeasure) -> str:
     """Return the estimated number of a query's candidates for each record: the chance to be one."""
-    if not told["objects"]:
+    if not told.objects:
         return "unknown: nothing is present"
-    if kind.terms and told["total"] and told["terms"]:
-        shares = [seen / told["total"] for seen in told["terms"].values()]
+    if kind.terms and told.texts and told.terms:
+        shares = [seen / told.texts for seen in told.terms.values()]
         texts = math.prod(shares) if kind.terms == "all" else min(1.0, sum(shares))
-        rare = min(told["terms"], key=lambda term: int(told["terms"][term]))
+        rare = min(told.terms, key=lambda term: int(told.terms[term]))
         return f"{kind.chance * texts:.2g} (box {kind.chance:.2g}, terms {texts:.2g}; rarest term {rare!r})"
     return f"{kind.chance:.2g}"
 
@@ -167,20 +167,20 @@ def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _order(spec: BoundQuery, kind: KindExplanation, told: Spec, what: str) -> list[Item]:
+def _order(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: str) -> list[Item]:
     """Return the operators in their order, and why: each reads what the one before it leaves."""
     items: list[Item] = [("order", " -> ".join(kind.operators)), ("why", _reason(spec, kind, told, what))]
-    if told["sampled"]:
-        share = _share(told["satisfied"], told["sampled"])
-        items.append(("of the box in the answer", f"{share} (of {told['sampled']} objects looked at)"))
+    if told.sampled:
+        share = _share(told.satisfied, told.sampled)
+        items.append(("of the box in the answer", f"{share} (of {told.sampled} objects looked at)"))
     return items
 
 
-def _reason(spec: BoundQuery, kind: KindExplanation, told: Spec, what: str) -> str:
+def _reason(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: str) -> str:
     if _lookup(spec) is not None:
         return "the key leaves one object, whatever the region and the condition"
     if spec.join is not None:
-        left = _share(told["boxed"], told["objects"])
+        left = _share(told.boxed, told.objects)
         return f"the region leaves {left} of the objects; a table's row is looked up for those only"
     if kind.reason is not None:
         return kind.reason
@@ -189,19 +189,19 @@ def _reason(spec: BoundQuery, kind: KindExplanation, told: Spec, what: str) -> s
     return f"a box costs {what} four comparisons, the rest far more"
 
 
-def _so_far(told: Spec) -> list[Item]:
+def _so_far(told: QueryMeasure) -> list[Item]:
     """What a query has cost since it was registered."""
-    mine, everything = told["query"], told["all"]
+    mine, everything = told.own, told.all
     if mine is None:
         return [("so far", "nothing: no step was taken since")]
     return [
-        ("candidates so far", mine["tested"]),
+        ("candidates so far", mine.tested),
         (
             "matches so far",
-            f"{mine['matched']} ({_share(mine['matched'], mine['tested'])} of the candidates)",
+            f"{mine.matched} ({_share(mine.matched, mine.tested)} of the candidates)",
         ),
-        ("updates so far", mine["sent"]),
-        ("share of time so far", f"about {_share(mine['tested'], everything['tested'])}, by candidates"),
+        ("updates so far", mine.updates),
+        ("share of time so far", f"about {_share(mine.tested, everything.tested)}, by candidates"),
     ]
 
 

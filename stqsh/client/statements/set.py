@@ -18,8 +18,8 @@ from stqsh.storage.session_settings import check_setting, session_settings
 def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
     """SET key = value. Raises `StqshError` for a value that the setting cannot have."""
     bound = bind(statement, desk.view)
-    key, db = bound.spec["key"], desk.link.db
-    value = check_setting(key, str(bound.spec["value"]))
+    key, db = bound.spec.key, desk.link.db
+    value = check_setting(key, str(bound.spec.value))
     with db.transaction():
         catalogue_writer.set_value(db, f"{to_sql(statement)};", key, value)
         settings = session_settings(db, desk.profile)

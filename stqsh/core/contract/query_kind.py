@@ -87,6 +87,7 @@ from stqsh.core.queries.query_table import QueryCommands, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
 
@@ -131,14 +132,13 @@ class KindExplanation:
 class ExplainInput(NamedTuple):
     """What an explanation starts from.
 
-    spec: of the query or snapshot; stream: the StreamSpec; measure: the figures of all slots, as
-    `stqsh.core.snapshots.query_cost.total` returns them; operators: those that every kind shares, in order:
-    region, join and condition.
+    spec: of the query or snapshot; stream: the StreamSpec; measure: the figures of all slots;
+    operators: those that every kind shares, in order: region, join and condition.
     """
 
     spec: BoundQuery
     stream: StreamSpec
-    measure: dict[str, Any]
+    measure: QueryMeasure
     operators: tuple[str, ...]
 
 
@@ -218,7 +218,7 @@ class QueryKind(ABC):
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a query of this kind. The default: it looks at every record."""
-        present = given.measure["objects"]
+        present = given.measure.objects
         return KindExplanation(
             "none: every record is looked at", f"scan of {present} objects", 1.0, given.operators
         )

@@ -105,7 +105,7 @@ class NearestKind(MergingKind):
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a kNN query."""
-        spec, present = given.spec, given.measure["objects"]
+        spec, present = given.spec, given.measure.objects
         conditional = spec.condition is not None
         return KindExplanation(
             index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",

@@ -59,12 +59,12 @@ class RangeKind(QueryKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a range query."""
         spec, measure = given.spec, given.measure
-        present, terms = measure["objects"], keyword_mode(spec, given.stream)
+        present, terms = measure.objects, keyword_mode(spec, given.stream)
         fixed = "moving cells" if spec.region.focal_key is not None else "grid"
         return KindExplanation(
             index="keyword index" if terms else fixed,
             access=f"scan of {present} objects against the box",
-            chance=measure["boxed"] / present if present else 0.0,
+            chance=measure.boxed / present if present else 0.0,
             operators=given.operators,
             terms=terms,
         )

@@ -5,7 +5,7 @@ All figures are those of one slot; those of several slots add up.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,10 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.spec.expression import ContainsExpr, find_nodes
+from stqsh.spec.measure import QueryCounters, QueryMeasure
 from stqsh.spec.query import BoundQuery, Place, QuerySpec
 
 Array = npt.NDArray[Any]
-Spec: TypeAlias = dict[str, Any]
 
 SAMPLE = 1000
 """Objects of the region's box on which region and condition are tested, at most."""
@@ -30,21 +30,10 @@ _COUNTERS = ("tested", "matched", "sent")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
-def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Spec | None:
-    """Measure a query (its QuerySpec) or a snapshot on one slot.
+def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> QueryMeasure | None:
+    """Measure a query or a snapshot on one slot; None where the slot does not know the stream.
 
     place: where the region's focal object is, None while it is not present.
-
-    Returns:
-        None where the slot does not know the stream.
-        objects: those present; boxed: those of them in the region's box.
-        sampled, inside, satisfied: how many objects of the box were looked at, were inside the region, and
-        satisfied the condition too.
-        box: the region's, four numbers, None where it has no end or the focal object is not present.
-        sides: by index the cells in each direction, and the cells that the box touches.
-        terms: in how many of the counted texts, `total`, each term of the condition came.
-        query: tested, matched and sent of the query itself, None where it is not here; all: the same
-        of all queries of the stream.
     """
     present = PresentObjects.of(state, spec.stream_id)
     if present is None:
@@ -57,17 +46,21 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> S
     held = (
         len(inside) if condition is None else int(StoredRows(present, inside, reach).truth(condition).sum())
     )
-    return {
-        "objects": int(count_in_box(present.stored, present.since, EVERYWHERE)),
-        "boxed": len(boxed),
-        "sampled": len(sample),
-        "inside": len(inside),
-        "satisfied": held,
-        "box": reach.box.tolist() if np.isfinite(reach.box).all() else None,
-        "sides": _sides(state, spec, reach),
-        **_frequencies(state, spec),
-        **_counters(state, spec),
-    }
+    terms, texts = _frequencies(state, spec)
+    own, everything = _counters(state, spec)
+    return QueryMeasure(
+        objects=int(count_in_box(present.stored, present.since, EVERYWHERE)),
+        boxed=len(boxed),
+        sampled=len(sample),
+        inside=len(inside),
+        satisfied=held,
+        box=tuple(reach.box.tolist()) if np.isfinite(reach.box).all() else None,
+        sides=_sides(state, spec, reach),
+        terms=terms,
+        texts=texts,
+        own=own,
+        all=everything,
+    )
 
 
 def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tuple[int, int]]:
@@ -82,10 +75,10 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
     return found
 
 
-def _frequencies(state: SlotState, spec: BoundQuery) -> Spec:
-    """Return how often the condition's terms occurred, where the slot counts terms."""
+def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], int]:
+    """Return how many texts had each of the condition's terms, of how many; none without counts."""
     if f"s{spec.stream_id}/terms/counted" not in state:
-        return {"terms": {}, "total": 0}
+        return {}, 0
     import pyarrow as pa
 
     terms = TermTable(state, spec.stream_id)
@@ -95,10 +88,10 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> Spec:
     codes = terms.words.find(wanted)
     seen = state.array(f"s{spec.stream_id}/terms/counts")
     counted = [int(seen[code]) if 0 <= code < len(seen) else 0 for code in codes.tolist()]
-    return {"terms": dict(zip(wanted.to_pylist(), counted, strict=True)), "total": terms.total}
+    return dict(zip(map(str, wanted.to_pylist()), counted, strict=True)), terms.total
 
 
-def _counters(state: SlotState, spec: BoundQuery) -> Spec:
+def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None, QueryCounters]:
     """Return the counters of the query and of all queries of the stream, of whatever kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
@@ -114,25 +107,5 @@ def _counters(state: SlotState, spec: BoundQuery) -> Spec:
             values = state.array(f"{prefix}/{counter}")
             everything[counter] += int(values.sum())
             own[counter] += int(values[mine].sum())
-    return {"query": own if there else None, "all": everything}
-
-
-def total(measures: list[Spec]) -> Spec:
-    """Return the measures of all slots as one; "slots" is how many of them have the query."""
-    counts = ("objects", "boxed", "sampled", "inside", "satisfied", "total")
-    holders = [one["query"] for one in measures if one["query"] is not None]
-    return {
-        **{name: sum(one[name] for one in measures) for name in counts},
-        "box": next((one["box"] for one in measures if one["box"] is not None), None),
-        "sides": {name: tuple(side) for one in measures for name, side in one["sides"].items()},
-        "terms": _added([one["terms"] for one in measures]),
-        "all": _added([one["all"] for one in measures]),
-        "query": _added(holders) if holders else None,
-        "slots": len(holders),
-        "of_slots": len(measures),
-    }
-
-
-def _added(counts: list[dict[str, int]]) -> dict[str, int]:
-    names = dict.fromkeys(name for one in counts for name in one)
-    return {name: sum(one.get(name, 0) for one in counts) for name in names}
+    found = QueryCounters(*(own[name] for name in _COUNTERS)) if there else None
+    return found, QueryCounters(*(everything[name] for name in _COUNTERS))

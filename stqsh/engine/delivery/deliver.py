@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET
 
 from stqsh.engine.delivery.batch_stats import by_slot, lag_s, time_split
 from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.state.payload_files import PayloadFolders, load_payloads
 from stqsh.spec.chunk import Chunk, ChunkKind, from_table, pack, unpack, unpack_json, unpack_struct
-from stqsh.spec.clock import BatchClock, SnapshotQuestion
-from stqsh.spec.stats import SlotStats, TaskTiming, TimeSplit
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.log import SnapshotAsked
+from stqsh.spec.query import AskSpec, Place
+from stqsh.spec.stats import BatchStats, SlotStats, TaskTiming, TimeSplit
 from stqsh.storage.control_log import ControlDb, wall_clock_us
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, FoundRecords, record_batch
-from stqsh.storage.rows import Progress, Spec
+from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.snapshot_answers import write_answer
-from stqsh.storage.update_log.log import write_batch
+from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
 Array = npt.NDArray[Any]
@@ -47,7 +49,7 @@ class BatchOutcome:
     ended: frozenset[int]
     found: tuple[FoundRecords, ...]
     answers: dict[int, list[bytes]] = field(default_factory=dict)
-    asks: list[Spec] = field(default_factory=list)
+    asks: list[SnapshotAsked] = field(default_factory=list)
     stats: list[SlotStats] = field(default_factory=list)
     timings: list[TaskTiming] = field(default_factory=list)
 
@@ -109,9 +111,8 @@ class Delivery:
         """Write progress and effects; no SET gets between the settings and the order that follows."""
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
-            memory = None if order is None else asdict(order)
             effects = BatchEffects(
-                delivered.ended, delivered.grown, delivered.found, delivered.asks, memory=memory
+                delivered.ended, delivered.grown, delivered.found, delivered.asks, order=order
             )
             record_batch(self._control, progress, effects)
 
@@ -129,34 +130,32 @@ class Delivery:
             stats=self._stats(delivered, split),
         )
 
-    def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> Spec:
+    def _stats(self, delivered: BatchOutcome, split: TimeSplit) -> BatchStats:
         """Return what status lines and SHOW display: counts, rates, and where the time went."""
         now, clock = wall_clock_us(), delivered.clock
         records = sum(entry.records for entry in delivered.stats)
         elapsed = max(1, now - self._previous_us) if self._previous_us else max(1, split.total_us)
         self._previous_us = now
         self._records += records
-        stats = {
-            "records": records,
-            "records_total": self._records,
-            "records_per_s": round(records * 1e6 / elapsed),
-            "updates": sum(entry.updates for entry in delivered.stats),
-            "stale": sum(entry.stale for entry in delivered.stats),
-            "steps": clock.steps,
-            "backlog": clock.backlog,
-            "room": clock.room,
-            "lag_s": lag_s(clock, now),
-            "due_us": clock.due_us,
-            "running": clock.running,
-            "playing": clock.playing,
-            "rows": clock.rows,
-            "slots": by_slot(delivered.stats),
-            "memory": self._shedding.describe(delivered.stats, clock),
-            "rebuilt": sum(timing.rebuilt for timing in delivered.timings),
-            "time": split,
-        }
-        json: Spec = to_builtins(stats, str_keys=True)
-        return json
+        return BatchStats(
+            records=records,
+            records_total=self._records,
+            records_per_s=round(records * 1e6 / elapsed),
+            updates=sum(entry.updates for entry in delivered.stats),
+            stale=sum(entry.stale for entry in delivered.stats),
+            steps=clock.steps,
+            backlog=clock.backlog,
+            room=clock.room,
+            lag_s=lag_s(clock, now),
+            due_us=clock.due_us,
+            running=clock.running,
+            playing=clock.playing,
+            rows=clock.rows,
+            slots=tuple(by_slot(delivered.stats)),
+            memory=self._shedding.describe(delivered.stats, clock),
+            rebuilt=sum(timing.rebuilt for timing in delivered.timings),
+            time=split,
+        )
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
@@ -224,8 +223,8 @@ def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
 
 
 def collect_answers(
-    asks: Iterable[SnapshotQuestion], chunks: list[Chunk]
-) -> tuple[dict[int, list[bytes]], list[Spec]]:
+    asks: Iterable[AskSpec], chunks: list[Chunk]
+) -> tuple[dict[int, list[bytes]], list[SnapshotAsked]]:
     """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
 
     A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
@@ -234,15 +233,24 @@ def collect_answers(
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:
         shares.setdefault(chunk.order.number, []).append(chunk.payload)
-    answers, again = {}, []
+    answers: dict[int, list[bytes]] = {}
+    again: list[SnapshotAsked] = []
     for ask in asks:
         found = shares.get(ask.ask, [])
-        if "focal" in ask.spec["region"] and ask.place is UNSET:
-            places = [[row["x"], row["y"]] for share in found for row in unpack(share).to_pylist()]
-            again.append({"spec": ask.spec, "place": next(iter(places), None), "for": ask.ask})
+        if ask.spec.region.focal_key is not None and ask.place is UNSET:
+            again.append(SnapshotAsked(ask.spec, first_place(found), ask.ask))
         else:
             answers[ask.ask] = found
     return answers, again
+
+
+def first_place(shares: Iterable[bytes]) -> Place | None:
+    """Return the first place (x, y) in the slots' answers, None where there is none."""
+    for batch in map(unpack, shares):
+        if batch.num_rows:
+            x, y = (batch.column(name)[0].as_py() for name in ("x", "y"))
+            return x, y
+    return None
 
 
 def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -26,8 +26,8 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.compaction import fold_log
+from stqsh.storage.update_log.files import base_bytes, log_sizes, read_base
 from stqsh.storage.update_log.leases import all_read, read_by_all
-from stqsh.storage.update_log.log import base_bytes, log_sizes, read_base
 
 log = logging.getLogger("stqsh.engine")
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stqsh.engine.delivery.shedding_policy import decide, load_of
-from stqsh.engine.delivery.warmup import Warmup, WarmupBatch, ask_for_more
+from stqsh.engine.delivery.warmup import WarmupBatch, ask_for_more, warmup_after
 from stqsh.profile import Profile
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.spec.stats import SlotStats, StreamMemory
+from stqsh.spec.stats import MemoryStats, SlotStats, StreamMemory, Warmup
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import read_progress
-from stqsh.storage.rows import Spec
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import MemorySettings, memory_settings, orders_after
-
-_SUMS = ("objects", "shadow", "bytes")
 
 
 class SheddingController:
@@ -32,9 +29,10 @@ class SheddingController:
         self._report_steps: dict[int, int] = {}
         progress = read_progress(control)
         self._seq = progress.seq
-        self._settling = Warmup.from_json((progress.stats.get("memory") or {}).get("settling"))
+        memory = progress.stats.memory
+        self._settling = Warmup() if memory is None else memory.settling
 
-    def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> Spec | None:
+    def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> MemoryStats | None:
         """Return what status lines show: the order in force, sums, and the queries that warm up.
 
         None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
@@ -44,14 +42,19 @@ class SheddingController:
             self._seq = clock.seq
             return None
         in_force = self._observe(streams, clock)
-        sums = {name: sum(getattr(told, name) for _, told in streams) for name in _SUMS}
-        return {
-            **{name: getattr(in_force, name) for name in ("factor", "k", "part", "cache", "area")},
-            **sums,
-            "approximate": max(told.approximate for _, told in streams),
-            "least": min(told.least for _, told in streams),
-            "settling": self._settling.to_json(),
-        }
+        return MemoryStats(
+            factor=in_force.factor,
+            k=in_force.k,
+            part=in_force.part,
+            cache=in_force.cache,
+            area=in_force.area,
+            objects=sum(held.objects for _, held in streams),
+            shadow=sum(held.shadow for _, held in streams),
+            bytes=sum(held.bytes for _, held in streams),
+            approximate=max(held.approximate for _, held in streams),
+            least=min(held.least for _, held in streams),
+            settling=self._settling,
+        )
 
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
         """Return the order to give after a batch; None where the last one stays, or is yet to take effect.
@@ -81,7 +84,7 @@ class SheddingController:
             self._steps_of(streams, clock),
             ask_for_more(orders),
         )
-        self._settling, self._seq = self._settling.after(batch), clock.seq
+        self._settling, self._seq = warmup_after(self._settling, batch), clock.seq
         return orders[-1]
 
     def _follow(self, seq: int) -> None:

@@ -7,50 +7,14 @@ has no objects in its new parts. Both are right once every object has reported, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.storage.rows import Spec
+from stqsh.spec.stats import Warmup
 
 MOST = 64
 """Batches that are told apart; queries of earlier ones share the oldest entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warmup:
-    """The queries that are still warming up after a batch.
-
-    `recent`: (row of the log, step), ascending: queries whose last change stands in the log after that row,
-    and before the next one's, are settled with the step. `all_until`: no query is before this step.
-    """
-
-    recent: tuple[tuple[int, int], ...] = ()
-    all_until: int = 0
-
-    @staticmethod
-    def from_json(told: Spec | None) -> Warmup:
-        """Read it back from the progress, nothing unsettled where there is none."""
-        if not told:
-            return Warmup()
-        return Warmup(tuple((seq, step) for seq, step in told["recent"]), told["all_until"])
-
-    def to_json(self) -> Spec:
-        """Return it as JSON values."""
-        return {"recent": [list(entry) for entry in self.recent], "all_until": self.all_until}
-
-    def after(self, batch: WarmupBatch) -> Warmup:
-        """Return the warm-up after a batch that took steps."""
-        recent = [entry for entry in self.recent if entry[1] > batch.last]
-        due = batch.first + batch.report_steps
-        if batch.seq > batch.before and due > batch.last:
-            recent.append((batch.before, due))
-        grown = batch.grows and due > batch.last
-        return replace(
-            self,
-            recent=tuple(_merge_oldest(recent)),
-            all_until=max(self.all_until, due) if grown else self.all_until,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +31,16 @@ class WarmupBatch:
     seq: int
     report_steps: int
     grows: bool = False
+
+
+def warmup_after(before: Warmup, batch: WarmupBatch) -> Warmup:
+    """Return the warm-up after a batch that took steps."""
+    recent = [entry for entry in before.recent if entry[1] > batch.last]
+    due = batch.first + batch.report_steps
+    if batch.seq > batch.before and due > batch.last:
+        recent.append((batch.before, due))
+    grown = batch.grows and due > batch.last
+    return Warmup(tuple(_merge_oldest(recent)), max(before.all_until, due) if grown else before.all_until)
 
 
 def ask_for_more(orders: Iterable[SheddingOrder]) -> bool:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.spark.schema import SPARK_SCHEMA
-from stqsh.spec.offset import is_idle
+from stqsh.spec.offset import Offset, OffsetJson
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +76,7 @@ class StqshReader(DataSourceStreamReader):
     """Answer Spark's questions with a planner, which is made where it is first asked.
 
     It is made from `home` and `numbers`: slots, then what a batch takes at the most, in records and in bytes.
-    An offset is the planner's, with one more entry: the `boot` that it was made in. `spool`: where large
+    The first batch after a start moves only the offset's `boot`. `spool`: where large
     payloads are put, if they may go by name.
     """
 
@@ -87,7 +88,7 @@ class StqshReader(DataSourceStreamReader):
         self._planner: Planner | None = None
         self._control: ControlDb | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state for workers, which need no planner."""
         return {**self.__dict__, "_planner": None, "_control": None}
 
@@ -110,21 +111,21 @@ class StqshReader(DataSourceStreamReader):
             self._control = ControlDb(self._home)
         return self._control
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> OffsetJson:
         """Return the offset before the first batch."""
-        return {**self.planner.initial(), "boot": ""}
+        return Offset().to_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the end of the next batch; `start` itself where there is nothing to do for a while."""
-        if start["boot"] != self._boot:
-            return {**start, "boot": self._boot}
-        before, until = without_boot(start), time.monotonic() + TUNING.idle_answer_s
+        before, until = Offset.from_json(start), time.monotonic() + TUNING.idle_answer_s
+        if before.boot != self._boot:
+            return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
             seen = self.control.version()
             after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
-                return {**after, "boot": self._boot}
-            if not self._await(seen if is_idle(before) else None, until):
+                return after.to_json()
+            if not self._await(seen if before.is_idle else None, until):
                 break
         return start
 
@@ -139,9 +140,9 @@ class StqshReader(DataSourceStreamReader):
                 return True
         return False
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """Return the tasks of the batch between two offsets."""
-        tasks = self.planner.plan(without_boot(start), without_boot(end))
+        tasks = self.planner.plan(Offset.from_json(start), Offset.from_json(end))
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -165,13 +166,8 @@ class StqshReader(DataSourceStreamReader):
         yield to_batch([_timing(partition.task, took_us)], slots)
         freeze_after_task()
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: OffsetJson) -> None:
         """Nothing to do: what was taken stays in the log and the replay stores."""
-
-
-def without_boot(offset: dict[str, Any]) -> dict[str, Any]:
-    """Return the planner's part of an offset."""
-    return {name: value for name, value in offset.items() if name != "boot"}
 
 
 def _timing(task: SourceTask, took_us: int) -> Chunk:

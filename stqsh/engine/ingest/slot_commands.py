@@ -5,12 +5,11 @@ A command is a JSON object, or the queries of one template, whose values stay in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from stqsh.routing.event_routing import EventRouting
@@ -23,24 +22,21 @@ from stqsh.spec.command import (
     ResumeCommand,
     SlotCommand,
 )
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.log import QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped
+from stqsh.spec.query import QuerySpec, slot_query
 from stqsh.spec.query_rows import QueryRows, pack_alike
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.query_templates import QueryTemplate
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 #: Commands in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_COMMANDS = 4_096
 
-_COMMANDS: dict[str, Callable[[LogRow], SlotCommand]] = {
-    "register": lambda row: RegisterCommand(query=needed(row.spec)),
-    "drop": lambda row: DropCommand(id=row.spec["id"]),
-    "pause_query": lambda row: PauseCommand(id=row.spec["id"]),
-    "resume_query": lambda row: ResumeCommand(id=row.spec["id"]),
-    "drop_stream": lambda row: DropStreamCommand(id=row.spec["id"]),
+_CHANGES: dict[type, type[DropCommand | PauseCommand | ResumeCommand]] = {
+    QueryDropped: DropCommand,
+    QueryPaused: PauseCommand,
+    QueryResumed: ResumeCommand,
 }
-
-
 Command: TypeAlias = "SlotCommand | QueryRows"
 Concerned: TypeAlias = "list[NDArray[np.bool_]]"
 
@@ -49,26 +45,34 @@ def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
     """Collect the commands of log rows per stream, in the log's order."""
     commands: dict[int, list[Command]] = {}
     for row in rows:
-        if row.kind == "register_alike":
-            commands.setdefault(row.spec["stream_id"], []).append(query_rows_of(row))
-        elif row.kind in _COMMANDS:
-            stream_id = row.spec["id"] if row.kind == "drop_stream" else row.spec["stream_id"]
-            commands.setdefault(stream_id, []).append(_COMMANDS[row.kind](row))
+        found = _command(row)
+        if found is not None:
+            stream_id, command = found
+            commands.setdefault(stream_id, []).append(command)
     return commands
 
 
-def needed(query: Spec) -> SlotQuery:
-    """Return the parts of a query's spec that slots look at."""
-    return msgspec.convert(query, SlotQuery)
+def _command(row: LogRow) -> tuple[int, Command] | None:
+    """Return the id of the stream that a row concerns and its command; None for a row without one."""
+    entry = row.entry
+    match entry:
+        case QuerySpec():
+            return entry.stream_id, RegisterCommand(query=slot_query(entry))
+        case QueryBlock():
+            return entry.stream_id, query_rows_of(entry, row.payload or b"")
+        case QueryDropped() | QueryPaused() | QueryResumed():
+            return entry.stream_id, _CHANGES[type(entry)](id=entry.id)
+        case StreamDropped():
+            return entry.id, DropStreamCommand(id=entry.id)
+    return None
 
 
-def query_rows_of(row: LogRow) -> QueryRows:
-    """Read a row `register_alike`."""
-    rows = unpack(row.payload or b"")
-    template = QueryTemplate.from_json(orjson.dumps(row.spec["template"]))
-    ids = np.arange(row.spec["first"], row.spec["first"] + row.spec["count"])
+def query_rows_of(block: QueryBlock, payload: bytes) -> QueryRows:
+    """Return the queries of a row of the log and its payload."""
+    template = QueryTemplate.from_json(block.template)
+    ids = np.arange(block.first, block.first + block.count)
     paths = tuple(path for path, _ in template.holes)
-    return QueryRows(needed(row.spec["example"]), ids, paths, tuple(template.values(rows)))
+    return QueryRows(slot_query(block.example), ids, paths, tuple(template.values(unpack(payload))))
 
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:

@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.errors import StqshError
+from stqsh.sources.replay_store.manifest import Manifest
 from stqsh.sources.replay_store.preparation import extend, prepare
 from stqsh.sources.table_files import prepare_table
 from stqsh.storage.catalogue import live_streams, live_tables
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stqsh.engine")
 
-Manifest = dict[str, Any]
 Report = Callable[[float | None, str], None]
 
 _DONE = ("ready", "endless", "failed")
@@ -198,26 +198,26 @@ def wanted_tick(
     progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
 ) -> int | None:
     """Return the tick up to which an endless stream should be made now, None where enough is there."""
-    if int(manifest["rows"]) - taken_rows(progress, stream_id) > tuning.ahead_records:
+    if manifest.rows - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
-    clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest["first_tick"]
-    steps = int(progress.stats.get("steps", 0))
-    until = int(clock or 0) + max(tuning.ahead_steps, tuning.ahead_batches * steps)
-    return until if manifest["last_tick"] is None or until > int(manifest["last_tick"]) else None
+    clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest.first_tick
+    steps = progress.stats.steps
+    until = (clock or 0) + max(tuning.ahead_steps, tuning.ahead_batches * steps)
+    return until if manifest.last_tick is None or until > manifest.last_tick else None
 
 
 def taken_rows(progress: Progress, stream_id: int) -> int:
     """Return how many rows of a stream had been taken."""
-    return int(progress.stats.get("rows", {}).get(str(stream_id), 0))
+    return progress.stats.rows.get(stream_id, 0)
 
 
 def _status_of(stream_id: int, manifest: Manifest) -> StreamStatus:
-    complete = bool(manifest["complete"])
+    complete = manifest.complete
     return StreamStatus(
         stream_id,
         "ready" if complete else "endless",
-        rows=int(manifest["rows"]),
-        dead=int(manifest["dead"]),
+        rows=manifest.rows,
+        dead=manifest.dead,
         progress=1.0,
-        duplicates=int(manifest.get("duplicates", 0)),
+        duplicates=manifest.duplicates,
     )

@@ -19,13 +19,16 @@ from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.store import open_store
 from stqsh.sources.table_files import CONTENT, read_table
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack, pack_json, unpack
+from stqsh.spec.log import AreaDropped, RecordsFound, TableDropped
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow
 
 #: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
-_DROPS = {"drop_table": "table_drop", "drop_area": "area_drop"}
 
 
 def chunks(task: SourceTask) -> Iterator[Chunk]:
@@ -46,19 +49,26 @@ def _head_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
     for stream_id, keys in sorted(head.lookups.items()):
         yield from _to_all(task, stream_id, "lookup", Phase.LOOKUP, pack_json(list(keys)))
     for ask in head.clock.asks:
-        yield from _to_all(task, ask.spec["stream_id"], "ask", Phase.SNAPSHOT, pack_json([ask]))
+        yield from _to_all(task, ask.spec.stream_id, "ask", Phase.SNAPSHOT, pack_json([ask]))
     control = ControlDb(Path(task.home))
     for row in _rows(control, head.defined):
         yield from _definition_chunks(task, row)
     rows = _rows(control, head.commands)
     for row in rows:
-        if row.kind == "create_stream":
-            yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.spec))
-        elif row.kind in _DROPS:
-            yield from _to_all(task, row.spec["id"], _DROPS[row.kind], Phase.COMMANDS, pack_json({}))
+        match row.entry:
+            case StreamSpec():
+                yield from _to_all(task, row.seq, "define", Phase.DEFINE, pack_json(row.entry))
+            case TableDropped(id_):
+                yield from _to_all(task, id_, "table_drop", Phase.COMMANDS, pack_json({}))
+            case AreaDropped(id_):
+                yield from _to_all(task, id_, "area_drop", Phase.COMMANDS, pack_json({}))
     for stream_id, commands in sorted(_with_orders(task, head, rows).items()):
         yield from _command_chunks(task, stream_id, commands)
     yield from _seed_chunks(task, rows)
+
+
+def _home(task: SourceTask) -> SessionHome:
+    return SessionHome(Path(task.home))
 
 
 def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
@@ -68,13 +78,13 @@ def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
 
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
     """Hand a table or an area to every slot; one that could not be read is empty."""
-    if row.kind == "create_area":
+    if isinstance(row.entry, AreaSpec):
         yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
-    if row.kind != "create_table":
+    if not isinstance(row.entry, TableSpec):
         return
     table = row.seq
-    yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.spec))
-    directory = Path(task.home) / "tables" / str(table)
+    yield from _to_all(task, table, "table_define", Phase.DEFINE, pack_json(row.entry))
+    directory = _home(task).table(table)
     if (directory / CONTENT).exists():
         for number, rows in enumerate(read_table(directory), start=1):
             order = ChunkOrder(Phase.DEFINE, number=number)
@@ -86,8 +96,8 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: list[LogRow]) -> dict[
     commands = commands_of(rows)
     if head.memory is None:
         return commands
-    told_to_all = any(row.kind == "memory" for row in rows)
-    new = {row.seq for row in rows if row.kind == "create_stream"}
+    told_to_all = any(isinstance(row.entry, SheddingOrder) for row in rows)
+    new = {row.seq for row in rows if isinstance(row.entry, StreamSpec)}
     for stream_id, stream in task.streams.items():
         if stream.is_significant and (told_to_all or stream_id in new):
             commands[stream_id] = [head.memory.command(), *commands.get(stream_id, [])]
@@ -111,13 +121,13 @@ def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -
 
 def event_routing(task: SourceTask) -> EventRouting:
     """Return the routings of a home's event streams."""
-    home = Path(task.home)
+    home = _home(task)
 
     def routing(stream_id: int) -> CellRouting | None:
-        manifest = read_manifest(home / "streams" / str(stream_id))
+        manifest = read_manifest(home.stream(stream_id))
         return None if manifest is None else _cell_routing(manifest, task.slots)
 
-    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home), area)))
+    return EventRouting(task.slots, routing, lambda area: unpack(area_geometry(ControlDb(home.path), area)))
 
 
 def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
@@ -127,16 +137,19 @@ def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
 
 def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
     """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
-    found = [row for row in rows if row.kind == "found" and row.payload]
-    for number, row in enumerate(found):
-        records = unpack(row.payload or b"")
-        stream = task.streams.get(row.spec["stream_id"])
+    found = [
+        (row.entry.stream_id, row.payload)
+        for row in rows
+        if isinstance(row.entry, RecordsFound) and row.payload
+    ]
+    for number, (stream_id, payload) in enumerate(found):
+        records, stream = unpack(payload), task.streams.get(stream_id)
         if not records.num_rows or stream is None:
             continue
         steps = np.full(records.num_rows, task.first_step - 1, dtype=np.int64)
         seeds = _with_routing(records, steps, hash_keys(records[stream.key]))
         order = ChunkOrder(Phase.SEEDS, number=number)
-        yield from _to_all(task, row.spec["stream_id"], "focal", order, pack(seeds), seeds.num_rows)
+        yield from _to_all(task, stream_id, "focal", order, pack(seeds), seeds.num_rows)
 
 
 def _to_all(
@@ -154,7 +167,7 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
 
     wanted: the slots whose records are given.
     """
-    directory = Path(task.home) / "streams" / str(piece.stream_id)
+    directory = _home(task).stream(piece.stream_id)
     store, stream = open_store(directory), task.streams[piece.stream_id]
     stored = store.read(piece.start, piece.stop)
     steps = np.maximum(stored["_tick"].to_numpy() - task.base_tick + 1, task.first_step)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from stqsh.engine.config import TUNING
 from stqsh.errors import EngineDeadError
+from stqsh.fs import file_lock
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.engine_info import EngineInfo, EngineState, write_engine
 from stqsh.storage.home import SessionHome
@@ -58,9 +58,9 @@ def running_alone(home: Path) -> Iterator[None]:
     Raises:
         EngineDeadError: another engine runs in this home.
     """
-    with (home / "running.lock").open("w") as lock:
+    with ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(file_lock(home / "running.lock", wait=False))
         except BlockingIOError:
             raise EngineDeadError(f"another engine runs in {home}") from None
         yield

@@ -100,7 +100,7 @@ class Engine:
             self._leave(spark, settings)
 
     def _start_spark(self, settings: EngineSettings) -> SparkSession:
-        from stqsh.engine.spark.errors import check_master, start_error
+        from stqsh.engine.spark.spark_errors import check_master, start_error
         from stqsh.engine.spark.spark_session import start_spark
 
         check_master(settings)

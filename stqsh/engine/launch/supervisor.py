@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.data_source import HOLD_FILE
-from stqsh.engine.spark.errors import reason
+from stqsh.engine.spark.spark_errors import reason
 from stqsh.errors import EngineError
 
 log = logging.getLogger("stqsh.engine")

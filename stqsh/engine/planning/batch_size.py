@@ -12,9 +12,9 @@ so only batches of one size repeat a replay of them exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+
+from stqsh.spec.stats import BatchStats
 
 TARGET_US = 2_000_000
 """So long a batch of a backlog is to take. Of 1 M objects and 10,000 rectangles, batches of 0.8 s take 0.65
@@ -56,16 +56,13 @@ class BatchSample:
     work_us: int = 0
 
     @staticmethod
-    def of(stats: Mapping[str, Any]) -> BatchSample:
-        """Take the figures out of a batch's statistics (see `Progress.stats`)."""
-        times = stats.get("time", {})
-        return BatchSample(
-            int(stats.get("room") or FIRST),
-            int(stats.get("records", 0)),
-            int(stats.get("updates", 0)),
-            int(times.get("total_us", 0)),
-            sum(int(times.get(part, 0)) for part in ("source_us", "kernel_us", "deliver_us")),
-        )
+    def of(stats: BatchStats) -> BatchSample:
+        """Take the figures out of a batch's statistics."""
+        room, time = stats.room or FIRST, stats.time
+        if time is None:
+            return BatchSample(room, stats.records, stats.updates)
+        work_us = time.source_us + time.kernel_us + time.deliver_us
+        return BatchSample(room, stats.records, stats.updates, time.total_us, work_us)
 
     @property
     def is_trickle(self) -> bool:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from msgspec import UNSET
-
 from stqsh.engine.planning.planner_state import (
-    CLOCK_KINDS,
+    CLOCK_ENTRIES,
     COMMANDS,
     DEFINITIONS,
-    REGISTERS,
-    Key,
     PlannerState,
     focal_keys_of,
 )
-from stqsh.spec.clock import SnapshotQuestion
+from stqsh.spec.log import QueryBlock, RecordsFound, SnapshotAsked, StreamDropped, TableDropped
 from stqsh.spec.offset import Offset
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.query import AskSpec, QuerySpec
+from stqsh.spec.region import Key
+from stqsh.spec.stream import StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.rows import LogRow
 
@@ -51,7 +49,7 @@ class PendingLog:
         self.read_to = new[-1].seq if new else self.read_to
         self.pending += self.held + new
         self.held = []
-        self._clock_rows += [row for row in new if row.kind in CLOCK_KINDS]
+        self._clock_rows += [row for row in new if isinstance(row.entry, CLOCK_ENTRIES)]
         taken = 0
         while taken < len(self.pending) and self.pending[taken].seq <= offset.seq:
             self.ledger.apply(self.pending[taken])
@@ -63,16 +61,16 @@ class PendingLog:
 
         `ready` is asked by the table's id.
         """
-        dropped = {row.spec["id"] for row in self.pending if row.kind == "drop_table"}
+        dropped = {row.entry.id for row in self.pending if isinstance(row.entry, TableDropped)}
         for number, row in enumerate(self.pending):
-            if row.kind == "create_table" and row.seq not in dropped and not ready(row.seq):
+            if isinstance(row.entry, TableSpec) and row.seq not in dropped and not ready(row.seq):
                 self.pending, self.held = self.pending[:number], self.pending[number:]
                 return
 
     def undefined(self, offset: Offset) -> int:
         """Return the number of the last waiting definition that the slots do not know, 0 for none."""
         known = max(offset.defined, offset.seq)
-        numbers = [row.seq for row in self.pending if row.kind in DEFINITIONS and row.seq > known]
+        numbers = [row.seq for row in self.pending if isinstance(row.entry, DEFINITIONS) and row.seq > known]
         return numbers[-1] if numbers else 0
 
     def clock_rows(self, offset: Offset) -> list[LogRow]:
@@ -83,15 +81,15 @@ class PendingLog:
         """Return the streams that exist once all waiting rows are taken in, by id."""
         streams = dict(self.ledger.streams)
         for row in self.pending:
-            if row.kind == "create_stream":
-                streams[row.seq] = row.spec
-            elif row.kind == "drop_stream":
-                streams.pop(row.spec["id"], None)
+            if isinstance(row.entry, StreamSpec):
+                streams[row.seq] = row.entry
+            elif isinstance(row.entry, StreamDropped):
+                streams.pop(row.entry.id, None)
         return streams
 
     def has_commands(self) -> bool:
         """Return whether commands to the slots wait for a step."""
-        return any(row.kind in COMMANDS for row in self.pending)
+        return any(isinstance(row.entry, COMMANDS) for row in self.pending)
 
     def lookups(self) -> FocalLookups:
         """Return the look-ups that the waiting rows need."""
@@ -110,31 +108,35 @@ class PendingLog:
 # Deliver appends the second question, with the place, before the next batch is decided.
 
 
-def snapshot_rows(rows: Iterable[LogRow], after: int, up_to: int) -> list[LogRow]:
-    """Return the snapshots among log rows `after < seq <= up_to`."""
-    return [row for row in rows if row.kind == "ask" and after < row.seq <= up_to]
+def snapshots(rows: Iterable[LogRow], after: int, up_to: int) -> list[tuple[int, SnapshotAsked]]:
+    """Return the snapshots among log rows `after < seq <= up_to`, each with its number."""
+    return [
+        (row.seq, row.entry)
+        for row in rows
+        if isinstance(row.entry, SnapshotAsked) and after < row.seq <= up_to
+    ]
 
 
 def last_snapshot(rows: Iterable[LogRow], offset: Offset) -> int:
     """Return the number of the last snapshot that the slots have not been asked, 0 for none."""
-    return max((row.seq for row in snapshot_rows(rows, offset.answered, FAR)), default=0)
+    return max((seq for seq, _ in snapshots(rows, offset.answered, FAR)), default=0)
 
 
 def awaits_place(rows: Sequence[LogRow], offset: Offset) -> bool:
     """Return whether the second question of a snapshot has not come back from Deliver yet."""
-    second = {row.spec["for"] for row in snapshot_rows(rows, 0, FAR) if "for" in row.spec}
-    return any(wants_place(row) and row.seq not in second for row in snapshot_rows(rows, 0, offset.answered))
+    second = {asked.asked_first for _, asked in snapshots(rows, 0, FAR)}
+    first = snapshots(rows, 0, offset.answered)
+    return any(wants_place(asked) and seq not in second for seq, asked in first)
 
 
-def wants_place(row: LogRow) -> bool:
+def wants_place(asked: SnapshotAsked) -> bool:
     """Return whether a snapshot's first question is where its focal object is."""
-    return "focal" in row.spec["spec"]["region"] and "for" not in row.spec
+    return asked.spec.region.focal_key is not None and asked.asked_first is None
 
 
-def question(row: LogRow) -> SnapshotQuestion:
+def question(seq: int, asked: SnapshotAsked) -> AskSpec:
     """Return what slots are asked for a snapshot's row."""
-    place = row.spec["place"] if "for" in row.spec else UNSET
-    return SnapshotQuestion(row.spec.get("for", row.seq), row.spec["spec"], place)
+    return AskSpec(ask=asked.asked_first or seq, spec=asked.spec, place=asked.place)
 
 
 # A moving query needs its focal object on every slot. An object that only its own slot knows is looked up.
@@ -165,14 +167,14 @@ class FocalLookups:
 
     def has_found(self, up_to: int) -> bool:
         """Return whether Deliver has answered the look-ups up to `up_to`."""
-        return any(row.kind == "found" and row.spec["up_to"] >= up_to for row in self.rows)
+        return any(isinstance(row.entry, RecordsFound) and row.entry.up_to >= up_to for row in self.rows)
 
     def _unknown(self) -> list[tuple[int, int, Key]]:
         """List (log number, stream id, key) of waiting queries whose focal object is not broadcast yet."""
         return [
-            (row.seq, row.spec["stream_id"], key)
+            (row.seq, row.entry.stream_id, key)
             for row in self.rows
-            if row.kind in REGISTERS
-            for key in focal_keys_of(row)
-            if not self.ledger.broadcasts(row.spec["stream_id"], key)
+            if isinstance(row.entry, QuerySpec | QueryBlock)
+            for key in focal_keys_of(row.entry)
+            if not self.ledger.broadcasts(row.entry.stream_id, key)
         ]

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSample, limit_first, records_after
-from stqsh.engine.planning.clock import (
+from stqsh.engine.planning.event_clock import (
     FAR,
     PlaybackPace,
     apply_clock_rows,
@@ -28,7 +27,7 @@ from stqsh.engine.planning.clock import (
     last_step,
     start_clock,
 )
-from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshot_rows
+from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import BatchHead, SourceTask, cut_into_tasks, is_small
 from stqsh.spec.offset import Offset, PlayState, RunState
@@ -58,29 +57,24 @@ class Planner:
         self._most = BatchLimit(max_records, max_bytes)
         self._view, self._pace = SessionView.of(home), PlaybackPace()
 
-    def initial(self) -> dict[str, Any]:
-        """Return the offset before anything has happened."""
-        return Offset().to_json()
-
-    def latest(self, start: dict[str, Any], now_us: int) -> dict[str, Any]:
+    def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
 
         `now_us` is the wall clock in µs, which only paces streams that play.
         """
-        offset = Offset.from_json(start)
-        self._view.read(offset)
-        ready = apply_clock_rows(self._view, offset)
+        self._view.read(start)
+        ready = apply_clock_rows(self._view, start)
         end = self._next(ready, now_us) or ready
-        if end == offset:
+        if end == start:
             return start
-        return replace(end, by_slot=is_small(offset, end, self.slots, self._tuning)).to_json()
+        return replace(end, by_slot=is_small(start, end, self.slots, self._tuning))
 
-    def plan(self, start: dict[str, Any], end: dict[str, Any]) -> list[SourceTask]:
+    def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
-        first, last, log = Offset.from_json(start), Offset.from_json(end), self._view.log
+        log = self._view.log
         self._view.read(first)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
-        asks = tuple(question(row) for row in snapshot_rows(log.pending, first.answered, last.answered))
+        asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.feeds(last), asks)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
         ledger = log.ledger_at(last.seq)

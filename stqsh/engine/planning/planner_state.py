@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stqsh.spec.log import (
+    QueryBlock,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    RunFor,
+    RunSteps,
+    RunStopped,
+    RunToEnd,
+    RunUntil,
+    StreamDropped,
+    StreamPaused,
+    StreamPlayed,
+)
+from stqsh.spec.query import QuerySpec
+from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.rows import LogRow
 
-Key = str | int
-
-#: Kinds of log rows that change what slots hold: they take effect with a step.
-COMMANDS = frozenset({"register", "register_alike", "drop", "pause_query", "resume_query", "drop_stream"})
-#: Kinds that bring queries.
-REGISTERS = frozenset({"register", "register_alike"})
-#: Kinds that move the clock: they take effect between two batches.
-CLOCK_KINDS = frozenset({"run", "stop_run", "play", "pause"})
-#: Kinds that define what queries may ask about: slots learn of it at once, before the step that uses it.
-DEFINITIONS = frozenset({"create_table", "create_area"})
+#: Entries that change what slots hold: they take effect with a step.
+COMMANDS = (QuerySpec, QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped)
+#: Entries that move the clock: they take effect between two batches.
+CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed, StreamPaused)
+#: Entries that define what queries may ask about: slots learn of it at once, before the step that uses it.
+DEFINITIONS = (TableSpec, AreaSpec)
 
 
 @dataclass
@@ -40,20 +53,26 @@ class PlannerState:
     def apply(self, row: LogRow) -> None:
         """Fold one log row in; rows come in order of `seq`."""
         self.seq = row.seq
-        if row.kind == "create_stream":
-            self.streams[row.seq] = row.spec
-        elif row.kind == "drop_stream":
-            self.streams.pop(row.spec["id"], None)
-            self.focal.pop(row.spec["id"], None)
-        elif row.kind == "memory":
-            self.memory = SheddingOrder(**row.spec)
-        elif row.kind in REGISTERS and (keys := focal_keys_of(row)):
-            stream_id = row.spec["stream_id"]
-            first = row.seq + 1 - len(keys)
-            self._focal_of_query.update((first + at, (stream_id, key)) for at, key in enumerate(keys))
-            self.focal.setdefault(stream_id, Counter()).update(keys)
-        elif row.kind == "drop" and row.spec["id"] in self._focal_of_query:
-            self._forget_focal(row.spec["id"])
+        match row.entry:
+            case StreamSpec():
+                self.streams[row.seq] = row.entry
+            case StreamDropped(stream_id):
+                self.streams.pop(stream_id, None)
+                self.focal.pop(stream_id, None)
+            case SheddingOrder():
+                self.memory = row.entry
+            case QuerySpec() | QueryBlock():
+                self._add_focal(row.seq, row.entry)
+            case QueryDropped(query_id) if query_id in self._focal_of_query:
+                self._forget_focal(query_id)
+
+    def _add_focal(self, seq: int, new: QuerySpec | QueryBlock) -> None:
+        keys = focal_keys_of(new)
+        if not keys:
+            return
+        first = seq + 1 - len(keys)
+        self._focal_of_query.update((first + at, (new.stream_id, key)) for at, key in enumerate(keys))
+        self.focal.setdefault(new.stream_id, Counter()).update(keys)
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Return whether every slot already gets the records of this key."""
@@ -74,14 +93,13 @@ class PlannerState:
             self.focal[stream_id][key] -= 1
 
 
-def focal_keys_of(row: LogRow) -> list[Key]:
-    """Return the key of each focal object that a row's queries are bound to, in the order of their ids.
+def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[Key]:
+    """Return the keys of the focal objects of new queries, in the order of the queries' ids.
 
-    None where they are stationary: queries that come together all move, or none of them does.
+    There are none where the queries are stationary: queries that come together all move, or none does.
     """
-    if row.kind == "register":
-        key: Key | None = row.spec["region"].get("focal")
-        return [] if key is None else [key]
-    shared: Key | None = row.spec["example"]["region"].get("focal")
-    own: list[Key] = row.spec.get("focal", [])
-    return own or ([] if shared is None else [shared] * row.spec["count"])
+    if isinstance(new, QueryBlock):
+        shared = new.example.region.focal_key
+        return new.focal or (() if shared is None else (shared,) * new.count)
+    key = new.region.focal_key
+    return () if key is None else (key,)

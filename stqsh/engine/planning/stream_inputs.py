@@ -8,11 +8,13 @@ from pathlib import Path
 
 from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.pending_log import PendingLog
+from stqsh.sources.replay_store.manifest import MANIFEST
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.table_files import CONTENT
 from stqsh.spec.offset import Offset
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import stream_statuses
 
 
@@ -52,8 +54,8 @@ class StreamInputs:
 
     def _store(self, stream: int) -> ReplayStore | None:
         if stream not in self._stores:
-            directory = self._home / "streams" / str(stream)
-            if not (directory / "manifest.json").exists():
+            directory = SessionHome(self._home).stream(stream)
+            if not (directory / MANIFEST).exists():
                 return None
             self._stores[stream] = open_store(directory)
         store = self._stores[stream]
@@ -70,7 +72,7 @@ class TableInputs:
 
     def ready(self, table: int) -> bool:
         """Return whether a table can be read."""
-        if table not in self._ready and not (self._home / "tables" / str(table) / CONTENT).exists():
+        if table not in self._ready and not (SessionHome(self._home).table(table) / CONTENT).exists():
             return False
         self._ready.add(table)
         return True

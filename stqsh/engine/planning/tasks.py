@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stqsh.engine.config import TUNING, EngineTuning
-from stqsh.engine.planning.planner_state import Key, PlannerState
+from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import Offset
+from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import StreamSpec
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from stqsh.errors import StqshError
+from stqsh.fs import replacing
 
 OLDEST_VERSION = 17
 _DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
@@ -127,10 +128,9 @@ def _wrapped(runtime: Path, cache: Path) -> Path:
         return home
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
-        new = script.with_name(f"java.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.chmod(0o755)
-        new.replace(script)
+        with replacing(script) as new:
+            new.write_text(text, encoding="utf-8")
+            new.chmod(0o755)
     except OSError as error:
         raise JavaMissingError(
             f"cannot write {script}: {(error.strerror or str(error)).lower()}",

@@ -22,6 +22,7 @@ import orjson
 
 from stqsh.engine.ingest.record_replay import first_rows
 from stqsh.engine.state.slot_store import SlotMeta, pack_chunks, unpack_chunks
+from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk
 
 _HEAD = "head"
@@ -85,9 +86,7 @@ class FileStore:
             yield unpack_chunks((self._folder / f"log.{version}").read_bytes())
 
     def _replace(self, name: str, content: bytes | memoryview) -> None:
-        new = self._folder / f"{name}.new"
-        new.write_bytes(content)
-        new.replace(self._folder / name)
+        atomic_write(self._folder / name, content)
 
     def _remove_before(self, snapshot: int) -> None:
         """Delete earlier snapshots, and the logs that led to this one."""

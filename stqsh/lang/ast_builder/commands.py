@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from stqsh.lang.ast.expressions import Column, Name
 from stqsh.lang.ast.statements import (
@@ -24,7 +24,7 @@ from stqsh.lang.ast.statements import (
     Tail,
     Watch,
 )
-from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
+from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
 from stqsh.lang.errors import StatementSyntaxError, near
 
 PARTITIONINGS = ("object", "grid", "agrid", "quadtree", "qttree")
@@ -38,27 +38,27 @@ def start(parts: Parts) -> Statement:
 
 
 @rule("until")
-def until(parts: Parts) -> dict[str, Any]:
+def until(parts: Parts) -> Run:
     """`UNTIL 'time'`."""
-    return {"until": parts[0]}
+    return Run(until=parts[0])
 
 
 @rule("run_for")
-def run_for(parts: Parts) -> dict[str, Any]:
+def run_for(parts: Parts) -> Run:
     """`FOR d`."""
-    return {"duration": parts[0]}
+    return Run(duration=parts[0])
 
 
 @rule("run_steps")
-def run_steps(parts: Parts) -> dict[str, Any]:
+def run_steps(parts: Parts) -> Run:
     """`n STEPS`."""
-    return {"steps": parts[0]}
+    return Run(steps=parts[0])
 
 
 @rule("run")
 def run(parts: Parts) -> Run:
     """`RUN [limit]`."""
-    return Run(**(parts[0] or {}))
+    return parts[0] or Run()
 
 
 @rule("play")
@@ -101,7 +101,7 @@ def tail_only(parts: Parts) -> Clause:
 def tail(parts: Parts) -> Tail:
     """`TAIL name clauses`."""
     name, *clauses = parts
-    return Tail(name, **fields_of(clauses))
+    return fill(Tail(name), by_field(clauses))
 
 
 @rule("show")
@@ -150,28 +150,28 @@ def watch(parts: Parts) -> Watch:
 
 
 @rule("map_one")
-def map_one(parts: Parts) -> dict[str, Any]:
+def map_one(parts: Parts) -> Map:
     """One name, a stream's or a query's."""
-    return {"queries": (parts[0],)}
+    return Map(queries=(parts[0],))
 
 
 @rule("map_both")
-def map_both(parts: Parts) -> dict[str, Any]:
+def map_both(parts: Parts) -> Map:
     """Return a stream and its queries."""
-    return {"stream": parts[0], "queries": tuple(parts[1:])}
+    return Map(parts[0], tuple(parts[1:]))
 
 
 @rule("map_queries")
-def map_queries(parts: Parts) -> dict[str, Any]:
+def map_queries(parts: Parts) -> Map:
     """Return queries only."""
-    return {"queries": tuple(parts)}
+    return Map(queries=tuple(parts))
 
 
 @rule("map")
 def map_(parts: Parts) -> Map:
     """`MAP [names] [TO 'file']`."""
     names, file = parts
-    return Map(**(names or {}), file=None if file is None else file.value)
+    return replace(names or Map(), file=None if file is None else file.value)
 
 
 @rule("help")

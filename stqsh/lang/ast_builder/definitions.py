@@ -23,7 +23,7 @@ from stqsh.lang.ast.statements import (
     StdinSource,
 )
 from stqsh.lang.ast_builder.regions import fixed
-from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, fields_of, rule
+from stqsh.lang.ast_builder.rules import Builder, Clause, Parts, by_field, fill, rule
 from stqsh.lang.errors import StatementSyntaxError, near
 from stqsh.lang.types import type_named
 
@@ -148,26 +148,24 @@ for _rule_name, _field, _label in (
 def create_stream(parts: Parts) -> CreateStream:
     """`CREATE MOVING|EVENT STREAM …`."""
     kind, existing, name, defined, *clauses = parts
-    fields = _source_fields(name, clauses)
-    return CreateStream(
+    given = by_field(clauses)
+    stream = CreateStream(
         "moving" if kind == "MOVING" else "event",
         name,
+        _source(name, given),
         columns=tuple(defined or ()),
         if_not_exists=bool(existing),
-        **fields,
     )
+    return fill(stream, given)
 
 
 @rule("create_table")
 def create_table(parts: Parts) -> CreateTable:
     """`CREATE TABLE …`."""
     existing, name, defined, *clauses = parts
-    return CreateTable(
-        name,
-        columns=tuple(defined or ()),
-        if_not_exists=bool(existing),
-        **_source_fields(name, clauses),
-    )
+    given = by_field(clauses)
+    columns, source = tuple(defined or ()), _source(name, given)
+    return fill(CreateTable(name, source, columns, if_not_exists=bool(existing)), given)
 
 
 @rule("create_region")
@@ -181,7 +179,8 @@ def create_region(parts: Parts) -> CreateRegion:
 def create_regions(parts: Parts) -> CreateRegions:
     """`CREATE REGIONS name FROM FILE 'glob' [NAME column]`."""
     existing, name, *clauses = parts
-    return CreateRegions(name, if_not_exists=bool(existing), **_source_fields(name, clauses))
+    given = by_field(clauses)
+    return fill(CreateRegions(name, _source(name, given), if_not_exists=bool(existing)), given)
 
 
 def _dropped(kind: ObjectKind) -> Builder:
@@ -202,22 +201,25 @@ def drop(parts: Parts) -> Drop:
     return parts[0]  # type: ignore[no-any-return]
 
 
-def _source_fields(name: Name, clauses: list[Clause]) -> dict[str, Any]:
-    """Return the clauses by field, with the format put into the source that it belongs to."""
-    fields = fields_of(clauses)
-    if fields.get("source") is None:
+def _source(name: Name, given: dict[str, Clause]) -> DataSource:
+    """Take the source out of the clauses of a definition, which must have one."""
+    source = pop_source(given)
+    if source is None:
         raise StatementSyntaxError(
             f"{name.text} has no source", name.span, expected=("FROM FILE 'glob' or another source",)
         )
-    return with_format(fields)
+    return source
 
 
-def with_format(fields: dict[str, Any]) -> dict[str, Any]:
-    """Put the format among the fields of a statement into its source. Raises where that takes none."""
-    source: DataSource | None = fields.get("source")
-    given = fields.pop("format", None)
-    if given is not None and isinstance(source, GeneratorSource):
-        raise StatementSyntaxError("a generator has no FORMAT", source.span)
-    if given is not None and source is not None:
-        fields["source"] = replace(source, format=given[0], options=given[1])
-    return fields
+def pop_source(given: dict[str, Clause]) -> DataSource | None:
+    """Take the source and its format out of clauses. Raises for a source that takes no format."""
+    source, form = given.pop("source", None), given.pop("format", None)
+    if source is None:
+        return None
+    found: DataSource = source.value
+    if form is None:
+        return found
+    if isinstance(found, GeneratorSource):
+        raise StatementSyntaxError("a generator has no FORMAT", found.span)
+    name, options = form.value
+    return replace(found, format=name, options=options)

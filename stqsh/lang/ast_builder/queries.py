@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from stqsh.lang.ast.expressions import And, Expression, Inside, Literal, Not, Or, Parameter, Region
 from stqsh.lang.ast.source import cover
@@ -17,9 +16,9 @@ from stqsh.lang.ast.statements import (
     SelectItem,
     Subscribe,
 )
-from stqsh.lang.ast_builder.definitions import with_format
+from stqsh.lang.ast_builder.definitions import pop_source
 from stqsh.lang.ast_builder.regions import Point, check_letter, coordinate, nearest
-from stqsh.lang.ast_builder.rules import Clause, Parts, fields_of, rule
+from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
 from stqsh.lang.errors import StatementSyntaxError
 
 _LOCATION_NAMES = frozenset({"loc", "location"})
@@ -32,10 +31,12 @@ def select(parts: Parts) -> Select:
     distinct, *rest = parts
     items = tuple(part for part in rest if isinstance(part, SelectItem))
     relations = next(part for part in rest if isinstance(part, list))
-    fields = fields_of(part for part in rest if isinstance(part, Clause))
-    _settle_inside(fields)
-    fields["window"], fields["slide"] = fields.get("window", (None, None))
-    return Select(items, tuple(relations), bool(distinct), **fields)
+    given = by_field(part for part in rest if isinstance(part, Clause))
+    window = given.pop("window", None)
+    selected = fill(Select(items, tuple(relations), bool(distinct)), given)
+    if window is not None:
+        selected = replace(selected, window=window.value[0], slide=window.value[1])
+    return _with_inside_clause(selected)
 
 
 @rule("select_item")
@@ -159,7 +160,7 @@ def register(parts: Parts) -> RegisterQuery:
     name, *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, name.span)
-    return RegisterQuery(name, body, **fields_of(clauses))
+    return fill(RegisterQuery(name, body), by_field(clauses))
 
 
 @rule("register_queries")
@@ -168,7 +169,8 @@ def register_queries(parts: Parts) -> RegisterQueries:
     *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, body.items[0].span)
-    return RegisterQueries(body, **with_format(fields_of(clauses)))
+    given = by_field(clauses)
+    return fill(RegisterQueries(body, source=pop_source(given)), given)
 
 
 @rule("subscribe")
@@ -202,18 +204,16 @@ def _count(value: Literal | Parameter) -> int | Parameter:
     return value.value
 
 
-def _settle_inside(fields: dict[str, Any]) -> None:
+def _with_inside_clause(select: Select) -> Select:
     """Read `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
 
     The grammar takes a column before INSIDE for the location. Only a last column that is none, and no
     second INSIDE, can have been meant as a condition of its own.
     """
-    where = fields.get("where")
-    if where is None or "region" in fields:
-        return
-    settled, region = _without_last_inside(where)
-    if region is not None:
-        fields["where"], fields["region"] = settled, region
+    if select.where is None or select.region is not None:
+        return select
+    where, region = _without_last_inside(select.where)
+    return select if region is None else replace(select, where=where, region=region)
 
 
 def _without_last_inside(condition: Expression) -> tuple[Expression, Region | None]:

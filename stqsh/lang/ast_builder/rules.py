@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from lark.lexer import Token
 
 from stqsh.lang.ast.source import NOWHERE, Span
+from stqsh.lang.ast.statement import Statement
 from stqsh.lang.errors import StatementSyntaxError
 
 Parts = list[Any]
 """What the symbols of a rule were built into, in order; None for an optional one that is missing."""
 Builder = Callable[[Parts], Any]
+AnyStatement = TypeVar("AnyStatement", bound=Statement)
 
 RULES: dict[str, Builder] = {}
 
@@ -36,14 +39,19 @@ class Clause(NamedTuple):
     span: Span = NOWHERE
 
 
-def fields_of(clauses: Iterable[Clause]) -> dict[str, Any]:
-    """Return the values by field; raises where a clause is given twice."""
-    fields: dict[str, Any] = {}
+def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
+    """Return clauses by the fields that they fill; raises where one is given twice."""
+    given: dict[str, Clause] = {}
     for clause in clauses:
-        if clause.field in fields:
+        if clause.field in given:
             raise StatementSyntaxError(f"{clause.label} is given twice", clause.span)
-        fields[clause.field] = clause.value
-    return fields
+        given[clause.field] = clause
+    return given
+
+
+def fill(statement: AnyStatement, given: dict[str, Clause]) -> AnyStatement:
+    """Return a statement with the values of its clauses."""
+    return replace(statement, **{field: clause.value for field, clause in given.items()})
 
 
 def span_of(token: Token) -> Span:

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
-from stqsh.lang.binder import commands, maps, named_regions, queries, streams, tables, tail
+from stqsh.lang.binder import administration, named_regions, queries, streams, tables, tail
 from stqsh.lang.binder.column_roles import Columns, guess_roles
 from stqsh.lang.binder.names import kind_of
 from stqsh.lang.binder.unsupported import STATEMENT_RULES, check
 from stqsh.lang.catalogue import Catalogue, CatalogueView
 from stqsh.lang.errors import locating
+from stqsh.spec.log import kind_of as kind_of_entry
 
 __all__ = ["Bound", "Catalogue", "CatalogueView", "bind", "guess_roles", "needs_inference"]
 
@@ -113,7 +114,8 @@ Binder = Callable[[Any, CatalogueView], Bound]
 
 
 def _drop(statement: statements.Drop, catalogue: CatalogueView) -> Bound:
-    return Bound(*commands.drop(statement, catalogue))
+    entry = administration.drop(statement, catalogue)
+    return Bound("nothing" if entry is None else kind_of_entry(entry), entry)
 
 
 def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
@@ -129,18 +131,18 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Select: _select,
     statements.Explain: _as("explain", queries.explained),
     statements.Drop: _drop,
-    statements.Run: _as("run", lambda statement, _: commands.run(statement)),
-    statements.Play: _as("play", commands.play),
-    statements.Pause: _as("pause", commands.pause),
-    statements.PauseQuery: _as("pause_query", commands.change_query),
-    statements.ResumeQuery: _as("resume_query", commands.change_query),
+    statements.Run: _as("run", lambda statement, _: administration.run(statement)),
+    statements.Play: _as("play", administration.play),
+    statements.Pause: _as("pause", administration.pause),
+    statements.PauseQuery: _as("pause_query", administration.pause_query),
+    statements.ResumeQuery: _as("resume_query", administration.resume_query),
     statements.Tail: _as("tail", tail.tail),
-    statements.Watch: _as("watch", commands.watch),
-    statements.Map: _as("map", maps.map_),
-    statements.Show: _as("show", lambda statement, _: {"what": statement.what}),
-    statements.ShowQuery: _as("show_query", commands.show_query),
-    statements.Describe: _as("describe", commands.describe),
-    statements.SetSetting: _as("set", commands.set_setting),
-    statements.Help: _as("help", lambda statement, _: {"topic": statement.topic}),
-    statements.Dump: _as("dump", lambda statement, _: {}),
+    statements.Watch: _as("watch", administration.watch),
+    statements.Map: _as("map", administration.map_),
+    statements.Show: _as("show", lambda statement, _: statement.what),
+    statements.ShowQuery: _as("show_query", administration.show_query),
+    statements.Describe: _as("describe", administration.describe),
+    statements.SetSetting: _as("set", administration.set_setting),
+    statements.Help: _as("help", lambda statement, _: statement.topic),
+    statements.Dump: _as("dump", lambda statement, _: ()),
 }

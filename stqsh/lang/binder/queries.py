@@ -16,8 +16,8 @@ from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
-from stqsh.lang.binder.options import query_options
 from stqsh.lang.binder.parameters import typed
+from stqsh.lang.binder.query_options import query_options
 from stqsh.lang.binder.regions import bound_nearest, bound_region, moves
 from stqsh.lang.binder.scope import NO_CENTRE, NOT_IN_WHERE, Scope
 from stqsh.lang.binder.selects import Outputs, ordering, select_list

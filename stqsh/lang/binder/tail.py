@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import Tail
 from stqsh.lang.binder.conditions import condition
 from stqsh.lang.binder.functions import OF_TIMES
 from stqsh.lang.binder.names import query_named, stream_named, table_named
 from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression, names_of
-from stqsh.lang.catalogue import CatalogueView, Spec
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.types import WHOLE_NUMBERS
 from stqsh.spec.expression import (
     ArithmeticExpr,
@@ -26,8 +28,23 @@ from stqsh.spec.query import QuerySpec
 _NOT_SELECTED = "the query does not select DISTANCE"
 
 
-def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
-    """Return what TAIL follows: the query, where it begins, and its condition.
+class TailSpec(Struct, frozen=True):
+    """What TAIL follows: the query, from which step on, and which of its updates.
+
+    Attributes:
+        from_step: None for the answer as it stands and what follows. only: "+", "-" or both, None.
+    """
+
+    query: str
+    query_id: int
+    from_step: int | None
+    only: str | None
+    where: Expr | None
+    limit: int | None
+
+
+def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
+    """Bind TAIL.
 
     The condition is over the names of the select list, the columns of the stream and of a table joined
     with it, and DISTANCE where the query selects it. Raises `BindFault`.
@@ -36,14 +53,7 @@ def tail(statement: Tail, catalogue: CatalogueView) -> Spec:
     where: Expr | None = None
     if statement.where is not None:
         where = condition(statement.where, _scope(query, statement.name, catalogue))
-    return {
-        "query": query.name,
-        "query_id": query.id,
-        "from_step": statement.from_step,
-        "only": statement.only,
-        "where": where,
-        "limit": statement.limit,
-    }
+    return TailSpec(query.name, query.id, statement.from_step, statement.only, where, statement.limit)
 
 
 def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:

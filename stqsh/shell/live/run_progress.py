@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stqsh.shell.status import READY, clock_text, engine_text, rate_text, shedding_part
+from stqsh.spec.log import RunFor, RunSteps, RunUntil
 from stqsh.storage.progress import stream_statuses
 from stqsh.units import format_instant, group_digits
 
@@ -89,26 +90,26 @@ class RunView:
     def share(self, progress: Progress) -> float | None:
         """Return the share of the RUN that is done, 0 to 1; None where it is not known."""
         steps = progress.step - self.start.step
-        mode, spec = self.running.spec["mode"], self.running.spec
-        if mode == "steps":
-            return _ratio(steps, spec["n"])
-        if mode == "for" and progress.tick_us:
-            return _ratio(steps * progress.tick_us, spec["us"])
+        spec = self.running.spec
+        if isinstance(spec, RunSteps):
+            return _ratio(steps, spec.n)
+        if isinstance(spec, RunFor) and progress.tick_us:
+            return _ratio(steps * progress.tick_us, spec.us)
         at, begin = progress.at_us(), self.start.at_us() or progress.at_us(1)
-        if mode == "until" and at is not None and begin is not None:
-            return _ratio(at - begin, spec["t_us"] - begin)
+        if isinstance(spec, RunUntil) and at is not None and begin is not None:
+            return _ratio(at - begin, spec.t_us - begin)
         return self._rows_done(progress)
 
     def summary(self, end: Progress) -> str:
         """Return the number of steps, the last step and its time, and the time that the RUN took."""
         steps, at = end.step - self.start.step, format_instant(end.at_us())
-        records = end.stats.get("records_total", 0) - self.start.stats.get("records_total", 0)
+        records = end.stats.records_total - self.start.stats.records_total
         counted = f", {group_digits(records)} records" if records > 0 else ""
         where = f" to step {group_digits(end.step)}" + (f" ({at})" if at else "")
         return f"{group_digits(steps)} steps{where}{counted} in {time.monotonic() - self.began:.1f} s"
 
     def _rows_done(self, progress: Progress) -> float | None:
-        taken = sum(progress.stats.get("rows", {}).values())
+        taken = sum(progress.stats.rows.values())
         total = sum(status.rows for status in stream_statuses(self.session.link.db).values())
         return _ratio(taken, total) if total else None
 

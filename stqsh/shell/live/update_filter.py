@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stqsh.shell.writers.columns import SIGNS, group_updates, occurring
 from stqsh.shell.writers.text_columns import instant, rounded, texts, whole
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from stqsh.shell.terminal.fullscreen import Line
+from stqsh.spec.stats import SlotStats
 from stqsh.units import group_digits
 
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -26,17 +26,17 @@ def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
     return sparkline([sent.get(step, 0) for step in range(first, last + 1)])
 
 
-def slots_line(slots: Sequence[Mapping[str, Any]], width: int) -> Line:
+def slots_line(slots: Sequence[SlotStats], width: int) -> Line:
     """Return the records of the last batch by slot: as bars where there is room, else a character a slot."""
     if not slots:
         return [("class:dim", "no slot has reported its load yet")]
-    loads = [slot.get("records") or 0 for slot in slots]
+    loads = [slot.records for slot in slots]
     most = max(loads, default=0)
     line: Line = [("class:dim", "slots")]
     for slot, load in zip(slots, loads, strict=True):
         full = round(_BAR * load / most) if most else 0
         line += [
-            ("", f"  {slot.get('slot')} "),
+            ("", f"  {slot.slot} "),
             ("class:bar", "█" * full),
             ("class:dim", "▁" * (_BAR - full)),
             ("", f" {group_digits(load)}"),

@@ -92,7 +92,7 @@ class Dashboard:
         """Return the lines without hints on keys and without empty lines."""
         if self._progress is None:
             return [[("class:dim", "reading the answers…")]]
-        lines = [self._top(width), slots_line(self._progress.stats.get("slots", []), width)]
+        lines = [self._top(width), slots_line(self._progress.stats.slots, width)]
         for number, room in self._rooms(height - len(lines)):
             has_focus = number == self.focus and len(self.panels) > 1
             if number == self.focus:

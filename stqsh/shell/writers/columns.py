@@ -17,7 +17,7 @@ import pyarrow as pa
 from stqsh.client.read.projection import project
 from stqsh.shell.writers import text_columns
 from stqsh.shell.writers.text_columns import UTC, Column, instant
-from stqsh.storage.update_log.log import REASONS
+from stqsh.storage.update_log.reader import REASONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

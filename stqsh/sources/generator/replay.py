@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,8 +77,8 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
     return manifest
 
 
-def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> dict[str, Any]:
-    """Generate the records of a stream beyond `until_tick`; return the manifest as JSON.
+def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> Manifest:
+    """Generate the records of a stream beyond `until_tick`; return the manifest.
 
     Only one process may call this at a time. The next call repairs an interrupted one.
 
@@ -91,10 +90,10 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
         raise SourceError(f"no replay store in {directory}")
     manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
-        return manifest.to_json()
+        return manifest
     with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as arrays:
         generator = generator_of(spec).restored(GeneratorState.of(**arrays))
-    return _generate(generator, directory, manifest, until_tick).to_json()
+    return _generate(generator, directory, manifest, until_tick)
 
 
 def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:

@@ -108,9 +108,10 @@ def _reports(options: Options) -> Iterator[SampleRecord]:
     spec = StreamSpec(name="taxis", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
     generator = NetworkGenerator(spec)
     while not generator.ended:
-        for row in generator.advance().to_pylist():
-            place = (row["lon"], row["lat"])
-            yield SampleRecord(row["oid"], place, row["ts"].astimezone(UTC), row["status"], row["speed"])
+        batch = generator.advance()
+        values = [batch.column(name).to_pylist() for name in ("oid", "lon", "lat", "ts", "status", "speed")]
+        for oid, lon, lat, time, status, speed in zip(*values, strict=True):
+            yield SampleRecord(oid, (lon, lat), time.astimezone(UTC), status, speed)
 
 
 def _waiting_at_station(tracks: dict[str, list[SampleRecord]], minute: str) -> tuple[str, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import msgspec
+
+from stqsh.fs import atomic_write
 
 MANIFEST = "manifest.json"
 
@@ -54,6 +55,11 @@ class Manifest:
             return self.began_tick
         return self.segments[0].first_tick if self.segments else None
 
+    @property
+    def last_tick(self) -> int | None:
+        """Give the tick of the last row; None while there is none."""
+        return self.segments[-1].last_tick if self.segments else None
+
     def without(self, row: int) -> Manifest:
         """Return what is listed once the segments wholly before a row are gone; the last one stays."""
         kept, gone = list(self.segments), self.gone_rows
@@ -70,48 +76,18 @@ class Manifest:
             began_tick=self.first_tick,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of manifest.json."""
-        ends = {
-            "rows": self.rows,
-            "first_tick": self.first_tick,
-            "last_tick": self.segments[-1].last_tick if self.segments else None,
-        }
-        return ends | asdict(self)
 
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> Manifest:
-        """Read the JSON object of manifest.json."""
-        return Manifest(
-            tuple((name, kind) for name, kind in value["columns"]),
-            tuple(Segment(**segment) for segment in value["segments"]),
-            value["complete"],
-            value["dead"],
-            value["generated"],
-            value.get("gone_segments", 0),
-            value.get("gone_rows", 0),
-            value.get("began_tick"),
-            value.get("duplicates", 0),
-            tuple(value["bounds"]) if value.get("bounds") else None,
-            tuple((x, y) for x, y in value.get("sample", ())),
-        )
+_DECODER = msgspec.json.Decoder(Manifest)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
     """Return the manifest of a store, None where there is none yet."""
     try:
-        return Manifest.from_json(json.loads((directory / MANIFEST).read_bytes()))
+        return _DECODER.decode((directory / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one go: from now on readers see its segments."""
-    replace_file(directory / MANIFEST, json.dumps(manifest.to_json()).encode())
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it, so that nobody sees half of it."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    hidden.write_bytes(content)
-    hidden.replace(path)
+    atomic_write(directory / MANIFEST, msgspec.json.encode(manifest))

@@ -44,8 +44,8 @@ _INFLATION = 6
 _TINY_BYTES = 64 << 10
 
 
-def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> dict[str, Any]:
-    """Make the replay store of a stream in `directory`, unless it is there; return its manifest as JSON.
+def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> Manifest:
+    """Make the replay store of a stream in `directory`, unless it is there; return its manifest.
 
     May be called again after a crash at any time.
 
@@ -63,7 +63,7 @@ def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = N
             found = begin(spec, directory, report)
         else:
             found = _prepare_files(spec, directory, report, spark)
-    return found.to_json()
+    return found
 
 
 def _clear(directory: Path) -> None:

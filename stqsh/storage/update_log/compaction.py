@@ -17,23 +17,16 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.events.latest_updates import latest_updates
-from stqsh.spec.chunk import Chunk, ChunkOrder, pack, to_table, unpack_json
+from stqsh.fs import atomic_write
+from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table
+from stqsh.spec.clock import ClockTimes
 from stqsh.storage.payload_refs import ENDING, Reference
-from stqsh.storage.update_log.log import (
-    BASE,
-    CompactedBase,
-    UpdateLog,
-    UpdatePart,
-    base_file,
-    batch_file,
-    read_base,
-    read_parts,
-    write_chunks,
-)
+from stqsh.storage.update_log.files import BASE, CompactedBase, base_file, batch_file, read_base
+from stqsh.storage.update_log.reader import UpdateLog, UpdatePart, clock_of, read_parts
+from stqsh.storage.update_log.writer import write_chunks
 
 KeyOf = Callable[[int], str]
 """A stream's key column, by the stream's id."""
@@ -62,7 +55,7 @@ def fold_log(
     fold = _Fold(key_of, at_once)
     for file in [base_file(updates, before.batch), *files] if before.batch >= 0 else files:
         fold.take(*read_parts(file))
-    base = CompactedBase(numbers[-1], fold.clock["last_step"])
+    base = CompactedBase(numbers[-1], fold.clock.last_step)
     _write(base_file(updates, base.batch), fold.chunks())
     with guard(base.batch) as is_read:
         if is_read:
@@ -78,15 +71,14 @@ class _Fold:
 
     key_of: KeyOf
     at_once: int
-    clock: dict[str, Any] = field(default_factory=dict)
+    clock: ClockTimes = ClockTimes(1, 0, None, None)  # noqa: RUF009 - frozen
     _parts: dict[int, list[UpdatePart]] = field(default_factory=dict)
     _standing: int = 0
     _waiting: int = 0
 
     def take(self, chunks: pa.Table, streams: dict[int, list[UpdatePart]]) -> None:
         """Take in the next file of the log."""
-        place = pc.index(chunks.column("kind"), "clock").as_py()
-        self.clock = unpack_json(chunks.column("payload")[place].as_py())
+        self.clock = clock_of(chunks)
         for stream, parts in streams.items():
             self._parts.setdefault(stream, []).extend(parts)
             self._waiting += sum(_size(part) for part in parts)
@@ -104,8 +96,8 @@ class _Fold:
     def chunks(self) -> Iterator[Chunk]:
         """What the base consists of."""
         self.settle()
-        step = self.clock["last_step"]
-        yield Chunk(0, 0, "clock", ChunkOrder(), step, step, 0, orjson.dumps(self.clock))
+        step = self.clock.last_step
+        yield Chunk(0, 0, "clock", ChunkOrder(), step, step, 0, pack_json(self.clock))
         for stream, parts in self._parts.items():
             for number, part in enumerate(parts):
                 for kind, batch in (("rows", part.rows), ("updates", part.updates)):
@@ -214,9 +206,7 @@ def _write(file: Path, chunks: Iterator[Chunk]) -> None:
 
 
 def _publish(updates: Path, base: CompactedBase) -> None:
-    hidden = updates / f".{BASE}"
-    hidden.write_bytes(orjson.dumps([base.batch, base.step]))
-    hidden.replace(updates / BASE)
+    atomic_write(updates / BASE, orjson.dumps([base.batch, base.step]))
 
 
 def _remove_unused(updates: Path, base: int) -> None:

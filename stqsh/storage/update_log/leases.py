@@ -7,13 +7,13 @@ with: what a reader finds when it has its lease stays.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stqsh.fs import atomic_write, file_lock
 from stqsh.storage import processes
 from stqsh.storage.home import SessionHome
 
@@ -40,9 +40,7 @@ class Lease:
         self._path.unlink(missing_ok=True)
 
     def _write(self, after: int) -> None:
-        hidden = self._path.with_name(f".{self._path.name}")
-        hidden.write_text(str(after), encoding="ascii")
-        hidden.replace(self._path)
+        atomic_write(self._path, str(after).encode())
         self._after, self._written = after, time.monotonic()
 
 
@@ -70,8 +68,7 @@ def all_read(home: SessionHome, batch: int) -> Iterator[bool]:
 @contextmanager
 def _locked(home: SessionHome) -> Iterator[None]:
     home.readers.mkdir(mode=0o700, exist_ok=True)
-    with (home.readers / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with file_lock(home.readers / ".lock"):
         yield
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.storage.update_log.log import UpdateTable, key_ranks
+from stqsh.storage.update_log.reader import UpdateTable, key_ranks
 
 
 def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stqsh.errors import StqshError
+from stqsh.fs import atomic_write
 from stqsh.shell.map.page.page_loop import STOPPED, follow, left_text, now
 from stqsh.shell.map.page.page_state import PageStates, page
 from stqsh.units import group_digits
@@ -53,12 +53,9 @@ def _write(path: Path, state: bytes | None) -> None:
     """Replace the file atomically, so that a browser never sees half a page. Raises `StqshError`."""
     if state is None:
         return
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        hidden.write_bytes(page(state))
-        hidden.replace(path)
+        atomic_write(path, page(state))
     except OSError as error:
-        hidden.unlink(missing_ok=True)
         reason = (error.strerror or str(error)).lower()
         raise StqshError(
             f"cannot write {path}: {reason}", hint="TO 'file.html' names another place"

@@ -8,10 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, first_tick, last_tick, records_until
-from stqsh.spec.clock import BatchClock, SnapshotQuestion
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.log import (
+    RunFor,
+    RunSpec,
+    RunSteps,
+    RunStopped,
+    RunToEnd,
+    RunUntil,
+    StreamPaused,
+    StreamPlayed,
+)
 from stqsh.spec.offset import Offset, PlayState, RunState
+from stqsh.spec.query import AskSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.rows import LogRow, Spec
+from stqsh.storage.rows import LogRow
 
 #: More steps than any replay has: as far as the data go.
 FAR = 1 << 40
@@ -20,7 +31,7 @@ FAR = 1 << 40
 def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
     """Take clock rows from the log, in order, as far as they can take effect now."""
     rows = view.log.clock_rows(offset)
-    stopped = {row.spec["run"] for row in rows if row.kind == "stop_run"}
+    stopped = {row.entry.run for row in rows if isinstance(row.entry, RunStopped)}
     if offset.run and offset.run.seq in stopped:
         offset = finish_run(offset, offset.run)
     for row in rows:
@@ -33,29 +44,30 @@ def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
 
 def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
     """Apply one clock row; None when it has to wait (for another RUN, for a stream to be read)."""
-    if row.kind == "play":
-        return start_playing(offset, row)
-    if row.kind == "pause":
-        return stop_playing(offset, row)
-    if row.kind == "stop_run":
-        return offset
-    if offset.run is not None:
-        return None
-    if row.seq in stopped:
-        return replace(offset, run_done=row.seq)
-    return _start_run(view, offset, row)
+    match row.entry:
+        case StreamPlayed():
+            return start_playing(offset, row.seq, row.entry)
+        case StreamPaused():
+            return stop_playing(offset, row.entry)
+        case RunToEnd() | RunUntil() | RunFor() | RunSteps():
+            if offset.run is not None:
+                return None
+            if row.seq in stopped:
+                return replace(offset, run_done=row.seq)
+            return _start_run(view, offset, row.seq, row.entry)
+    return offset
 
 
-def _start_run(view: SessionView, offset: Offset, row: LogRow) -> Offset | None:
+def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec) -> Offset | None:
     """Turn a RUN into the last step that it asks for, once every stream and table is there to be read."""
     if view.is_waiting():
         return None
     feeds = view.feeds(offset)
     offset = start_clock(offset, feeds, view.streams())
-    return replace(offset, run=RunState(row.seq, _run_until(view, offset, feeds, row.spec)))
+    return replace(offset, run=RunState(seq, _run_until(view, offset, feeds, asked)))
 
 
-def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: Spec) -> int:
+def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunSpec) -> int:
     """Return the last step of a RUN: what it asks for, or the end of the data where all are finite."""
     if offset.base_tick is None:
         return offset.step
@@ -79,30 +91,31 @@ def finish_run(offset: Offset, run: RunState) -> Offset:
     return replace(offset, run=None, run_done=run.seq)
 
 
-def start_playing(offset: Offset, row: LogRow) -> Offset:
+def start_playing(offset: Offset, seq: int, play: StreamPlayed) -> Offset:
     """Let a stream run on by itself, at the pace of the latest PLAY."""
-    streams = {*(offset.play.streams if offset.play else ()), row.spec["id"]}
-    pace = None if row.spec["pace"] == "max" else float(row.spec["pace"] or 1)
-    return replace(offset, play=PlayState(row.seq, tuple(sorted(streams)), pace))
+    streams = {*(offset.play.streams if offset.play else ()), play.id}
+    pace = None if play.pace == "max" else float(play.pace or 1)
+    return replace(offset, play=PlayState(seq, tuple(sorted(streams)), pace))
 
 
-def stop_playing(offset: Offset, row: LogRow) -> Offset:
+def stop_playing(offset: Offset, pause: StreamPaused) -> Offset:
     """Let a stream stand still."""
     if offset.play is None:
         return offset
-    streams = tuple(stream for stream in offset.play.streams if stream != row.spec["id"])
+    streams = tuple(stream for stream in offset.play.streams if stream != pause.id)
     return replace(offset, play=replace(offset.play, streams=streams))
 
 
-def requested_step(offset: Offset, run: Spec) -> int:
+def requested_step(offset: Offset, run: RunSpec) -> int:
     """Return the last step that a RUN asks for, whether or not the data reach so far."""
-    if run["mode"] == "end" or offset.tick_us is None:
-        return offset.step + FAR
-    if run["mode"] == "steps":
-        return offset.step + int(run["n"])
-    if run["mode"] == "for":
-        return offset.step - (-int(run["us"]) // offset.tick_us)
-    return offset.step_of(-(-int(run["t_us"]) // offset.tick_us)) - 1
+    match run:
+        case RunSteps(n):
+            return offset.step + n
+        case RunFor(us) if offset.tick_us is not None:
+            return offset.step - (-us // offset.tick_us)
+        case RunUntil(t_us) if offset.tick_us is not None:
+            return offset.step_of(-(-t_us // offset.tick_us)) - 1
+    return offset.step + FAR
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
 
 
 def batch_clock(
-    first: Offset, last: Offset, feeds: list[StreamInput], asks: tuple[SnapshotQuestion, ...]
+    first: Offset, last: Offset, feeds: list[StreamInput], asks: tuple[AskSpec, ...]
 ) -> BatchClock:
     """Return the `clock` chunk's content of the batch between two offsets."""
     end = last_step(last, feeds) if last.base_tick is not None else None

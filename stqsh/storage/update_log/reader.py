@@ -1,32 +1,30 @@
-"""The update log: what each batch delivered, one Arrow IPC file of chunks a batch, and its readers.
-
-Deliver writes `updates/%012d.arrow` under another name and renames it, so that a reader sees a whole
-file or none and a repeated batch replaces its own file by the same. A step never spans two batches. Large
-payloads may lie in files of their own beside it (`stqsh.storage.payload_refs`), which are in place before it
-is. Everything here works on whole columns; no row is touched in Python.
-
-What is older than the session keeps is folded (`stqsh.storage.update_log.compaction`) into the base,
-`base-%012d.arrow`, which holds the updates that make the answers after the batch of that number; `base` names
-it. The batches up to it are gone.
-"""
+"""Reading the update log: the updates of each batch and stream, and answers folded from them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stqsh.errors import OtherVersionError, StqshError
-from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_json
-from stqsh.storage.payload_refs import MARK, PayloadReader, reference_in
+from stqsh.errors import OtherVersionError
+from stqsh.spec.chunk import CHUNK, WHY, ChunkOrder, unpack, unpack_struct
+from stqsh.spec.clock import ClockTimes
+from stqsh.storage.payload_refs import PayloadReader
+from stqsh.storage.update_log.files import (
+    CompactedBase,
+    LogCompactedError,
+    base_file,
+    batch_file,
+    is_batch,
+    read_base,
+)
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
 """The first columns of an update table; the stream's own follow, each with the prefix `c.`."""
@@ -34,61 +32,11 @@ DISTANCE = "distance"
 """A further column (float64, null where there is none), in logs of queries that select DISTANCE."""
 REASONS = WHY
 """What the codes in the column `why` mean."""
-LOGGED_KINDS = ("clock", "rows", "updates")
-BASE = "base"
-"""The file that tells how far the log is folded, and after which step that was."""
 _NEAR = 64
 """Up to so many batch numbers are looked for by name; beyond, the folder is listed."""
 
 Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 """Says which query ids (int64 [n]) are wanted (bool [n])."""
-
-
-class LogCompactedError(StqshError):
-    """Updates that a reader has not seen yet are folded into the base, or were while it read."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "updates that were not read in time are no longer kept one by one",
-            hint="SET updates.keep = '10 GB'; keeps more of them; TAIL begins with the answer as it stands",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CompactedBase:
-    """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
-
-    batch: int = -1
-    step: int = 0
-
-
-def read_base(updates: Path) -> CompactedBase:
-    """How far the log in a folder is folded."""
-    try:
-        return CompactedBase(*orjson.loads((updates / BASE).read_bytes()))
-    except FileNotFoundError:
-        return CompactedBase()
-
-
-def log_sizes(updates: Path) -> list[tuple[int, int]]:
-    """The batches that are not folded, in order, and the bytes that each takes with what lies beside it."""
-    sizes: dict[int, int] = {}
-    for entry in os.scandir(updates):
-        if entry.name[:12].isdigit():
-            number = int(entry.name[:12])
-            sizes[number] = sizes.get(number, 0) + entry.stat().st_size
-    folded = read_base(updates).batch
-    return sorted((number, size) for number, size in sizes.items() if number > folded)
-
-
-def base_bytes(updates: Path, base: CompactedBase) -> int:
-    """The bytes that a base takes."""
-    return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
-
-
-def base_file(updates: Path, batch: int) -> Path:
-    """The file of the base that stands for the batches up to one."""
-    return updates / f"base-{batch:012d}.arrow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,60 +46,6 @@ class UpdateTable:
     batch: int
     stream_id: int
     table: pa.Table
-
-
-def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
-    """Write a batch's chunks that belong to the update log; the bytes that took, 0 if it holds no updates.
-
-    `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
-    kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
-    called again for the same batch, whose files then have the same content.
-    """
-    kinds = chunks.column("kind")
-    if pc.index(kinds, "updates").as_py() < 0:
-        return 0
-    kept, beside = _put_in_place(
-        updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
-    )
-    return beside + write_chunks(batch_file(updates, batch), kept)
-
-
-def write_chunks(target: Path, chunks: pa.Table) -> int:
-    """Write a file of chunks, whole or not at all; its bytes."""
-    hidden = target.with_name(f".{target.name}.{os.getpid()}")
-    with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
-        writer.write_table(chunks)
-    size = hidden.stat().st_size
-    hidden.replace(target)
-    return size
-
-
-def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:
-    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
-
-    Returns the chunks, which refer to the new names, and the bytes of these files.
-    """
-    column = chunks.column_names.index("payload")
-    payloads = chunks.column(column)
-    if not pc.any(pc.starts_with(payloads, pattern=MARK.decode())).as_py():
-        return chunks, 0
-    names: dict[str, str] = {}
-    placed = []
-    for payload in payloads.to_pylist():
-        reference = reference_in(payload)
-        if reference is None:
-            placed.append(payload)
-            continue
-        if reference.file not in names:
-            _, name, _, ending = reference.file.split(".")
-            target = f"{batch:012d}.{name}.{ending}"
-            if target in names.values():
-                raise ValueError(f"two files want to be {target}: {', '.join(names)}, {reference.file}")
-            names[reference.file] = target
-            (updates / reference.file).replace(updates / target)
-        placed.append(replace(reference, file=names[reference.file], again=None).packed())
-    size = sum((updates / name).stat().st_size for name in names.values())
-    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type)), size
 
 
 class UpdateLog:
@@ -166,7 +60,7 @@ class UpdateLog:
         if up_to - after <= _NEAR:
             near = range(max(after + 1, 0), up_to + 1)
             return [batch for batch in near if batch_file(self._folder, batch).exists()]
-        numbers = (int(entry.name[:12]) for entry in os.scandir(self._folder) if _is_batch(entry.name))
+        numbers = (int(entry.name[:12]) for entry in os.scandir(self._folder) if is_batch(entry.name))
         return sorted(number for number in numbers if after < number <= up_to)
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
@@ -196,11 +90,11 @@ class UpdateLog:
             if read_base(self._folder) == base:
                 raise
             raise LogCompactedError from None
-        at = _clock(chunks)
+        clock = clock_of(chunks)
         decoded = (
             UpdateTable(batch, stream, table)
             for stream, parts in sorted(streams.items())
-            if (table := _join(parts, at, self._key_of(stream), keep)) is not None
+            if (table := _join(parts, clock, self._key_of(stream), keep)) is not None
         )
         return list(decoded)
 
@@ -220,15 +114,6 @@ class UpdateLog:
         return _fold(pa.concat_tables(pieces, promote_options="default"))
 
 
-def batch_file(folder: Path, batch: int) -> Path:
-    """The file of a batch."""
-    return folder / f"{batch:012d}.arrow"
-
-
-def _is_batch(name: str) -> bool:
-    return name.endswith(".arrow") and name[:12].isdigit()
-
-
 def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
     """Read the chunks in a file of the log, and the parts of each stream, by its id, in their order.
 
@@ -242,11 +127,10 @@ def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
     return chunks, _parts(chunks, PayloadReader(file.parent))
 
 
-def _clock(chunks: pa.Table) -> tuple[int, int]:
-    """(base_tick, tick_us) of the batch's clock chunk."""
+def clock_of(chunks: pa.Table) -> ClockTimes:
+    """Return the steps of the batch whose chunks are given, and their event time."""
     place = pc.index(chunks.column("kind"), "clock").as_py()
-    value = unpack_json(chunks.column("payload")[place].as_py())
-    return value["base_tick"], value["tick_us"]
+    return unpack_struct(chunks.column("payload")[place].as_py(), ClockTimes)
 
 
 @dataclass(slots=True)
@@ -272,14 +156,14 @@ def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]
     return streams
 
 
-def _join(parts: list[UpdatePart], at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join(parts: list[UpdatePart], clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
     """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
-    pieces = [table for part in parts if (table := _join_part(part, at, key, keep)) is not None]
+    pieces = [table for part in parts if (table := _join_part(part, clock, key, keep)) is not None]
     # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
-def _join_part(part: UpdatePart, at: tuple[int, int], key: str, keep: Keep | None) -> pa.Table | None:
+def _join_part(part: UpdatePart, clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
     updates, rows = part.updates, part.rows
     if updates is None or rows is None:
         return None
@@ -287,9 +171,8 @@ def _join_part(part: UpdatePart, at: tuple[int, int], key: str, keep: Keep | Non
         updates = updates.filter(pa.array(keep(updates.column("query").to_numpy())))
     if updates.num_rows == 0:
         return None
-    base_tick, tick_us = at
     steps = updates.column("step")
-    at_us = pa.array((steps.to_numpy() + (base_tick - 1)) * tick_us)
+    at_us = pa.array(clock.at_us(steps.to_numpy()))
     taken = rows.take(updates.column("row"))
     head = [steps, at_us, *(updates.column(name) for name in ("query", "op", "why")), taken.column(key)]
     names = list(HEAD)

@@ -1,0 +1,232 @@
+"""Bind the statements of running and administration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from stqsh.errors import NotSupportedError
+from stqsh.lang.ast import statements
+from stqsh.lang.ast.expressions import Column, Literal, Name, Quantity
+from stqsh.lang.ast.source import Span
+from stqsh.lang.binder.literals import duration_us, timestamp_us
+from stqsh.lang.binder.names import area_named, kind_of, query_named, stream_named, table_named
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import BindError, near
+from stqsh.lang.printer.values import constant
+from stqsh.settings import KEYS
+from stqsh.spec.log import (
+    AreaDropped,
+    QueryDropped,
+    QueryPaused,
+    QueryResumed,
+    RunFor,
+    RunSpec,
+    RunSteps,
+    RunToEnd,
+    RunUntil,
+    SettingChanged,
+    StreamDropped,
+    StreamPaused,
+    StreamPlayed,
+    TableDropped,
+)
+from stqsh.spec.query import QuerySpec
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+
+Dropped: TypeAlias = StreamDropped | TableDropped | AreaDropped | QueryDropped
+SETTINGS_TO_COME = frozenset({"cache.views", "cache.objects"})
+"""Settings of the language that are not built yet."""
+
+
+class NamedThing(Struct, frozen=True):
+    """What a name stands for: the kind is "stream", "query", "table" or "region"."""
+
+    kind: str
+    name: str
+
+
+class MapSpec(Struct, frozen=True):
+    """What MAP draws: a stream and some queries, all of them for None; into a file, if one is named."""
+
+    stream: str
+    queries: tuple[str, ...] | None
+    file: str | None
+
+
+def run(statement: statements.Run) -> RunSpec:
+    """Bind RUN to how far it goes."""
+    if statement.until is not None:
+        return RunUntil(timestamp_us(str(statement.until.value), statement.until.span))
+    if statement.duration is not None:
+        return RunFor(duration_us(statement.duration, "RUN FOR"))
+    if statement.steps is None:
+        return RunToEnd()
+    if statement.steps == 0:
+        raise BindError("RUN takes one step or more", statement.span)
+    return RunSteps(statement.steps)
+
+
+def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
+    """Bind PLAY."""
+    stream = stream_named(statement.stream, catalogue)
+    pace = statement.pace
+    return StreamPlayed(stream.id, stream.name, pace.lower() if isinstance(pace, str) else pace)
+
+
+def pause(statement: statements.Pause, catalogue: CatalogueView) -> StreamPaused:
+    """Bind PAUSE of a stream."""
+    stream = stream_named(statement.stream, catalogue)
+    return StreamPaused(stream.id, stream.name)
+
+
+def pause_query(statement: statements.PauseQuery, catalogue: CatalogueView) -> QueryPaused:
+    """Bind PAUSE QUERY."""
+    query = query_named(statement.name, catalogue)
+    return QueryPaused(query.id, query.name, query.stream_id)
+
+
+def resume_query(statement: statements.ResumeQuery, catalogue: CatalogueView) -> QueryResumed:
+    """Bind RESUME QUERY."""
+    query = query_named(statement.name, catalogue)
+    return QueryResumed(query.id, query.name, query.stream_id)
+
+
+def drop(statement: statements.Drop, catalogue: CatalogueView) -> Dropped | None:
+    """Bind DROP; None where it says IF EXISTS and there is nothing of that name."""
+    find = _FINDERS[statement.kind]
+    name = statement.name
+    if statement.if_exists and kind_of(name.text, catalogue) is None:
+        return None
+    found = find(name, catalogue)
+    if isinstance(found, AreaSpec) and found.set != (statement.kind == "REGIONS"):
+        what = "a set of regions" if found.set else "a single region"
+        right = found.word.upper()
+        raise BindError(f"{name.text} is {what}", name.span, near=f"DROP {right} {name.text}")
+    return _drop_entry(found)
+
+
+def describe(statement: statements.Describe, catalogue: CatalogueView) -> NamedThing:
+    """Bind DESCRIBE."""
+    name = statement.name
+    kind = kind_of(name.text, catalogue)
+    if kind is not None:
+        return NamedThing(kind, name.text)
+    known = [known for kind in ("stream", "query", "table", "region") for known in catalogue.names(kind)]
+    raise BindError(f"nothing is called {name.text!r}", name.span, near=near(name.text, known))
+
+
+def show_query(statement: statements.ShowQuery, catalogue: CatalogueView) -> str:
+    """Bind SHOW QUERY to the name of the query."""
+    return query_named(statement.name, catalogue).name
+
+
+def watch(statement: statements.Watch, catalogue: CatalogueView) -> tuple[str, ...]:
+    """Bind WATCH to the names of the queries, each once."""
+    names = [query_named(name, catalogue).name for name in statement.names]
+    return tuple(dict.fromkeys(names))
+
+
+def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> SettingChanged:
+    """Bind SET; a quantity is kept as the user wrote it."""
+    key = statement.key.text
+    if key in catalogue.settings:
+        value = _plain(statement.value)
+        _check_value(key, str(value), statement.value.span)
+        return SettingChanged(key, value)
+    if key in SETTINGS_TO_COME:
+        raise NotSupportedError(f"SET {key}")
+    known = (*catalogue.settings, *SETTINGS_TO_COME)
+    raise BindError(
+        f"unknown setting {key!r}", statement.key.span, near=near(key, known), hint="SHOW SETTINGS lists them"
+    )
+
+
+def _check_value(key: str, text: str, span: Span) -> None:
+    """Raise `BindError` for a value that the setting cannot have."""
+    for known in KEYS:
+        if known.name == key:
+            try:
+                known.read(text)
+            except ValueError as error:
+                close = near(text, known.choices) if text.isalpha() else None
+                raise BindError(f"{key} is {text!r}, expected {error}", span, near=close) from None
+
+
+def _plain(value: Literal | Quantity | Column) -> Any:
+    if isinstance(value, Quantity):
+        return constant(value)
+    return value.name if isinstance(value, Column) else value.value
+
+
+def _drop_entry(found: StreamSpec | TableSpec | AreaSpec | QuerySpec) -> Dropped:
+    match found:
+        case StreamSpec():
+            return StreamDropped(found.id, found.name)
+        case TableSpec():
+            return TableDropped(found.id, found.name)
+        case AreaSpec():
+            return AreaDropped(found.id, found.name)
+    return QueryDropped(found.id, found.name, found.stream_id)
+
+
+_FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
+    "STREAM": stream_named,
+    "TABLE": table_named,
+    "REGION": area_named,
+    "REGIONS": area_named,
+    "QUERY": query_named,
+}
+"""How what a DROP names is found."""
+
+
+def map_(statement: statements.Map, catalogue: CatalogueView) -> MapSpec:
+    """Bind MAP. Raises `BindError`.
+
+    Without a stream it is that of the queries, else the only one that there is.
+    """
+    stream, names = _told_apart(statement, catalogue)
+    queries = [query_named(name, catalogue) for name in names]
+    if stream is not None:
+        home = stream_named(stream, catalogue).name
+    elif queries:
+        home = queries[0].stream
+    else:
+        home = _only_stream(statement, catalogue)
+    for name, query in zip(names, queries, strict=True):
+        if query.stream != home:
+            raise BindError(
+                f"{name.text} asks about {query.stream}, and this is a map of {home}",
+                name.span,
+                hint="a map shows one stream",
+            )
+    return MapSpec(home, tuple(query.name for query in queries) or None, statement.file)
+
+
+def _told_apart(statement: statements.Map, catalogue: CatalogueView) -> tuple[Name | None, tuple[Name, ...]]:
+    """The stream and the queries: a single name may be either."""
+    names = statement.queries
+    if statement.stream is not None or len(names) != 1:
+        return statement.stream, names
+    [name] = names
+    kind = kind_of(name.text, catalogue)
+    if kind is None:
+        known = (*catalogue.names("stream"), *catalogue.names("query"))
+        raise BindError(f"unknown stream or query {name.text!r}", name.span, near=near(name.text, known))
+    return (None, names) if kind == "query" else (name, ())
+
+
+def _only_stream(statement: statements.Map, catalogue: CatalogueView) -> str:
+    streams = list(catalogue.names("stream"))
+    if len(streams) == 1:
+        return streams[0]
+    if not streams:
+        raise BindError(
+            "there is no stream to draw", statement.span, hint="make one with CREATE MOVING STREAM"
+        )
+    ways = "; ".join(f"MAP {name}" for name in streams[:3])
+    raise BindError(
+        "there are several streams, and a map shows one", statement.span, hint=f"say which: {ways}"
+    )

@@ -1,0 +1,237 @@
+"""The rows of the control log: one struct for each kind of row.
+
+A row's kind stands in a column of its own beside its JSON, so a struct has no tag within its JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
+from msgspec.json import Decoder
+
+from stqsh.errors import OtherVersionError
+from stqsh.spec.query import Place, QuerySpec, SnapshotSpec, read_spec
+from stqsh.spec.region import Key
+from stqsh.spec.shedding import SheddingOrder
+from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+
+
+class NamedEntry(Struct, frozen=True):
+    """A change of what has this id."""
+
+    id: int
+    name: str = ""
+
+
+class StreamDropped(NamedEntry, frozen=True):
+    """DROP STREAM."""
+
+
+class TableDropped(NamedEntry, frozen=True):
+    """DROP TABLE."""
+
+
+class AreaDropped(NamedEntry, frozen=True):
+    """DROP REGION or DROP REGIONS."""
+
+
+class QueryChanged(Struct, frozen=True):
+    """A change of the query with this id."""
+
+    id: int
+    name: str = ""
+    stream_id: int = 0
+
+
+class QueryDropped(QueryChanged, frozen=True):
+    """DROP QUERY."""
+
+
+class QueryPaused(QueryChanged, frozen=True):
+    """PAUSE QUERY."""
+
+
+class QueryResumed(QueryChanged, frozen=True):
+    """RESUME QUERY."""
+
+
+class QueryBlock(Struct, frozen=True, omit_defaults=True):
+    """Queries of one template; the row's number is the id of the last one.
+
+    The values that differ are in the row's payload, see `stqsh.storage.query_templates.TemplateRows`.
+
+    Attributes:
+        first: the id of the first query. count: the number of queries; their ids follow each other.
+        example: the spec of the first query.
+        template: the JSON of the `QueryTemplate`.
+        focal: the keys of the focal objects, where the queries have different ones.
+    """
+
+    first: int
+    count: int
+    stream_id: int
+    example: QuerySpec
+    template: Raw
+    focal: tuple[Key, ...] = ()
+
+
+class RunToEnd(Struct, frozen=True, tag_field="mode", tag="end"):
+    """RUN to the end of all streams."""
+
+
+class RunUntil(Struct, frozen=True, tag_field="mode", tag="until"):
+    """RUN UNTIL an instant, µs since the epoch."""
+
+    t_us: int
+
+
+class RunFor(Struct, frozen=True, tag_field="mode", tag="for"):
+    """RUN FOR some event time, µs."""
+
+    us: int
+
+
+class RunSteps(Struct, frozen=True, tag_field="mode", tag="steps"):
+    """RUN n STEPS."""
+
+    n: int
+
+
+RunSpec: TypeAlias = RunToEnd | RunUntil | RunFor | RunSteps
+
+
+class RunStopped(Struct, frozen=True):
+    """The end of the RUN whose row has the number `run`."""
+
+    run: int
+
+
+class StreamPlayed(NamedEntry, frozen=True):
+    """PLAY; `pace` is "max", a factor of event time, or None for event time."""
+
+    pace: str | int | float | None = None
+
+
+class StreamPaused(NamedEntry, frozen=True):
+    """PAUSE of a stream."""
+
+
+class SettingChanged(Struct, frozen=True):
+    """SET."""
+
+    key: str
+    value: Any
+
+
+class RecordsFound(Struct, frozen=True):
+    """The last records of focal objects, a packed record batch in the row's payload.
+
+    Attributes:
+        up_to: the last row of the log whose focal objects were looked up.
+    """
+
+    stream_id: int
+    up_to: int
+
+
+class SnapshotAsked(Struct, frozen=True, omit_defaults=True, rename={"asked_first": "for"}):
+    """A snapshot SELECT.
+
+    A snapshot whose region moves is asked twice: first where its focal object is, then with that place.
+
+    Attributes:
+        place: where the focal object is, None while it is not present; unset in the first question.
+        asked_first: the number of the first question's row, in the second one.
+    """
+
+    spec: SnapshotSpec
+    place: Place | UnsetType | None = UNSET
+    asked_first: int | None = None
+
+
+LogKind = Literal[
+    "create_stream",
+    "drop_stream",
+    "create_table",
+    "drop_table",
+    "create_area",
+    "drop_area",
+    "register",
+    "register_alike",
+    "drop",
+    "pause_query",
+    "resume_query",
+    "run",
+    "stop_run",
+    "play",
+    "pause",
+    "set",
+    "found",
+    "ask",
+    "memory",
+]
+LogEntry: TypeAlias = (
+    StreamSpec
+    | StreamDropped
+    | TableSpec
+    | TableDropped
+    | AreaSpec
+    | AreaDropped
+    | QuerySpec
+    | QueryBlock
+    | QueryDropped
+    | QueryPaused
+    | QueryResumed
+    | RunSpec
+    | RunStopped
+    | StreamPlayed
+    | StreamPaused
+    | SettingChanged
+    | RecordsFound
+    | SnapshotAsked
+    | SheddingOrder
+)
+ENTRY_TYPES: dict[LogKind, Any] = {
+    "create_stream": StreamSpec,
+    "drop_stream": StreamDropped,
+    "create_table": TableSpec,
+    "drop_table": TableDropped,
+    "create_area": AreaSpec,
+    "drop_area": AreaDropped,
+    "register": QuerySpec,
+    "register_alike": QueryBlock,
+    "drop": QueryDropped,
+    "pause_query": QueryPaused,
+    "resume_query": QueryResumed,
+    "run": RunSpec,
+    "stop_run": RunStopped,
+    "play": StreamPlayed,
+    "pause": StreamPaused,
+    "set": SettingChanged,
+    "found": RecordsFound,
+    "ask": SnapshotAsked,
+    "memory": SheddingOrder,
+}
+_DECODERS: dict[LogKind, Decoder[Any]] = {kind: Decoder(wanted) for kind, wanted in ENTRY_TYPES.items()}
+_KINDS: dict[type, LogKind] = {wanted: kind for kind, wanted in ENTRY_TYPES.items() if kind != "run"}
+
+
+def kind_of(entry: LogEntry) -> LogKind:
+    """Return the kind of a row, which its column `kind` holds."""
+    return _KINDS.get(type(entry), "run")
+
+
+def decode_entry(kind: LogKind, text: str) -> LogEntry:
+    """Read the JSON of a row.
+
+    Raises:
+        OtherVersionError: the row was written by a version that cannot be read any more.
+    """
+    try:
+        return _DECODERS[kind].decode(text)  # type: ignore[no-any-return]
+    except (KeyError, ValidationError) as error:
+        try:
+            return read_spec(text, ENTRY_TYPES[kind])  # type: ignore[no-any-return]  # as before 0.2
+        except (KeyError, ValidationError):
+            raise OtherVersionError from error

@@ -1,0 +1,80 @@
+"""What a query or a snapshot costs, for EXPLAIN: candidates, index cells, frequencies of terms, counters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+class QueryCounters(Struct, frozen=True):
+    """Candidates that were tested, those that matched, and updates that were sent."""
+
+    tested: int = 0
+    matched: int = 0
+    updates: int = 0
+
+    def plus(self, other: QueryCounters) -> QueryCounters:
+        """Return the sums."""
+        return QueryCounters(
+            self.tested + other.tested, self.matched + other.matched, self.updates + other.updates
+        )
+
+
+class QueryMeasure(Struct, frozen=True):
+    """The figures of one slot, or of several slots together.
+
+    Attributes:
+        objects: those present. boxed: those of them in the region's box.
+        sampled: objects of the box that were looked at. inside: those of them in the region.
+        satisfied: those of them that satisfy the condition, too.
+        box: x1, y1, x2, y2 of the region, None where it has no end or the focal object is not present.
+        sides: by index, the cells in each direction and the number of cells that the box touches.
+        terms: the number of counted texts, of `texts`, with each term of the condition.
+        own: counters of the query, None where no slot has it. all: of all queries of the stream.
+        holders: slots that have the query. slots: slots that were asked.
+    """
+
+    objects: int = 0
+    boxed: int = 0
+    sampled: int = 0
+    inside: int = 0
+    satisfied: int = 0
+    box: Box | None = None
+    sides: dict[str, tuple[int, int]] = {}
+    terms: dict[str, int] = {}
+    texts: int = 0
+    own: QueryCounters | None = None
+    all: QueryCounters = QueryCounters()
+    holders: int = 0
+    slots: int = 1
+
+
+def total(measures: Sequence[QueryMeasure]) -> QueryMeasure:
+    """Return the figures of all slots as one."""
+    own, everything = None, QueryCounters()
+    terms: Counter[str] = Counter()
+    for one in measures:
+        terms.update(one.terms)
+        everything = everything.plus(one.all)
+        if one.own is not None:
+            own = one.own if own is None else own.plus(one.own)
+    return QueryMeasure(
+        objects=sum(one.objects for one in measures),
+        boxed=sum(one.boxed for one in measures),
+        sampled=sum(one.sampled for one in measures),
+        inside=sum(one.inside for one in measures),
+        satisfied=sum(one.satisfied for one in measures),
+        box=next((one.box for one in measures if one.box is not None), None),
+        sides={name: side for one in measures for name, side in one.sides.items()},
+        terms=dict(terms),
+        texts=sum(one.texts for one in measures),
+        own=own,
+        all=everything,
+        holders=sum(one.own is not None for one in measures),
+        slots=len(measures),
+    )

@@ -1,0 +1,67 @@
+"""Writing the update log: the file of a batch, and the large payloads beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stqsh.fs import replacing
+from stqsh.storage.payload_refs import MARK, reference_in
+from stqsh.storage.update_log.files import batch_file
+
+LOGGED_KINDS = ("clock", "rows", "updates")
+
+
+def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
+    """Write a batch's chunks that belong to the update log; the bytes that took, 0 if it holds no updates.
+
+    `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
+    kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
+    called again for the same batch, whose files then have the same content.
+    """
+    kinds = chunks.column("kind")
+    if pc.index(kinds, "updates").as_py() < 0:
+        return 0
+    kept, beside = _put_in_place(
+        updates, batch, chunks.filter(pc.is_in(kinds, value_set=pa.array(LOGGED_KINDS, kinds.type)))
+    )
+    return beside + write_chunks(batch_file(updates, batch), kept)
+
+
+def write_chunks(target: Path, chunks: pa.Table) -> int:
+    """Write a file of chunks, whole or not at all; its bytes."""
+    with replacing(target) as hidden:
+        with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
+            writer.write_table(chunks)
+        return hidden.stat().st_size
+
+
+def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:
+    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
+
+    Returns the chunks, which refer to the new names, and the bytes of these files.
+    """
+    column = chunks.column_names.index("payload")
+    payloads = chunks.column(column)
+    if not pc.any(pc.starts_with(payloads, pattern=MARK.decode())).as_py():
+        return chunks, 0
+    names: dict[str, str] = {}
+    placed = []
+    for payload in payloads.to_pylist():
+        reference = reference_in(payload)
+        if reference is None:
+            placed.append(payload)
+            continue
+        if reference.file not in names:
+            _, name, _, ending = reference.file.split(".")
+            target = f"{batch:012d}.{name}.{ending}"
+            if target in names.values():
+                raise ValueError(f"two files want to be {target}: {', '.join(names)}, {reference.file}")
+            names[reference.file] = target
+            (updates / reference.file).replace(updates / target)
+        placed.append(replace(reference, file=names[reference.file], again=None).packed())
+    size = sum((updates / name).stat().st_size for name in names.values())
+    return chunks.set_column(column, chunks.schema.field(column), pa.array(placed, payloads.type)), size
