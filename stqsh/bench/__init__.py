@@ -1,1 +1,1 @@
-"""`stqsh bench`: what things cost, one module a figure; speed is measured here, never asserted in tests."""
+"""`stqsh bench`: measure what things cost. Tests never assert speed."""

@@ -1,7 +1,7 @@
-"""`stqsh bench NAME`: measure, show a table, save JSON, compare with a saved run.
+"""`stqsh bench NAME`: measure, show a table, save JSON, and compare with a saved run.
 
-The commands come from the registry, and the options of the one that is asked for from its module; the others'
-modules are not imported.
+The commands come from the registry. The options of the named benchmark come from its module; the modules of
+the others are not imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = "stqsh bench"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is the same for all benchmarks: sizes, repetitions, where figures go, what they are held to."""
+    """The options of all benchmarks: sizes, repetitions, output and comparison."""
 
     full: bool = False
     repeat: int = 1
@@ -38,13 +38,13 @@ class RunOptions:
 
 
 def app(args: Sequence[str] | None = None, prog_name: str = _NAME) -> None:
-    """Run the command line; it ends with `SystemExit`."""
+    """Run the command line, which ends with `SystemExit`."""
     words = list(sys.argv[1:] if args is None else args)
     command_line(words)(args=words, prog_name=prog_name)
 
 
 def command_line(words: Sequence[str]) -> typer.Typer:
-    """Make the command line for these words: all commands, and the options of the ones that are named."""
+    """Make the command line with all commands, and with the options of those that `words` name."""
     found = typer.Typer(
         help="Measure what things cost on this machine.",
         no_args_is_help=True,
@@ -72,7 +72,7 @@ def list_command() -> None:
 
 def all_command(
     how: RunOptions,
-    only: Annotated[str | None, typer.Option(help="These ones of them, with commas.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only these benchmarks, separated by commas.")] = None,
 ) -> None:
     """Run all benchmarks one after the other, in their quick sizes without --full."""
     wanted = only.split(",") if only else [benchmark.name for benchmark in BENCHMARKS if benchmark.in_all]
@@ -116,7 +116,7 @@ _OWN: dict[str, Callable[..., None]] = {"sole": sole_command}
 
 
 def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:
-    """Return the command of a benchmark; its options only where it is the one that was named."""
+    """Return the command of a benchmark, with its options if it is named."""
     offered: list[Choice] = []
     if is_named:
         module = benchmark.load()
@@ -158,8 +158,8 @@ def _parameter(choice: Choice) -> inspect.Parameter:
 
 
 def _how(
-    full: Annotated[bool, typer.Option("--full", help="Full sizes; quick ones else.")] = False,
-    repeat: Annotated[int, typer.Option(min=1, help="How often the whole benchmark is run.")] = 1,
+    full: Annotated[bool, typer.Option("--full", help="Full sizes instead of quick ones.")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="How often to run the whole benchmark.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, and no table.")] = False,
     save: Annotated[Path | None, typer.Option(help="Write the figures to this file as JSON.")] = None,
     compare: Annotated[Path | None, typer.Option(help="Compare with the run saved in this file.")] = None,
@@ -177,7 +177,7 @@ _HOW = inspect.Parameter("how", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _with_how(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that make up `how` to the parameters of a command."""
+    """Add the fields of `how` as options to the parameters of a command."""
     shared = inspect.signature(_how, eval_str=True).parameters
     own = [
         item for item in inspect.signature(function, eval_str=True).parameters.values() if item.name != "how"
@@ -212,7 +212,7 @@ def _perform(wanted: Sequence[tuple[Benchmark, Any]], how: RunOptions) -> None:
 
 
 def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: RunOptions) -> bool:
-    """Measure one and show it; False where it failed, which must not take the other ones' figures along."""
+    """Measure a benchmark and show it; return whether it succeeded, as the others must go on."""
     _say(f"{benchmark.name}: {benchmark.help}")
     try:
         result = measure(benchmark, options, how.repeat, _say)
@@ -226,7 +226,7 @@ def _measured(recorder: Recorder, benchmark: Benchmark, options: Any, how: RunOp
 
 
 def _compared(now: BenchmarkRun, then: BenchmarkRun, how: RunOptions) -> int:
-    """Show the comparison; the exit code."""
+    """Show the comparison, and return the exit code."""
     for words in unlike(now, then):
         _say(f"another machine or another version: {words}")
     found = differences(now, then)

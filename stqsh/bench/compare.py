@@ -1,4 +1,4 @@
-"""This run beside a saved one: ratios, and which of them are more than noise."""
+"""Compare a run with a saved one: ratios, and which of them are more than noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MACHINE = ("cpu", "cores", "python", "java", "pyspark", "numba")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One figure of one row in both runs; `is_same_size`: whether the options were equal."""
+    """A figure of a row in both runs; `is_same_size`: whether the options were equal."""
 
     bench: str
     row: str
@@ -26,7 +26,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What to make of it, in a word or two."""
+        """The verdict in a word or two."""
         if not self.is_same_size:
             return "other sizes"
         if self.ratio.differs is None:
@@ -36,13 +36,13 @@ class Difference:
         return "WORSE" if self.ratio.worsening(self.better) > 1 else "better"
 
     def fails(self, bound: float) -> bool:
-        """Return whether it got worse by more than the factor `bound`, and noise does not explain that."""
+        """Return whether the figure got worse by more than the factor `bound` and more than noise."""
         is_noise = self.ratio.differs is False
         return self.is_same_size and not is_noise and self.ratio.worsening(self.better) > bound
 
 
 def differences(now: BenchmarkRun, then: BenchmarkRun) -> list[Difference]:
-    """Compare each figure that both runs have, in the order of this run."""
+    """Compare the figures that both runs have, in the order of `now`."""
     return [
         difference
         for result in now.results
@@ -52,7 +52,7 @@ def differences(now: BenchmarkRun, then: BenchmarkRun) -> list[Difference]:
 
 
 def unlike(now: BenchmarkRun, then: BenchmarkRun) -> list[str]:
-    """Say in what the machines differ: a comparison across them is one of machines."""
+    """Describe how the machines differ, as a comparison across machines compares these."""
     return [
         f"{name} was {then.environment.get(name)}, is {now.environment.get(name)}"
         for name in _MACHINE
@@ -76,10 +76,10 @@ def _of_benchmark(now: BenchmarkResult, then: BenchmarkResult) -> Iterator[Diffe
 
 
 def _sizes(result: BenchmarkResult) -> dict[str, object]:
-    """Return the options that a row's key does not tell already, as JSON leaves them."""
-    told = {*result.key, *(f"{name}s" for name in result.key)}
+    """Return the options that are not in a row's key, as JSON holds them."""
+    known = {*result.key, *(f"{name}s" for name in result.key)}
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in result.options.items()
-        if name not in told
+        if name not in known
     }

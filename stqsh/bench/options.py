@@ -1,11 +1,13 @@
-"""The command line of a benchmark, made from the fields of its `Options`."""
+"""Make the command line options of a benchmark from the fields of its `Options`."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
 
 _SCALARS: Mapping[type, Callable[[str], Any]] = {
     int: lambda text: int(text.replace("_", "")),
@@ -16,11 +18,21 @@ _EXPECTED = {int: "whole numbers", float: "numbers", str: "words"}
 _METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
+def option(default: T, text: str) -> T:
+    """Declare a field of an `Options` dataclass with its default and its help."""
+    declared: Any = field(default=default, metadata={"help": text})
+    return declared  # type: ignore[no-any-return]  # a dataclass makes it the default
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One option: the field's name, its help with both defaults, and its kind.
+    """An option of the command line.
 
-    kind: int, float, str or bool; is_list: several of them, with commas.
+    Attributes:
+        name: the name of the field.
+        help: its help, with the quick and the full default.
+        kind: int, float, str or bool.
+        is_list: whether it takes several values, separated by commas.
     """
 
     name: str
@@ -30,20 +42,20 @@ class Choice:
 
     @property
     def flag(self) -> str:
-        """How it is written on the command line."""
+        """The option as it is typed, such as --per-tick."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in the help."""
+        """The placeholder of the value in the help."""
         word = _METAVARS.get(self.kind, "")
         return f"{word},…" if self.is_list else word
 
     def read(self, text: str) -> Any:
-        """Read what was typed.
+        """Read a value.
 
         Raises:
-            ValueError: it is not what the option takes.
+            ValueError: the option does not take this value.
         """
         convert = _SCALARS[self.kind]
         try:
@@ -54,10 +66,10 @@ class Choice:
 
 
 def choices(options: type[Any], quick: Any) -> list[Choice]:
-    """Return an option for each field of the dataclass `options`; `quick` is its instance of quick sizes.
+    """Return an option for each field of the dataclass `options`; `quick` has the quick sizes.
 
     Raises:
-        TypeError: a field is of a type that no text can say.
+        TypeError: the command line has no way to write the type of a field.
     """
     hints = get_type_hints(options)
     full = options()
@@ -71,7 +83,7 @@ def choices(options: type[Any], quick: Any) -> list[Choice]:
 
 
 def chosen(base: Any, given: Mapping[str, Any]) -> Any:
-    """Replace what the user gave in `base`; None: not given. Raises `ValueError` as `base`'s class does."""
+    """Return `base` with the given values; None: not given. Raises `ValueError` as `base`'s class does."""
     return replace(base, **{name: value for name, value in given.items() if value is not None})
 
 
@@ -94,7 +106,7 @@ def _default(quick: Any, full: Any) -> str:
 
 
 def said(value: Any) -> str:
-    """Write an option's value as it is typed."""
+    """Return an option's value as it is typed."""
     if value is None:
         return ""
     return ",".join(map(said, value)) if isinstance(value, tuple) else str(value)

@@ -1,13 +1,15 @@
-"""All benchmarks, one line each: what `stqsh bench list`, `all`, the help and the tests go by.
+"""List all benchmarks for `stqsh bench list`, `all`, the help and the tests.
 
 A benchmark is a module of `stqsh.bench.suite` with
 
-- `Options`: a frozen dataclass; its defaults are the full sizes, `metadata={"help": …}` of a field its help.
-  The command line is made from it.
-- `QUICK`: an `Options` of sizes for `make bench`: at most 45 s on a machine that does nothing else.
-- `measure(options, say)`: gives rows. A list of floats is a figure's samples; warm-up is its own affair.
-- `COLUMNS`: the table, a row's key to its heading; `KEY`: the keys that tell rows apart; `FIGURES`: the ones
-  that `--compare` looks at, and which way they are better (`MORE` or `LESS` of `stqsh.bench.figures`).
+- `Options`: a frozen dataclass from which the command line is made; its defaults are the full sizes, and
+  `metadata={"help": …}` of a field is its help.
+- `QUICK`: an `Options` with sizes for `make bench`, at most 45 s on an otherwise idle machine.
+- `measure(options, say)`: returns rows. A list of floats holds the samples of a figure; the module decides
+  how to warm up.
+- `COLUMNS`: the headings of the table by the keys of a row; `KEY`: the keys that identify a row; `FIGURES`:
+  the keys that `--compare` compares, and which way they are better (`MORE` or `LESS` of
+  `stqsh.bench.figures`).
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A name, what it measures in one line, whether `stqsh bench all` runs it, and its module.
+    """A benchmark: its name, what it measures in one line, and whether `stqsh bench all` runs it.
 
-    module: "" for `stqsh.bench.suite.NAME`. has_own_command: it answers with something other than rows.
+    Attributes:
+        module: its module, "" for `stqsh.bench.suite.NAME`.
+        has_own_command: whether its result is something other than rows.
     """
 
     name: str
@@ -44,25 +48,25 @@ BENCHMARKS = (
     ),
     Benchmark(
         "batch",
-        "The floor: a batch with nothing to do, and one with 10,000 records.",
+        "The floor: an empty batch, and one with 10,000 records.",
         module="stqsh.bench.suite.floor",
     ),
-    Benchmark("idle", "The processor time of an engine that has nothing to do."),
+    Benchmark("idle", "The processor time of an idle engine."),
     Benchmark("range", "Records a second end to end against the number of range queries."),
-    Benchmark("moving", "Records a second end to end where a share of the queries follow objects."),
+    Benchmark("moving", "Records a second end to end if a share of the queries follow objects."),
     Benchmark("freshness", "How late an update is read, at shares of the greatest load."),
     Benchmark("knn", "Records a second end to end against the number of kNN queries."),
     Benchmark("keyword", "Posts a second end to end against the number of keyword queries."),
-    Benchmark("kernels", "What a record costs a core in each family of kernels, without Spark."),
+    Benchmark("kernels", "The cost of a record for each family of kernels on one core, without Spark."),
     Benchmark("snapshot", "How long snapshot SELECTs take over a million objects."),
-    Benchmark("recover", "How long an engine that was killed takes until it goes on."),
+    Benchmark("recover", "How long a killed engine takes to recover."),
     Benchmark(
         "peers",
-        "The same questions to PySpark, PostGIS, Flink and Tile38; answers compared.",
+        "The same queries in PySpark, PostGIS, Flink and Tile38, with equal answers.",
         in_all=False,
         module="stqsh.bench.peers",
     ),
-    Benchmark("register", "How long very many queries take to come and to go, from their text to the slots."),
+    Benchmark("register", "How long it takes to register and to drop very many queries."),
     Benchmark("soak", "What grows in minutes at full load: memory, disk, open files.", in_all=False),
     Benchmark(
         "sole",
@@ -78,7 +82,7 @@ def find(name: str) -> Benchmark:
     """Return the benchmark of that name.
 
     Raises:
-        ValueError: there is none; the message names all.
+        ValueError: there is none; the message lists all.
     """
     for benchmark in BENCHMARKS:
         if benchmark.name == name:

@@ -1,4 +1,4 @@
-"""How a benchmark answers: tables for the eye, JSON for comparison."""
+"""Show the results of benchmarks as tables, and save figures as JSON."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from stqsh.bench.figures import Figure
+from stqsh.bench.figures import Figure, Row
 from stqsh.bench.harness.environment import environment
 
 if TYPE_CHECKING:
     from stqsh.bench.compare import Difference
     from stqsh.bench.results import BenchmarkResult
 
-Row = Mapping[str, Any]
-
-#: Columns of a table that goes to a file.
 _WIDTH = 150
+"""The width of a table in a file."""
 
 
 def answer(result: BenchmarkResult) -> None:
-    """Print a benchmark's rows: medians, and the spread of the figures that count."""
+    """Print the rows of a benchmark: medians, and the spread of its figures."""
     sizes = ", ".join(
         f"{name} {_said(value)}" for name, value in result.options.items() if value not in (None, "")
     )
@@ -36,7 +34,12 @@ def answer(result: BenchmarkResult) -> None:
 def show(
     title: str, rows: Sequence[Row], columns: Mapping[str, str], spread: frozenset[str] = frozenset()
 ) -> None:
-    """Print rows as a table; `columns` maps a row's key to its heading; `spread`: keys shown with theirs."""
+    """Print rows as a table.
+
+    Args:
+        columns: the headings by the keys of a row.
+        spread: the keys whose spread is shown, too.
+    """
     table = Table(title=title, title_justify="left")
     for heading in columns.values():
         table.add_column(heading, justify="right", overflow="fold")
@@ -58,13 +61,13 @@ def show_differences(found: Sequence[Difference], name: str) -> None:
 
 
 def console() -> Console:
-    """Return where tables go: the terminal, or a file with lines of a fixed width."""
+    """Return the console for tables: the terminal, or a file with lines of a fixed width."""
     terminal = Console(highlight=False)
     return terminal if terminal.is_terminal else Console(width=_WIDTH, highlight=False)
 
 
 def cell(value: Any, *, spread: bool = False) -> str:
-    """Write a figure with as many digits as mean something; `spread`: and half of its quartiles' distance."""
+    """Format a value with its significant digits; `spread`: with half the distance of its quartiles."""
     if value is None:
         return "-"
     if isinstance(value, Figure):

@@ -232,7 +232,7 @@ def doctor(profile: ProfileName = None) -> None:
 
     Every problem is reported with its remedy.
     """
-    # By name: it looks at the engine's Java, and the shell does not know the engine.
+    # By name: it checks the engine's Java, and the shell must not import the engine.
     examined = import_module("stqsh.cli.doctor").doctor
     raise typer.Exit(run_guarded(lambda: examined(profile)))
 
@@ -242,7 +242,7 @@ def doctor(profile: ProfileName = None) -> None:
 )
 def bench(context: typer.Context) -> None:
     """Run benchmarks; `stqsh bench --help` lists them."""
-    # By name: the measurements plug into the command line; the shell does not know them.
+    # By name: the benchmarks plug into the command line, which must not import them.
     import_module("stqsh.bench.cli").app(args=context.args, prog_name="stqsh bench")
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from stqsh.cli.sessions import session_home
 from stqsh.errors import HomeError
@@ -53,24 +54,30 @@ def show_logs(session: str | None, profile: str | None, lines: int, follow: bool
     return 0
 
 
-class Structured:
-    """Lines of a log as JSON: `{"at", "level", "source", "text"}`.
+class LogEntry(NamedTuple):
+    """The head of a log entry; None before the first."""
 
-    The first three are null before the first entry.
+    at: str | None = None
+    level: str | None = None
+    source: str | None = None
+
+
+class Structured:
+    """Turns the lines of a log into JSON objects: `{"at", "level", "source", "text"}`.
 
     A further line of an entry, such as one of a traceback, repeats its time, level and source.
     """
 
     def __init__(self) -> None:
-        self._entry: dict[str, str | None] = dict.fromkeys(("at", "level", "source"))
+        self._entry = LogEntry()
 
     def line(self, line: str) -> str:
         """Return the next line of the log as JSON."""
-        found = _HEAD.fullmatch(line)
+        found, text = _HEAD.fullmatch(line), line
         if found is not None:
-            self._entry = {"at": _instant(found["at"]), "level": found["level"], "source": found["source"]}
-        text = line if found is None else found["text"]
-        return json.dumps({**self._entry, "text": text}, ensure_ascii=False)
+            at, level, source, text = found.groups()
+            self._entry = LogEntry(_instant(at), level, source)
+        return json.dumps({**self._entry._asdict(), "text": text}, ensure_ascii=False)
 
 
 def _instant(text: str) -> str:

@@ -19,6 +19,7 @@ from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState, stream_specs
 from stqsh.core.state.string_dictionary import vacuum
 from stqsh.spec.chunk import COUNTS, Chunk, ChunkOrder, Phase, in_order, pack, pack_json, unpack, unpack_json
+from stqsh.spec.stats import SlotStats
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +31,7 @@ def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
     "define" and all other chunks pass through. Arrays: what kinds keep is beneath `s{stream}/{kind}/`.
     """
     out = [chunk for chunk in chunks if not is_partial(chunk.kind)]
-    streams = state.header.setdefault("streams", {})
+    streams = state.entry("streams")
     by_stream: dict[int, list[Chunk]] = {}
     for chunk in in_order(chunks):
         if chunk.kind == "define":
@@ -43,11 +44,11 @@ def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         out += merge.run()
         updates += merge.updates
     if updates:
-        stats = {"slot": state.header["slot"], "records": 0, "stale": 0, "updates": updates}
+        stats = SlotStats(state.slot, updates=updates)
         first, last = chunks[0].first_step, chunks[0].last_step
         out.append(
             Chunk(
-                int(state.header["slot"]),
+                state.slot,
                 0,
                 "stats",
                 ChunkOrder(Phase.MERGED),
@@ -94,7 +95,7 @@ class _StreamMerge:
 
     def _chunk(self, kind: str, batch: pa.RecordBatch) -> Chunk:
         first, last = self.chunks[0].first_step, self.chunks[0].last_step
-        slot = int(self.state.header["slot"])
+        slot = self.state.slot
         return Chunk(
             slot, self.stream, kind, ChunkOrder(Phase.MERGED), first, last, batch.num_rows, pack(batch)
         )
@@ -105,7 +106,7 @@ class _StreamMerge:
         ids, position = np.unique(merged.told.query, return_inverse=True)
         self._grown.append((ids, tally(position, merged.told.op, len(ids))))
         timing = BatchTiming(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
-        slot, records = int(self.state.header["slot"]), merged.records
+        slot, records = self.state.slot, merged.records
         origin = UpdateOrigin(slot, self.stream, timing, len(records), records.show)
         chunks = update_chunks(origin, merged.told, ChunkOrder(Phase.MERGED, number=self._number))
         self._number += len(chunks) // 2

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import Any
+
+import msgspec
 
 from stqsh.core.conditions.resolver import let_go, take_in
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
-from stqsh.core.state.slot_state import SlotState, stream_specs
+from stqsh.core.state.slot_state import SlotClock, SlotState, stream_specs
 from stqsh.core.stream_batch import advance
 from stqsh.spec.chunk import Chunk, in_order, pack_json, unpack_json
-
-Spec = dict[str, Any]
+from stqsh.spec.stats import SlotStats
 
 
 def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
@@ -39,35 +39,30 @@ def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
 
 def _all_streams(batch: SlotBatch) -> list[Chunk]:
     """Take all streams on, in order of their ids; those without chunks too, for time passes in them."""
-    header = batch.state.header
     every = [chunk for chunks in batch.by_stream.values() for chunk in chunks]
     defines = [chunk for chunk in every if chunk.kind == "define"]
     out = [*([batch.clock_chunk] if batch.slot == 0 else []), *defines]
     take_in(batch.state, every)
-    streams = header.setdefault("streams", {})
+    streams = batch.state.entry("streams")
     for chunk in defines:
         streams.setdefault(str(chunk.stream), unpack_json(chunk.payload))
     for stream, spec in sorted(stream_specs(batch.state).items()):
         out += advance(batch, spec, batch.by_stream.get(stream, []))
     let_go(batch.state, every)
     clock = batch.clock
-    header["clock"] = {
-        "step": clock["last_step"],
-        "base_tick": clock["base_tick"],
-        "tick_us": clock["tick_us"],
-    }
+    now = SlotClock(clock.last_step, clock.base_tick, clock.tick_us)
+    batch.state.header["clock"] = msgspec.to_builtins(now)
     return out
 
 
-def _stats(batch: SlotBatch, took_ns: int) -> Spec:
-    """Return what the batch was and took; µs."""
-    streams = [int(stream) for stream in batch.state.header["streams"]]
-    return batch.totals | {
-        "slot": batch.slot,
-        "queries": sum(
-            len(kind.queries(batch.state, stream)) for kind in KINDS.values() for stream in streams
-        ),
-        "bytes": batch.state.nbytes,
-        "total_us": took_ns // 1000,
-        "memory": batch.memory,
-    }
+def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
+    """Return what the batch was and took."""
+    state, streams = batch.state, [int(stream) for stream in batch.state.entry("streams")]
+    return SlotStats(
+        slot=batch.slot,
+        queries=sum(len(kind.queries(state, stream)) for kind in KINDS.values() for stream in streams),
+        bytes=state.nbytes,
+        total_us=took_ns // 1000,
+        memory=batch.memory,
+        **batch.totals,
+    )

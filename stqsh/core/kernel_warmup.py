@@ -46,6 +46,7 @@ from stqsh.spec.expression import (
     OrExpr,
 )
 from stqsh.spec.query import AskSpec, QueryOptions, SelectColumn, SlotQuery, SnapshotSpec
+from stqsh.spec.query_kinds import RANGE, kind_of_region
 from stqsh.spec.region import (
     CircleSpec,
     Key,
@@ -167,7 +168,7 @@ def _warm_up_rare_paths() -> None:
     """Run what needs thousands of keyword records, or a long update log, to be reached."""
     state = SlotState.fresh(0)
     terms = TermTable(state, 1)
-    KeywordIndex(state, "s1/range/keywords", terms).rebuild_if_worn(None)
+    KeywordIndex(state, f"s1/{RANGE.name}/keywords", terms).rebuild_if_worn(None)
     terms.pack()
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
 
@@ -224,7 +225,7 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
     return [
         SlotQuery(
             id=id_,
-            kind=_kind(region),
+            kind=kind_of_region(region).name,
             region=region,
             condition=condition,
             for_us=3 * _TICK if id_ == _LIMITED else None,
@@ -235,10 +236,6 @@ def _queries(focal: Key | None) -> list[SlotQuery]:
     ]
 
 
-def _kind(region: Region) -> str:
-    return "nearest" if region.is_nearest else "range"
-
-
 def _around(focal: Key) -> list[Region]:
     """Return regions that move with an object."""
     return [MovingRectangleSpec(focal, 1.0, 1.0), MovingCircleSpec(focal, 1.0), NearestSpec(k=2, focal=focal)]
@@ -246,12 +243,12 @@ def _around(focal: Key) -> list[Region]:
 
 def _asks(spec: StreamSpec, focal: Key) -> list[AskSpec]:
     """Return snapshots, which need scans, and a question for what a snapshot costs."""
-    rectangle = SnapshotSpec(stream_id=spec.id, kind="range", region=_RECTANGLE)
+    rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
     snapshots = [
         rectangle,
         replace(rectangle, aggregate="count"),
         replace(rectangle, region=_CIRCLE),
-        replace(rectangle, kind=_kind(_NEAREST), region=_NEAREST),
+        replace(rectangle, kind=kind_of_region(_NEAREST).name, region=_NEAREST),
         replace(rectangle, measure=0),
     ]
     asks = [AskSpec(ask=number, spec=snapshot) for number, snapshot in enumerate(snapshots)]

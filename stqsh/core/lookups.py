@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stqsh.core.contract.batch import SlotBatch, items
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.objects.object_table import ObjectTable
@@ -11,8 +9,6 @@ from stqsh.core.output.batch_output import known_rows
 from stqsh.spec.chunk import Chunk, pack
 from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
-
-Spec = dict[str, Any]
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
-from typing import Any
 
 import pyarrow as pa
 
@@ -33,8 +32,6 @@ from stqsh.spec.chunk import Chunk
 from stqsh.spec.command import SlotCommand, unpack_commands
 from stqsh.spec.stream import StreamSpec
 
-Spec = dict[str, Any]
-
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
     """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
@@ -48,7 +45,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
         out += [_renumbered(batch, chunk, number) for chunk in told]
     batch.add(objects=there)
     if spec.is_significant and not whole.commands.stream_dropped:
-        batch.memory[str(spec.id)] = figures(batch.state, spec)
+        batch.memory[spec.id] = figures(batch.state, spec)
     return out
 
 
@@ -104,7 +101,7 @@ def _known(state: SlotState, spec: StreamSpec) -> int:
 
 def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
     """Return a chunk of a piece as one of the batch."""
-    first, last = batch.clock["first_step"], batch.clock["last_step"]
+    first, last = batch.clock.first_step, batch.clock.last_step
     return replace(chunk, order=chunk.order._replace(piece=piece), first_step=first, last_step=last)
 
 

@@ -28,9 +28,8 @@ def make_room(batch: StreamBatch) -> int:
 def forget(state: SlotState, stream: int) -> None:
     """Let go of all that a slot knows of a stream that is dropped."""
     state.release(f"s{stream}/")
-    del state.header["streams"][str(stream)]
+    del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
-    templates = state.header.get("templates", {})
-    state.header["templates"] = {
-        prefix: shapes for prefix, shapes in templates.items() if not prefix.startswith(f"s{stream}/")
-    }
+    templates = state.entry("templates")
+    for prefix in [prefix for prefix in templates if prefix.startswith(f"s{stream}/")]:
+        del templates[prefix]

@@ -1,1 +1,1 @@
-"""Sources: whatever a stream's records come from, prepared as a replay store that the engine reads by row."""
+"""Prepare the sources of streams as replay stores, which the engine reads by row."""

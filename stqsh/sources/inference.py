@@ -1,4 +1,4 @@
-"""Columns of a source whose column list was left out: names and types, from its first files."""
+"""Infer the names and types of the columns of a source from its first files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import find_files, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, Options, SourceSpec
 
-#: So much is read of a file, and so many files are looked at.
+#: The number of bytes that are read of a file, and of files that are read.
 _PROBED_BYTES = 1 << 18
 _PROBED_FILES = 3
 _PROBED_OBJECTS = 2000
@@ -30,7 +30,7 @@ _ISO_DATE = r"^\d{4}-\d\d-\d\d"
 _WORDS = pa.array(["true", "false"])
 
 Columns = dict[str, str | None]
-"""Names and types; None where nothing but nulls was seen."""
+"""Names and types; None where all values are null."""
 
 
 def infer(source: SourceSpec) -> list[list[str]]:
@@ -59,7 +59,7 @@ def _columns_of(path: Path, source: FileSourceSpec) -> Columns:
 
 
 def _common(one: str | None, other: str | None) -> str | None:
-    """Return the type that holds the values of both."""
+    """Return the type that can hold the values of both types."""
     if one == other or one is None or other is None:
         return one or other
     return "DOUBLE" if {one, other} == {"BIGINT", "DOUBLE"} else "STRING"
@@ -100,9 +100,10 @@ def _width(text: TextBlock, dialect: CsvDialect) -> int:
 
 
 def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
-    """Return the narrowest type of a column of text; None if it is empty. With leading zeros it is text.
+    """Return the narrowest type of a column of text, None if it is empty; leading zeros make it text.
 
-    `times` says how times are written, where that is not ISO 8601.
+    Args:
+        times: the format of times that are not ISO 8601.
     """
     cast = cast_column(column, "STRING")
     values = cast.values.drop_null()
@@ -145,7 +146,7 @@ def _objects(lines: Iterable[bytes]) -> Iterable[JsonObject]:
 
 
 def kinds_of_objects(objects: Iterable[JsonObject]) -> Columns:
-    """Return the types of the members of JSON objects; lists and objects within are left out."""
+    """Return the types of the members of JSON objects, without lists and objects."""
     kinds: Columns = {}
     for found in objects:
         for name, value in found.items():
@@ -177,7 +178,7 @@ def _probe_parquet(path: Path, options: Options) -> Columns:
 
 
 def kind_of_arrow(kind: pa.DataType) -> str | None:
-    """Return the column type for values of a Parquet file; None for those that cannot be taken."""
+    """Return the column type for an Arrow type; None where there is none."""
     if isinstance(kind, pa.DictionaryType):
         return kind_of_arrow(kind.value_type)
     for is_kind, name in _ARROW_KINDS:

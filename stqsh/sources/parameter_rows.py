@@ -1,4 +1,4 @@
-"""The rows of REGISTER QUERIES: columns of a file, or of a table in memory, in blocks."""
+"""Read the rows of REGISTER QUERIES from files or from a table in memory, in blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RowFault(NamedTuple):
     reason: str
 
     def text(self) -> str:
-        """The fault in one line."""
+        """The fault as one line of text."""
         place = f"{self.file}:{self.line}" if self.file else f"row {self.line}"
         return f"{place}: {self.reason}"
 
@@ -39,10 +39,12 @@ class RowFault(NamedTuple):
 class ParameterBlock(NamedTuple):
     """Some rows of one file.
 
-    columns: by name, (n,) each, in the types that were asked for; null where there is nothing, or what
-    cannot be read. bad: per column, which values cannot be read, (n,); `shown` gives such a value as text.
-    lines: the lines of rows by their places in the block. numbers: the rows' numbers in their file, from 1,
-    (n,). faults: rows without columns.
+    Attributes:
+        columns: by name, (n,) each, in the wanted types; null where empty or unreadable.
+        bad: for each column a mask of unreadable values, (n,); `shown` returns such a value as text.
+        lines: returns the lines of rows by their places in the block.
+        numbers: the numbers of the rows in their file, from 1, (n,).
+        faults: rows without columns.
     """
 
     file: str
@@ -59,7 +61,7 @@ def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Itera
 
     Args:
         source: the files.
-        columns: names and types of the columns that are wanted; at least one.
+        columns: names and types of at least one wanted column.
 
     Raises:
         SourceError: there is no file, it cannot be read, or it lacks a column.
@@ -80,7 +82,7 @@ def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Itera
 
 
 def table_parameters(table: pa.Table, columns: Mapping[str, str]) -> Iterator[ParameterBlock]:
-    """Return columns of a table in memory, in blocks."""
+    """Yield columns of a table in memory, in blocks."""
     first = 0
     for batch in table.select(list(columns)).to_batches(1 << 16):
         raw = {name: batch.column(name) for name in columns}
@@ -90,7 +92,7 @@ def table_parameters(table: pa.Table, columns: Mapping[str, str]) -> Iterator[Pa
 
 
 def table_columns(table: pa.Table) -> list[list[str]]:
-    """Return the columns [[name, type], ...] of a table, without those of types that STQL does not have."""
+    """Return the columns [[name, type], ...] of a table whose types STQL has."""
     kinds = [(field.name, kind_of_arrow(field.type)) for field in table.schema]
     return [[name, kind] for name, kind in kinds if kind is not None]
 

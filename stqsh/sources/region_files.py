@@ -49,9 +49,10 @@ class RegionSet:
 
 
 def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
-    """Read a set of regions from GeoJSON; features without polygons are left out, which is noted.
+    """Read a set of regions from GeoJSON; note features without polygons.
 
-    `name_column` is the property (or `id`) that names them; without it, a usual one is taken, and noted.
+    Args:
+        name_column: the property (or `id`) that names the regions; None: a usual one, which is noted.
 
     Raises:
         SourceError: no file, no GeoJSON, no polygons, no such property, or a name that occurs twice.
@@ -71,12 +72,12 @@ def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
 
 
 def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> RegionSet:
-    """Make a single region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
+    """Make a region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
     return _made([None], [shapely.Polygon(rings[0], rings[1:])], [])
 
 
 def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> RegionSet:
-    """Make a single region of a rectangle. Raises `SourceError` where it is a line or a point."""
+    """Make a region of a rectangle. Raises `SourceError` if it is a line or a point."""
     return _made([None], [shapely.box(x1, y1, x2, y2)], [])
 
 
@@ -121,7 +122,7 @@ def _rows(path: Path, source: FileSourceSpec) -> Iterator[FeatureRow]:
 
 
 def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | None], str]:
-    """Return the name of each feature, None where it has none, and where the names come from."""
+    """Return the name of each feature, None where it has none, and the property with the names."""
     properties = [feature.members for feature in features]
     if column is None:
         column = _guess(properties)
@@ -134,7 +135,7 @@ def _names(features: Sequence[Feature], column: str | None) -> tuple[list[str | 
 
 
 def _guess(properties: Sequence[JsonObject]) -> str:
-    """Find a usual name whose values are there and differ."""
+    """Return a usual name whose values are complete and unique."""
     columns: dict[str, str] = {}
     for found in properties:
         for name in found:

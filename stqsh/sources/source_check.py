@@ -1,4 +1,4 @@
-"""What makes a source fail whatever its records are, found before a stream or a table is made of it."""
+"""Check a source before a stream or a table is made of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_source(spec: StreamSpec | TableSpec) -> None:
     """Check the options of a StreamSpec's or TableSpec's source, and the first of its files.
 
     Raises:
-        OptionError: an option that there is not, or a value that makes no sense.
+        OptionError: an unknown option, or a value that makes no sense.
         SourceError: there is no file, its format is unknown, or a declared column is missing.
     """
     if isinstance(spec, StreamSpec) and isinstance(spec.source, GeneratorSourceSpec):

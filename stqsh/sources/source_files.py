@@ -1,4 +1,4 @@
-"""File sources: which files a glob names, their formats, and their records, a group of files at a time."""
+"""Find the files of a glob and their formats, and read their records in groups of files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EXTENSIONS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-#: Small files are parsed together, up to so many bytes.
+#: Small files are parsed together, up to this many bytes.
 GROUP_BYTES = 8 << 20
 UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
@@ -56,7 +56,7 @@ class SourceFile:
 
 
 def file_source(spec: StreamSpec | TableSpec | AreaSpec) -> FileSourceSpec:
-    """Return the source of what is read from files."""
+    """Return the source of a stream or table of files."""
     assert isinstance(spec.source, FileSourceSpec), f"{spec.name} is not read from files"
     return spec.source
 
@@ -80,7 +80,7 @@ def _glob(pattern: str) -> list[str]:
 
 
 def _near_file(path: Path) -> str | None:
-    """Say what is wrong with a path of which nothing was found."""
+    """Return a hint about a path that matches no file."""
     for parent in reversed(path.parents):
         if not glob.has_magic(str(parent)) and not parent.is_dir():
             return f"there is no directory {parent}"
@@ -93,7 +93,7 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
     """Return the format of a file: the stated one, or that of its extension.
 
     Raises:
-        SourceError: neither says.
+        SourceError: neither is known.
 
     >>> format_of(Path("day.csv.gz"), FileSourceSpec("day.*"))
     'csv'
@@ -121,7 +121,7 @@ def options_of(path: Path, source: FileSourceSpec) -> Options:
 
 
 def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:
-    """Cut a list of files into groups that are read together; a large file is a group of its own."""
+    """Divide files into groups that are read together; a large file is a group of its own."""
     group: list[SourceFile] = []
     size = 0
     for file in files:
@@ -135,7 +135,7 @@ def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterat
 
 
 def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: RecordSchema) -> None:
-    """Look at the beginning of each file for what makes the whole source fail, before the long work begins.
+    """Check the beginning of each file before the long work begins.
 
     Raises:
         SourceError: a file's format is unknown, or a declared column is missing.
@@ -152,9 +152,10 @@ def read_group(
     layout: RecordSchema,
     known: SeenKeys | None = None,
 ) -> Iterator[ParsedRecords]:
-    """Read some files in order: their records, a few MB at a time, in order of file and place.
+    """Yield the records of some files, a few MB at a time, in order of file and place.
 
-    `known`: the keys of what was read before, where a key must not occur again.
+    Args:
+        known: the keys of earlier records, where a key must not occur again.
     """
     waiting: list[FileBlock] = []
     dead: list[DeadLetter] = []
@@ -174,7 +175,7 @@ def read_group(
 def _blocks(
     files: Sequence[SourceFile], source: FileSourceSpec, layout: RecordSchema, dead: list[DeadLetter]
 ) -> Iterator[FileBlock]:
-    """Read the blocks of some files; a file that cannot be read (on) adds to `dead` and is left."""
+    """Yield the blocks of some files; add a file that cannot be read to `dead`."""
     for file in files:
         reader = READERS[format_of(file.path, source)]
         try:

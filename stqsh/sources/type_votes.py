@@ -1,4 +1,4 @@
-"""What most values of a column are, where not all of them are: a few bad records must not decide a type."""
+"""Find the type of most values of a column, so that a few bad records do not decide it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stqsh.sources.inference import first_fields
 from stqsh.sources.source_files import find_files, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, Options
 
-#: A column is of a type if so large a part of its values is.
+#: The share of its values that makes a column one of a type.
 MOST = 0.9
-#: Ways to write a time, of which one is proposed where no time is ISO 8601; the most usual first.
+#: The patterns of times that are proposed where no time is ISO 8601, the most common first.
 _PATTERNS = tuple(
     f"{day} {clock}" if clock else day
     for clock in ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "")
@@ -27,7 +27,7 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TypeVote:
-    """How many of a column's values seen are of a type, and the first one that is not ("" for none)."""
+    """The share of a column's values of a type, and the first other value ("" for none)."""
 
     seen: int
     fitting: int
@@ -35,12 +35,12 @@ class TypeVote:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the column is to be taken for one of that type."""
+        """Whether the column counts as one of this type."""
         return self.seen > 0 and self.fitting >= MOST * self.seen
 
 
 def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
-    """How far a column of the first file of a source leans to a type; None where the file is no CSV.
+    """Return the vote of a column in the first file of a source; None where the file is no CSV.
 
     Raises:
         SourceError: there is no file, or its format is unknown.
@@ -56,7 +56,7 @@ def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
 
 
 def time_pattern(source: FileSourceSpec, column: str) -> str | None:
-    """The pattern by which most values of a column are times, in strptime's letters; None for none known."""
+    """Return the strptime pattern by which most values of a column are times; None without one."""
     values, _ = _values(source, column)
     if values is None or len(values) == 0:
         return None
@@ -68,7 +68,7 @@ def time_pattern(source: FileSourceSpec, column: str) -> str | None:
 
 
 def has_commas(source: FileSourceSpec, column: str) -> bool:
-    """Whether most values of a column would be numbers if commas were taken for decimal points."""
+    """Return whether most values of a column are numbers if commas are decimal points."""
     values, _ = _values(source, column)
     if values is None or len(values) == 0:
         return False
@@ -77,7 +77,7 @@ def has_commas(source: FileSourceSpec, column: str) -> bool:
 
 
 def _values(source: FileSourceSpec, column: str) -> tuple[Array | None, Options]:
-    """The values of a column that are not empty, as binary, and the options of its source."""
+    """Return the values of a column that are not empty, binary, and the options of its source."""
     file = find_files(source)[0]
     options = options_of(file.path, source)
     if format_of(file.path, source) != "csv":

@@ -83,7 +83,15 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
 
 def slot_query(query: QuerySpec) -> SlotQuery:
     """Return the parts of a query that slots look at."""
-    return SlotQuery(**{name: getattr(query, name) for name in SlotQuery.__struct_fields__})
+    return SlotQuery(
+        id=query.id,
+        kind=query.kind,
+        region=query.region,
+        condition=query.condition,
+        select=query.select,
+        for_us=query.for_us,
+        options=query.options,
+    )
 
 
 class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -229,3 +229,20 @@ def test_events_have_the_cells_of_their_slots(tmp_path: Path) -> None:
         row = np.clip((scene.places.y - y1) / (y2 - y1) * rows, 0, rows - 1).astype(int)
         assert scene.cells.owners[row, column].tolist() == scene.places.slot.tolist()
         assert isinstance(scene.places.keys, pa.Array) and len(scene.places) == 100
+
+
+def test_answers_that_have_all_become_empty_are_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "cars.csv"
+    path.write_text("id,x,y,at\n1,0,0,2025-01-01T00:00:00Z\n2,9,9,2025-01-01T00:00:09Z\n")
+    with local_session(tmp_path, published=True) as session:
+        run(
+            session,
+            f"""CREATE MOVING STREAM cars FROM FILE '{path}' LOCATION (x, y) TIME at TICK 1 s PLANAR;
+          REGISTER QUERY brief FOR 2 s AS SELECT id FROM cars INSIDE (0, 0, 1, 1); RUN 1 STEPS;""",
+        )
+        feed = feed_of(session)
+        assert look(feed).drawn[0].size == 1
+        run(session, "RUN;")
+        assert look(feed).drawn == ()
+        # A map that is opened only now reads the answer's whole history at once.
+        assert len(look(feed_of(session)).places) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 import pytest
 import shapely
@@ -18,6 +19,7 @@ from stqsh.core.matching import condition_templates
 from stqsh.core.matching.condition_templates import parameter
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.stream import TableSpec
 
 COLUMNS = {
     "n": pa.array([1, None, 3], pa.int32()),
@@ -156,7 +158,9 @@ def resolver():
     state = SlotState.fresh(0)
     out = Resolver(state, stream_spec(STREAM))
     columns = [["n", "BIGINT"], ["name", "STRING"], ["since", "TIMESTAMP"]]
-    out.tables.define({"id": 4, "name": "t", "columns": columns, "key": "n"})
+    source = {"type": "file", "glob": "none"}
+    spec = {"id": 4, "name": "t", "columns": columns, "key": "n", "source": source}
+    out.tables.define(msgspec.convert(spec, TableSpec))
     rows = [{"n": 1, "name": "one", "since": 5}, {"n": 2, "name": "two", "since": None}]
     out.tables.add(4, pa.RecordBatch.from_pylist(rows, columns_schema(columns)))
     shapes = {"west": shapely.box(-1, -1, 0, 5), "north": shapely.box(-1, 3, 5, 5)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -9,6 +10,7 @@ from core.slots import Slot, register
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.spec.chunk import columns_schema, pack, pack_json
+from stqsh.spec.stream import TableSpec
 
 COLUMNS = [
     ["oid", "STRING"],
@@ -17,7 +19,8 @@ COLUMNS = [
     ["since", "TIMESTAMP"],
     ["good", "BOOLEAN"],
 ]
-SPEC = {"id": 5, "name": "favourites", "columns": COLUMNS, "key": "oid", "source": None}
+SOURCE = {"type": "file", "glob": "none"}
+SPEC = {"id": 5, "name": "favourites", "columns": COLUMNS, "key": "oid", "source": SOURCE}
 ROWS = [
     {"oid": "a", "note": "x", "stars": 3, "since": 10, "good": True},
     {"oid": "b", "note": None, "stars": None, "since": None, "good": None},
@@ -31,7 +34,7 @@ def batch(rows, columns=COLUMNS):
 
 def tables(rows=ROWS, spec=SPEC):
     out = JoinedTables(SlotState.fresh(0))
-    out.define(spec)
+    out.define(msgspec.convert(spec, TableSpec))
     out.add(spec["id"], batch(rows, spec["columns"]))
     return out
 

@@ -1,1 +1,1 @@
-"""What all measurements share: workloads, sessions, processor time."""
+"""The parts that all measurements share: workloads, sessions, processor time."""

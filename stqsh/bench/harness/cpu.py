@@ -1,8 +1,7 @@
-"""Processor time of an engine's processes, Java's and Python's, which is comparable on a busy machine.
+"""Measure the processor time of an engine's processes, which is comparable even on a busy machine.
 
-Read from /proc: utime and stime of each process of the tree, and what its children that have ended took with
-them (cutime, cstime), so that a worker that ends in between is not lost. Where there is no /proc, nothing is
-measured.
+It is read from /proc: utime and stime of each process of the tree, and cutime and cstime of its ended
+children, so that the time of a worker that ends is not lost. Without /proc, nothing is measured.
 """
 
 from __future__ import annotations
@@ -12,25 +11,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from stqsh.bench.figures import LESS, Better
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
 
 CPU = {"cpu_java_s": "Java CPU s/M", "cpu_python_s": "Python CPU s/M"}
-"""Columns of processor seconds a million records."""
+"""The columns with processor seconds a million records."""
+
+CPU_FIGURES: dict[str, Better] = dict.fromkeys(CPU, LESS)
+"""The same as figures that `--compare` compares."""
 
 PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """Processor seconds so far of Java's processes and of all others."""
+    """Processor seconds of Java processes and of all others."""
 
     java: float
     python: float
 
 
 class ProcessorMeter:
-    """Measures the processor time that a session's engine spends from now on."""
+    """Measure the processor time of a session's engine from now on."""
 
     def __init__(self, session: Session) -> None:
         engine = read_engine(session.home)
@@ -38,12 +41,12 @@ class ProcessorMeter:
         self._before = self._now()
 
     def spent(self) -> ProcessorTime | None:
-        """Return processor seconds since the beginning; None: unknown."""
+        """Return processor seconds since the beginning, None where unknown."""
         before, now = self._before, self._now()
         return grown(before, now) if before and now else None
 
     def per_million(self, records: int) -> dict[str, float | None]:
-        """Return processor seconds per million records so far, by the keys of `CPU`; None: unknown."""
+        """Return processor seconds per million records so far, by the keys of `CPU`; None where unknown."""
         found = self.spent()
         if found is None:
             return dict.fromkeys(CPU)
@@ -56,7 +59,7 @@ class ProcessorMeter:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTime:
-    """A process: clock ticks that it has taken itself, and those of its children that have ended."""
+    """A process: the clock ticks of its own, and those of its ended children."""
 
     parent: int
     is_java: bool
@@ -68,16 +71,16 @@ Tree: TypeAlias = dict[int, ProcessTime]
 
 
 def spent(root: int, proc: Path = PROC) -> ProcessorTime | None:
-    """Sum up what the process `root` and its descendants have taken; None where `proc` does not tell."""
+    """Return the time of the process `root` and its descendants; None where `proc` does not have them."""
     tree = tree_of(root, proc)
     return grown({}, tree) if tree else None
 
 
 def grown(before: Tree, now: Tree) -> ProcessorTime:
-    """Return what a tree of processes has taken between two looks at it.
+    """Return the processor time of a tree of processes between two samples.
 
-    What a process that has ended had taken is with the one that waited for it, and was counted before; with
-    none where nobody waits, or somebody outside of the tree does: then the little that it took since is lost.
+    The time of an ended process is with the process that waited for it, and its earlier part was counted
+    before. If no process of the tree waited for it, the time since the first sample is lost.
     """
     counted = dict.fromkeys(now, 0)
     for pid, process in before.items():
@@ -103,12 +106,12 @@ def _heir(pid: int, before: Tree, now: Tree) -> int | None:
 
 
 def processes_of(root: int, proc: Path = PROC) -> dict[int, bool]:
-    """Return the process `root` and its descendants: whether each is Java's, by pid; none where unknown."""
+    """Return the process `root` and its descendants: whether each is Java's, by pid; empty where unknown."""
     return {pid: process.is_java for pid, process in sorted(tree_of(root, proc).items())}
 
 
 def tree_of(root: int, proc: Path = PROC) -> Tree:
-    """Return the process `root` and its descendants by pid; none where `proc` does not tell."""
+    """Return the process `root` and its descendants by pid; empty where `proc` does not have them."""
     all_of_them = {int(path.name): _read(path) for path in proc.glob("[0-9]*")} if proc.is_dir() else {}
     processes = {pid: process for pid, process in all_of_them.items() if process is not None}
     tree = _descendants(root, processes) if root in processes else ()
@@ -128,7 +131,7 @@ def _descendants(root: int, processes: Tree) -> set[int]:
 
 
 def _read(folder: Path) -> ProcessTime | None:
-    """Read a process's `stat`: the name stands in brackets and may hold blanks (proc(5))."""
+    """Read a process's `stat`, where the name is in brackets and may contain blanks (proc(5))."""
     try:
         text = (folder / "stat").read_text()
     except OSError:

@@ -1,10 +1,11 @@
-"""What figures depend on: the machine, how busy it is, versions, the commit, the settings."""
+"""Describe what figures depend on: the machine, its load, versions, the commit and the settings."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from stqsh.settings import cores
 
 _PACKAGES = ("pyspark", "numba", "numpy", "pyarrow", "pandas", "shapely")
 _BUSY = 0.5
-"""Of a core's load: more than that at the beginning, and figures are worth only as ratios within a run."""
+"""The load of a core beyond which figures are useful only as ratios within a run."""
 
 
-def environment() -> dict[str, Any]:
-    """Describe the machine and what runs on it, as it is now."""
+def environment() -> Mapping[str, Any]:
+    """Return the machine, versions and settings."""
     return {
         "cpu": _cpu_model(),
         "cores": cores(),
@@ -35,7 +36,7 @@ def environment() -> dict[str, Any]:
 
 
 def load() -> list[float] | None:
-    """Return the machine's load over 1, 5 and 15 minutes; None where the system does not tell."""
+    """Return the machine's load over 1, 5 and 15 minutes; None where unknown."""
     try:
         return [round(average, 2) for average in os.getloadavg()]
     except OSError:
@@ -43,7 +44,7 @@ def load() -> list[float] | None:
 
 
 def busy(found: list[float] | None) -> str:
-    """Say that the machine has other work, or "" where it has none."""
+    """Return a warning that the machine has other work, "" if it has none."""
     if not found or found[0] <= _BUSY * cores():
         return ""
     return (
@@ -53,8 +54,8 @@ def busy(found: list[float] | None) -> str:
 
 
 def _cpu_model() -> str:
-    told = Path("/proc/cpuinfo")  # other systems tell by `platform`, if at all
-    for line in told.read_text().splitlines() if told.exists() else ():
+    info = Path("/proc/cpuinfo")  # only Linux has it
+    for line in info.read_text().splitlines() if info.exists() else ():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
@@ -78,7 +79,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit(folder: Path) -> str | None:
-    """Return the commit of a working copy, with a + where its files differ; None for an installed package."""
+    """Return the commit of a working copy, with a + if files differ; None for an installed package."""
     if not (folder / ".git").exists():
         return None
     try:

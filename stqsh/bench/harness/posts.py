@@ -1,4 +1,4 @@
-"""Posts for measurements, real ones or made up: places and short texts; and keyword queries to suit them."""
+"""Read real posts or make synthetic ones, with places and short texts, and keyword queries for them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from stqsh.core.texts.tokenizer import tokens
 _MADE = 100_000
 _VOCABULARY = 20_000
 _LENGTH = 15
-"""Terms of a made-up text, as many as reports to a city have; words come as in Zipf's law."""
+"""The number of terms of a synthetic text, as in reports to a city; words follow Zipf's law."""
 
 
 @dataclass(frozen=True)
 class PostSample:
-    """Places, float64 (n, 2), and texts; they are drawn from again and again."""
+    """Places, float64 (n, 2), and texts, from which posts are drawn repeatedly."""
 
     places: NDArray[np.float64]
     texts: pa.Array[Any]
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """Where nearly all of them are: x1, y1, x2, y2."""
+        """The area of nearly all posts: x1, y1, x2, y2."""
         low, high = np.percentile(self.places, [0.5, 99.5], axis=0).tolist()
         return low[0], low[1], high[0], high[1]
 
     def write(self, path: Path, ticks: int, per_tick: int, seed: int = 1) -> None:
-        """Write some posts a second as one Parquet file with the columns id, x, y, ts, body."""
+        """Write posts as one Parquet file with the columns id, x, y, ts, body; a tick is a second."""
         draw = np.random.default_rng(seed)
         writer = None
         for tick in range(ticks):
@@ -56,9 +56,11 @@ class PostSample:
     def queries(
         self, count: int, terms: int, side: float, seed: int = 2
     ) -> tuple[list[str], NDArray[np.float64]]:
-        """Phrases, and boxes float64 (count, 4), uniform over the bounds.
+        """Return phrases, and boxes uniform over the bounds, float64 (count, 4).
 
-        terms: of each phrase, drawn as they occur; 0: one to three. side: of a box, as a share of the bounds.
+        Args:
+            terms: the number of terms of a phrase, drawn as they occur; 0: one to three.
+            side: the side of a box, as a share of the bounds.
         """
         draw = np.random.default_rng(seed)
         _, words = tokens(self.texts)
@@ -73,10 +75,10 @@ class PostSample:
 
 
 def read_posts(pattern: str, columns: list[str]) -> PostSample:
-    """Read posts from CSV files (also .gz): the columns of x and y, and those that make their texts.
+    """Read posts from CSV files (also .gz), by the columns of x, y and the texts.
 
     Raises:
-        FileNotFoundError: no file is called so.
+        FileNotFoundError: no file has such a name.
     """
     x, y, *text = columns
     found = Path(pattern)
@@ -96,7 +98,7 @@ def read_posts(pattern: str, columns: list[str]) -> PostSample:
 
 
 def made_posts(seed: int = 3) -> PostSample:
-    """Make posts up: uniform on the unit square, words by Zipf's law."""
+    """Make posts, uniform on the unit square, with words by Zipf's law."""
     draw = np.random.default_rng(seed)
     weights = 1 / np.arange(1, _VOCABULARY + 1)
     said = draw.choice(_VOCABULARY, (_MADE, _LENGTH), p=weights / weights.sum())

@@ -10,13 +10,14 @@ from __future__ import annotations
 import statistics
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness.drive import Say
+from stqsh.bench.options import option
 from stqsh.bench.peers import flink, ours, plainspark, postgis, tile38
 from stqsh.bench.peers.answers import difference, normal
 from stqsh.bench.peers.peer import Peer, PeerFailedError, PeerOutcome, last_words
@@ -44,14 +45,14 @@ PEERS: tuple[Peer, ...] = (plainspark.PEER, plainspark.BUCKETED, postgis.PEER, f
 class Options:
     """The sizes of the case, and the peers to run; see the help of each option."""
 
-    only: tuple[str, ...] = field(default=(), metadata={"help": "These peers, with commas."})
-    queries: int = field(default=10_000, metadata={"help": "Range queries, squares of 1 % side."})
-    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
-    per_step: int = field(default=20_000, metadata={"help": "Records a step."})
-    steps: int = field(default=120, metadata={"help": "Measured steps of stqsh."})
-    peer_steps: int = field(default=18, metadata={"help": "How many of them a peer takes."})
+    only: tuple[str, ...] = option((), "These peers.")
+    queries: int = option(10_000, "Range queries, squares of 1 % side.")
+    objects: int = option(200_000, "Moving objects.")
+    per_step: int = option(20_000, "Records a step.")
+    steps: int = option(120, "Measured steps of stqsh.")
+    peer_steps: int = option(18, "How many of them a peer takes.")
 
-    get: bool = field(default=False, metadata={"help": "First install the peers on this machine (get.sh)."})
+    get: bool = option(False, "First install the peers on this machine (get.sh).")
 
     def __post_init__(self) -> None:
         unknown = set(self.only) - {peer.name for peer in PEERS}

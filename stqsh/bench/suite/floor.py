@@ -5,13 +5,14 @@ Each batch is a sample. The first batches of a session load and compile; they ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import SPLIT, Say, execute, moving_session, run, split
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.options import option
 
 COLUMNS = {"records": "records", "queries": "queries", "batches": "batches", "cpu_ms": "CPU ms", **SPLIT}
 KEY = ("records", "queries")
@@ -27,7 +28,7 @@ _WARM_UP = 5
 class Options:
     """The number of batches of each kind."""
 
-    batches: int = field(default=60, metadata={"help": "Batches to measure."})
+    batches: int = option(60, "Batches to measure.")
 
 
 QUICK = Options(20)

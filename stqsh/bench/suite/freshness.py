@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +22,7 @@ from stqsh.bench.harness.cpu import CPU, ProcessorMeter
 from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, paced, run
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import OnIdle, Subscription
 from stqsh.client.results import Updates
@@ -53,15 +54,13 @@ WARM_UP = 0.25
 class Options:
     """What to play; see the help of each option."""
 
-    shares: tuple[float, ...] = field(
-        default=(0.25, 0.5, 0.75), metadata={"help": "Shares of the greatest load, with commas."}
-    )
-    queries: int = field(default=10_000, metadata={"help": "Range queries."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=25_000, metadata={"help": "Records a tick."})
-    seconds: int = field(default=30, metadata={"help": "How long each share is played."})
-    greatest: int = field(default=0, metadata={"help": "The greatest load, records/s; 0: measure it."})
-    ticks: int = field(default=120, metadata={"help": "Ticks in which the greatest load is measured."})
+    shares: tuple[float, ...] = option((0.25, 0.5, 0.75), "Shares of the greatest load.")
+    queries: int = option(10_000, "Range queries.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(25_000, "Records a tick.")
+    seconds: int = option(30, "How long each share is played.")
+    greatest: int = option(0, "The greatest load, records/s; 0: measure it.")
+    ticks: int = option(120, "Ticks in which the greatest load is measured.")
 
     def __post_init__(self) -> None:
         if not all(0 < share <= 2 for share in self.shares):

@@ -7,13 +7,14 @@ played to the end, as in a shell that was left open.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import REPETITIONS, Say, execute, moving_session, run
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 
 COLUMNS = {"stream": "the stream", "java_percent": "Java %", "python_percent": "Python %"}
@@ -28,7 +29,7 @@ _SETTLING_S = 10.0
 class Options:
     """How long to measure."""
 
-    seconds: float = field(default=60.0, metadata={"help": "Seconds of each kind of idleness."})
+    seconds: float = option(60.0, "Seconds of each kind of idleness.")
 
 
 QUICK = Options(30.0)

@@ -9,7 +9,7 @@ do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from time import process_time
 
@@ -22,6 +22,7 @@ from stqsh.bench.harness.drive import Say
 from stqsh.bench.harness.one_slot import MOVING, SECOND, Array, OneSlot
 from stqsh.bench.harness.posts import made_posts
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -68,12 +69,12 @@ _CORNERS = 1_000
 class Options:
     """What to measure; see the help of each option."""
 
-    families: tuple[str, ...] = field(default=(), metadata={"help": "Families, with commas; all if empty."})
-    queries: int = field(default=10_000, metadata={"help": "Queries of a family; ten times the rectangles."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=4, metadata={"help": "Ticks a batch."})
-    batches: int = field(default=5, metadata={"help": "Measured batches of each family."})
+    families: tuple[str, ...] = option((), "Families; all if empty.")
+    queries: int = option(10_000, "Queries of a family; ten times the rectangles.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(4, "Ticks a batch.")
+    batches: int = option(5, "Measured batches of each family.")
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.families if name not in _FAMILIES]

@@ -13,10 +13,11 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, temporary_folder
+from stqsh.bench.options import option
 
 COLUMNS = {
     "what": "while",
@@ -51,8 +52,8 @@ _CARS = (
 class Options:
     """What to type, and under what load; see the help of each option."""
 
-    times: int = field(default=3, metadata={"help": "How often a statement is typed."})
-    objects: int = field(default=20_000, metadata={"help": "Moving objects while the engine is at work."})
+    times: int = option(3, "How often a statement is typed.")
+    objects: int = option(20_000, "Moving objects while the engine is at work.")
 
 
 QUICK = Options(times=1)

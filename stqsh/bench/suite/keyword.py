@@ -8,7 +8,7 @@ straight into the control log, and a batch of its own takes in each portion of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,9 +17,10 @@ from msgspec.structs import replace
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
-from stqsh.bench.harness.cpu import CPU
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, run, temporary_folder
 from stqsh.bench.harness.posts import PostSample, made_posts, read_posts
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
 from stqsh.spec.query import QuerySpec
@@ -37,12 +38,7 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("queries", "terms", "side")
-FIGURES: dict[str, Better] = {
-    "posts_per_s": MORE,
-    "register_s": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"posts_per_s": MORE, "register_s": LESS, **CPU_FIGURES}
 
 _CREATE = (
     "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, body STRING) KEY id "
@@ -60,20 +56,12 @@ class Options:
         ValueError: `posts` does not name files and three columns.
     """
 
-    queries: tuple[int, ...] = field(
-        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
-    )
-    terms: tuple[int, ...] = field(
-        default=(0,), metadata={"help": "Terms a query, with commas; 0: one to three."}
-    )
-    sides: tuple[float, ...] = field(
-        default=(1.0,), metadata={"help": "Sides of boxes, % of the whole, with commas."}
-    )
-    posts: str | None = field(
-        default=None, metadata={"help": "Real posts, FILES.csv:x,y,text,…; else made up."}
-    )
-    per_tick: int = field(default=20_000, metadata={"help": "Posts a tick."})
-    ticks: int = field(default=30, metadata={"help": "Measured ticks for each row."})
+    queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
+    terms: tuple[int, ...] = option((0,), "Terms a query; 0: one to three.")
+    sides: tuple[float, ...] = option((1.0,), "Sides of boxes, % of the whole.")
+    posts: str | None = option(None, "Real posts, FILES.csv:x,y,text,…; else made up.")
+    per_tick: int = option(20_000, "Posts a tick.")
+    ticks: int = option(30, "Measured ticks for each row.")
 
     def __post_init__(self) -> None:
         files, _, columns = (self.posts or "FILES:x,y,text").rpartition(":")

@@ -8,7 +8,7 @@ are written straight into the control log, and a batch of its own takes in each 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
-from stqsh.bench.harness.cpu import CPU
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
 from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session, temporary_folder
 from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.spec.region import NearestSpec
 
 COLUMNS = {
@@ -33,12 +34,7 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("queries", "k", "around")
-FIGURES: dict[str, Better] = {
-    "records_per_s": MORE,
-    "register_s": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "register_s": LESS, **CPU_FIGURES}
 
 _AROUND = ("place", "focal")
 
@@ -51,14 +47,12 @@ class Options:
         ValueError: there are fewer objects than queries, or a word in `around` is unknown.
     """
 
-    queries: tuple[int, ...] = field(
-        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
-    )
-    k: tuple[int, ...] = field(default=(1, 10, 100), metadata={"help": "Numbers of neighbours, with commas."})
-    around: tuple[str, ...] = field(default=_AROUND, metadata={"help": "What they are around, with commas."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=12, metadata={"help": "Measured ticks for each row."})
+    queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
+    k: tuple[int, ...] = option((1, 10, 100), "Numbers of neighbours.")
+    around: tuple[str, ...] = option(_AROUND, "What they are around.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(12, "Measured ticks for each row.")
 
     def __post_init__(self) -> None:
         unknown = [word for word in self.around if word not in _AROUND]

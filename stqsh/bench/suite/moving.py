@@ -6,7 +6,7 @@ else is as in the benchmark `range`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
-from stqsh.bench.harness.cpu import CPU
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
 from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session, temporary_folder
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
@@ -30,12 +31,7 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("moving_percent",)
-FIGURES: dict[str, Better] = {
-    "records_per_s": MORE,
-    "total_ms": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "total_ms": LESS, **CPU_FIGURES}
 
 _SIDE = 0.01
 _SELECT = "SELECT oid FROM m INSIDE"
@@ -49,13 +45,11 @@ class Options:
         ValueError: a share is not one, or there are fewer objects than moving queries.
     """
 
-    percents: tuple[int, ...] = field(
-        default=(0, 10, 100), metadata={"help": "Shares of queries that move, in %, with commas."}
-    )
-    queries: int = field(default=10_000, metadata={"help": "Queries."})
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=24, metadata={"help": "Measured ticks for each share."})
+    percents: tuple[int, ...] = option((0, 10, 100), "Shares of queries that move, in %.")
+    queries: int = option(10_000, "Queries.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(24, "Measured ticks for each share.")
 
     def __post_init__(self) -> None:
         if not all(0 <= percent <= 100 for percent in self.percents):

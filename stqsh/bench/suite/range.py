@@ -7,13 +7,14 @@ once before the measurement begins, and a batch of its own takes in new queries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
-from stqsh.bench.harness.cpu import CPU
+from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
 from stqsh.bench.harness.drive import SPLIT, Say, execute, measured, moving_session, run
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
+from stqsh.bench.options import option
 
 COLUMNS = {
     "queries": "queries",
@@ -24,25 +25,18 @@ COLUMNS = {
     **CPU,
 }
 KEY = ("queries",)
-FIGURES: dict[str, Better] = {
-    "records_per_s": MORE,
-    "total_ms": LESS,
-    "cpu_java_s": LESS,
-    "cpu_python_s": LESS,
-}
+FIGURES: dict[str, Better] = {"records_per_s": MORE, "total_ms": LESS, **CPU_FIGURES}
 
 
 @dataclass(frozen=True)
 class Options:
     """What to measure; see the help of each option."""
 
-    queries: tuple[int, ...] = field(
-        default=(1_000, 10_000, 100_000), metadata={"help": "Numbers of queries, with commas."}
-    )
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    per_tick: int = field(default=100_000, metadata={"help": "Records a tick."})
-    ticks: int = field(default=60, metadata={"help": "Measured ticks for each number of queries."})
-    motion: str = field(default="walk", metadata={"help": "walk: short ways; jump: anywhere."})
+    queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
+    objects: int = option(1_000_000, "Moving objects.")
+    per_tick: int = option(100_000, "Records a tick.")
+    ticks: int = option(60, "Measured ticks for each number of queries.")
+    motion: str = option("walk", "walk: short ways; jump: anywhere.")
 
     def __post_init__(self) -> None:
         if self.motion not in ("walk", "jump"):

@@ -12,11 +12,12 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, moving_session, run
 from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.bench.suite.register import SQUARE, squares
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
@@ -42,8 +43,8 @@ _PATIENCE_S = 60.0
 class Options:
     """What there is to recover; see the help of each option."""
 
-    objects: int = field(default=1_000_000, metadata={"help": "Objects, all of which have reported."})
-    queries: int = field(default=100_000, metadata={"help": "Range queries."})
+    objects: int = option(1_000_000, "Objects, all of which have reported.")
+    queries: int = option(100_000, "Range queries.")
 
 
 QUICK = Options(200_000, 10_000)

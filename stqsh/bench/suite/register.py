@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow.csv import write_csv
@@ -25,6 +25,7 @@ from stqsh.bench.harness.cpu import ProcessorMeter
 from stqsh.bench.harness.drive import Say, execute, moving_session, run, temporary_folder
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import Motion, rectangles
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 
 COLUMNS = {
@@ -45,21 +46,11 @@ FIGURES: dict[str, Better] = {"seconds": LESS, "log_cpu_s": LESS, "batch_cpu_s":
 class Options:
     """What to measure; each number of queries has a session of its own."""
 
-    queries: tuple[int, ...] = field(
-        default=(10_000, 100_000, 1_000_000),
-        metadata={"help": "Numbers of queries in a file, separated by commas."},
-    )
-    moving: tuple[int, ...] = field(
-        default=(10_000,), metadata={"help": "Numbers of queries that follow objects, separated by commas."}
-    )
-    single: tuple[int, ...] = field(
-        default=(10_000, 100_000), metadata={"help": "Numbers of single statements, separated by commas."}
-    )
-    script: tuple[int, ...] = field(
-        default=(100_000,),
-        metadata={"help": "Numbers of statements in a script of the shell, separated by commas."},
-    )
-    objects: int = field(default=10_000, metadata={"help": "Objects that the first answers are about."})
+    queries: tuple[int, ...] = option((10_000, 100_000, 1_000_000), "Numbers of queries in a file.")
+    moving: tuple[int, ...] = option((10_000,), "Numbers of queries that follow objects.")
+    single: tuple[int, ...] = option((10_000, 100_000), "Numbers of single statements.")
+    script: tuple[int, ...] = option((100_000,), "Numbers of statements in a script of the shell.")
+    objects: int = option(10_000, "Objects that the first answers are about.")
 
 
 QUICK = Options((10_000, 100_000), single=(10_000,), script=(10_000,))

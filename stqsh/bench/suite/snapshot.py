@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, moving_session, run
 from stqsh.bench.harness.workload import Motion, ticks_to_fill
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 
 COLUMNS = {
@@ -37,10 +38,10 @@ _SIDE = 0.1
 class Options:
     """What to measure; see the help of each option."""
 
-    objects: int = field(default=1_000_000, metadata={"help": "Moving objects."})
-    asked: int = field(default=300, metadata={"help": "Questions of each kind, straight from the slots."})
-    by_log: int = field(default=30, metadata={"help": "Questions of each kind by way of the control log."})
-    per_tick: int = field(default=100_000, metadata={"help": "Objects that report in a tick."})
+    objects: int = option(1_000_000, "Moving objects.")
+    asked: int = option(300, "Questions of each kind, straight from the slots.")
+    by_log: int = option(30, "Questions of each kind by way of the control log.")
+    per_tick: int = option(100_000, "Objects that report in a tick.")
 
 
 QUICK = Options(asked=100, by_log=5)

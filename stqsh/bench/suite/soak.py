@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import stqsh
@@ -21,6 +21,7 @@ from stqsh.bench.harness.cpu import processes_of
 from stqsh.bench.harness.drive import Say, execute
 from stqsh.bench.harness.registration import statements
 from stqsh.bench.harness.workload import rectangles
+from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.storage.engine_info import read_engine
 
@@ -47,11 +48,11 @@ _MB = 1 << 20
 class Options:
     """What to play; see the help of each option."""
 
-    minutes: float = field(default=30.0, metadata={"help": "How long."})
-    objects: int = field(default=200_000, metadata={"help": "Moving objects."})
-    report: int = field(default=4, metadata={"help": "Seconds between two reports of an object."})
-    queries: int = field(default=10_000, metadata={"help": "Range queries."})
-    every: float = field(default=5.0, metadata={"help": "Seconds between two looks."})
+    minutes: float = option(30.0, "How long.")
+    objects: int = option(200_000, "Moving objects.")
+    report: int = option(4, "Seconds between two reports of an object.")
+    queries: int = option(10_000, "Range queries.")
+    every: float = option(5.0, "Seconds between two looks.")
 
     def __post_init__(self) -> None:
         if self.minutes * 60 < 6 * self.every:

@@ -6,12 +6,13 @@ import os
 import pty
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import stqsh
 from stqsh.bench.figures import LESS, Better, Row
 from stqsh.bench.harness.drive import Say, temporary_folder
+from stqsh.bench.options import option
 
 COLUMNS = {"what": "from a cold start to", "seconds": "median s"}
 KEY = ("what",)
@@ -24,7 +25,7 @@ _PROMPT = b"stqsh>"
 class Options:
     """The number of starts."""
 
-    times: int = field(default=7, metadata={"help": "Starts to measure."})
+    times: int = option(7, "Starts to measure.")
 
 
 QUICK = Options(3)

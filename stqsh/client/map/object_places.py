@@ -168,7 +168,7 @@ def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) 
     table = found.table.combine_chunks()
     placed = ~np.isnan(_column(table, stream.x)) & ~np.isnan(_column(table, stream.y))
     table = table.filter(pa.array(placed))
-    keys = pa.concat_arrays(table.column(stream.key).chunks or [_nothing(stream).keys])
+    keys = table.column(stream.key).combine_chunks()
     there = len(keys)
     chosen = _chosen(keys, wish, wish.most)
     if chosen is not None:

@@ -50,14 +50,14 @@ class QueryMembers:
         if self._state is None:
             return None
         mine = np.flatnonzero(self._state.column("query").to_numpy() == query)
-        return pa.concat_arrays(self._state.column("key").chunks).take(mine)
+        return self._state.column("key").combine_chunks().take(mine)
 
     def keys_of_any(self, queries: Collection[int]) -> pa.Array[Any] | None:
         """The keys in the answers of any of some queries."""
         if self._state is None:
             return None
         mine = np.isin(self._state.column("query").to_numpy(), np.array([*queries], np.int64))
-        return pa.concat_arrays(self._state.column("key").chunks).filter(pa.array(mine))
+        return self._state.column("key").combine_chunks().filter(pa.array(mine))
 
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether queries, by id, ask about the stream; bool (n,)."""

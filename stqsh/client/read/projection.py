@@ -10,7 +10,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, JoinExpr, find_nodes, has_node
@@ -58,7 +57,7 @@ class TableLookups:
 
     def _take(self, table: int, known: JoinedTables) -> None:
         """Read a table; one whose file has gone with its DROP has no rows."""
-        known.define(msgspec.to_builtins(table_by_id(self._db, table).spec))
+        known.define(table_by_id(self._db, table).spec)
         file = self._home.table(table) / CONTENT
         if not file.exists():
             return
@@ -121,5 +120,5 @@ def _distance(table: pa.Table) -> Column:
 
 def _whole(column: Column) -> pa.Array[Any]:
     if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return column.combine_chunks()
     return column

@@ -161,7 +161,7 @@ def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
     came = came.take(pc.sort_indices(came.column("step")))  # stable: by key within a step
     if answer is None or not answer.num_rows:
         return came
-    touched: Any = pc.is_in(answer.column("key"), value_set=pa.concat_arrays(last.column("key").chunks))
+    touched: Any = pc.is_in(answer.column("key"), value_set=last.column("key").combine_chunks())
     stay = answer.filter(pc.invert(touched))
     new = pa.concat_tables([stay, came], promote_options="default")
     return new.combine_chunks() if new.column(0).num_chunks > _MANY_CHUNKS else new

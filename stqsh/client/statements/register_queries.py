@@ -17,11 +17,11 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.parameters import COLUMN_TYPES
-from stqsh.lang.binder.query_options import BUILT_IN_KINDS
 from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.query_kinds import BUILT_IN
 from stqsh.spec.stream import FileSourceSpec
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _registered(
 
 def check_kind(kind: str) -> None:
     """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
-    if kind in BUILT_IN_KINDS:
+    if kind in BUILT_IN:
         return
     from stqsh.core.kinds import KINDS  # numba: not before it is needed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import Chunk, unpack, unpack_json
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.chunk import Chunk, unpack, unpack_struct
+from stqsh.spec.stream import StreamSpec, TableSpec
 
 if TYPE_CHECKING:
     from stqsh.core.regions.polygon_table import PolygonTable
@@ -43,7 +43,7 @@ def take_in(state: SlotState, chunks: Iterable[Chunk]) -> None:
     """Keep the tables and areas that a batch's chunks define; chunks of other kinds are passed over."""
     for chunk in chunks:
         if chunk.kind == "table_define":
-            JoinedTables(state).define(unpack_json(chunk.payload))
+            JoinedTables(state).define(unpack_struct(chunk.payload, TableSpec))
         elif chunk.kind == "table":
             JoinedTables(state).add(chunk.stream, unpack(chunk.payload))
         elif chunk.kind == "area_define":

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack, unpack_json
+from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack, unpack_json, unpack_struct
+from stqsh.spec.clock import BatchClock
+from stqsh.spec.stats import StreamMemory
 from stqsh.spec.stream import StreamSpec
-
-Spec = dict[str, Any]
 
 EXPIRED = WHY.index("expired")
 DISCONNECTED = WHY.index("disconnected")
@@ -24,16 +24,16 @@ _TOTALS = ("objects", "records", "stale", "updates", "decode_us", "kernel_us", "
 class SlotBatch:
     """One batch on one slot.
 
-    clock: what `clock_chunk` says. totals: counts, and µs, to which each stream adds. memory: what
-    significant streams hold, by id (see `stqsh.core.retention.stream_stats.figures`).
+    clock: the content of `clock_chunk`. totals: counts, and µs, to which each stream adds. memory: what
+    significant streams hold, by id.
     """
 
     state: SlotState
     clock_chunk: Chunk
-    clock: Spec
+    clock: BatchClock
     by_stream: dict[int, list[Chunk]]
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOTALS, 0))
-    memory: Spec = field(default_factory=dict)
+    memory: dict[int, StreamMemory] = field(default_factory=dict)
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
@@ -45,18 +45,18 @@ class SlotBatch:
         for chunk in chunks:
             if chunk.kind != "clock":
                 by_stream.setdefault(chunk.stream, []).append(chunk)
-        return SlotBatch(state, clocks[0], unpack_json(clocks[0].payload), by_stream)
+        return SlotBatch(state, clocks[0], unpack_struct(clocks[0].payload, BatchClock), by_stream)
 
     @property
     def slot(self) -> int:
         """The slot's number."""
-        return int(self.state.header["slot"])
+        return self.state.slot
 
     def timing(self, spec: StreamSpec) -> BatchTiming:
         """Return the batch's steps, and after how long a stream's records go out of date."""
         clock, event = self.clock, spec.is_event
-        first, last = clock["first_step"], clock["last_step"]
-        base, tick = clock["base_tick"] or 0, clock["tick_us"] or 1
+        first, last = clock.first_step, clock.last_step
+        base, tick = clock.base_tick or 0, clock.tick_us or 1
         us = spec.keep_us if event else spec.report_every_us
         return BatchTiming(
             first, last, base, tick, -1 if us is None else us, EXPIRED if event else DISCONNECTED
@@ -69,7 +69,7 @@ class SlotBatch:
 
     def chunk(self, kind: str, payload: bytes, stream: int = 0, rows: int = 1, number: int = 0) -> Chunk:
         """Return a chunk of this slot and batch."""
-        first, last = self.clock["first_step"], self.clock["last_step"]
+        first, last = self.clock.first_step, self.clock.last_step
         order = ChunkOrder(Phase.EVALUATED, number=number)
         return Chunk(self.slot, stream, kind, order, first, last, rows, payload)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.batch_output import BatchOutput, EndedQuery
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 
 Array = npt.NDArray[Any]
@@ -77,5 +77,5 @@ def _end(logic: QueryLogic) -> None:
         return
     steps, ids = queries.until[over], queries.id[over]
     for i in np.argsort(steps, kind="stable").tolist():
-        logic.output.notices.append({"event": "ended", "query": int(ids[i]), "step": int(steps[i])})
+        logic.output.ended.append(EndedQuery(int(ids[i]), int(steps[i])))
     logic.retire(over, steps, ENDED)

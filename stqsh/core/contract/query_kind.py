@@ -92,7 +92,6 @@ from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -143,6 +142,22 @@ class ExplainInput(NamedTuple):
     operators: tuple[str, ...]
 
 
+class MemberCircles(NamedTuple):
+    """The circles of queries for k objects, as they are before a batch.
+
+    Attributes:
+        id: Of the queries, int64 (n,), ascending.
+        radius: The distance of the k-th member on this slot, float64 (n,); infinite while there are fewer.
+        owner: The id of the query of each member, int64 (m,).
+        neighbour: The members, objects int32 (m,).
+    """
+
+    id: Array
+    radius: Array
+    owner: Array
+    neighbour: Array
+
+
 class QueryKind(ABC):
     """A query kind. Stateless; `name` is what `WITH (kind => ...)` and a query's spec call it."""
 
@@ -172,6 +187,15 @@ class QueryKind(ABC):
         evaluated as one. The default is the careful answer: yes while there are queries.
         """
         return len(queries) > 0
+
+    def member_circles(self, batch: StreamBatch) -> MemberCircles | None:
+        """Return the circles of active queries that look for members within the k-th distance.
+
+        Asked where a stream retains significant objects only. A query for k objects that is not among them
+        needs all objects, which is the default.
+        """
+        del batch
+        return None
 
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the objects of one slot that can be in the answer of a snapshot. int32 (n,), ascending.

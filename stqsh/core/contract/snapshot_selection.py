@@ -59,8 +59,8 @@ class PresentObjects:
         spec = stream_specs(state).get(stream_id)
         if spec is None:
             return None
-        clock = state.header.get("clock", {})
-        now = ((clock.get("base_tick") or 0) + clock.get("step", 0) - 1) * (clock.get("tick_us") or 1)
+        clock = state.clock
+        now = ((clock.base_tick or 0) + clock.step - 1) * (clock.tick_us or 1)
         report, keep = spec.report_every_us, spec.keep_us
         lasts = report if report is not None else keep
         table = ObjectTable(state, f"s{stream_id}/objects", spec)

@@ -8,10 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
-from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
+from stqsh.core.contract.query_kind import (
+    ExplainInput,
+    KindExplanation,
+    MemberCircles,
+    QueryKind,
+    StreamBatch,
+)
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
-from stqsh.core.kernels.geometry.shapes import Place
+from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.kernels.geometry.shapes import Point
 from stqsh.core.kernels.index.scan import nearest
+from stqsh.core.kernels.retention.reference_counts import kth_distances
 from stqsh.core.matching.keyword_queries import (
     add_keywords,
     keyword_mode,
@@ -33,9 +41,10 @@ from stqsh.core.nearest.members import MemberTable
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
-from stqsh.core.queries.query_table import ACTIVE, PAUSED
+from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import BoundQuery
+from stqsh.spec.query_kinds import NEAREST
 from stqsh.spec.region import NearestSpec
 
 Array = npt.NDArray[Any]
@@ -50,7 +59,7 @@ class NearestKind(MergingKind):
     Each slot offers the k nearest of its own objects.
     """
 
-    name = "nearest"
+    name = NEAREST.name
 
     def build(self, batch: StreamBatch, output: BatchOutput) -> NearestLogic:
         """Load the queries of a slot for one batch."""
@@ -64,7 +73,7 @@ class NearestKind(MergingKind):
         """
         present, wanted = selection.present, _neighbours(selection.spec)
         everybody = len(present.stored.known)
-        limit, centre = wanted + 1, Place(*selection.centre)  # one more for the focal object
+        limit, centre = wanted + 1, Point(*selection.centre)  # one more for the focal object
         while True:
             found = nearest(present.stored, present.since, centre, limit, present.resolver.planar)
             objects = selection.satisfying(found)
@@ -80,6 +89,20 @@ class NearestKind(MergingKind):
         """Return the distances of objects from the centre."""
         return selection.distances(objects)
 
+    def member_circles(self, batch: StreamBatch) -> MemberCircles:
+        """Return the circles around the k nearest objects of this slot."""
+        queries = self.queries(batch.state, batch.spec.id)
+        at = np.flatnonzero(queries.mode == ACTIVE)
+        start, obj = MemberTable(batch.state, queries.prefix).of(at)
+        owner = np.repeat(np.arange(len(at)), np.diff(start))
+        x, y = _centres(queries, at, batch)
+        stored = batch.objects.stored
+        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
+        radius = kth_distances(start, far, queries.k[at])
+        mine = far <= radius[owner]
+        ids = queries.id[at]
+        return MemberCircles(ids, radius, ids[owner[mine]], obj[mine])
+
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of a kNN query."""
         spec, present = given.spec, given.measure.objects
@@ -93,6 +116,15 @@ class NearestKind(MergingKind):
             if conditional
             else None,
         )
+
+
+def _centres(queries: QueryTable, at: Array, batch: StreamBatch) -> tuple[Array, Array]:
+    """Return the centres of kNN queries before the first step."""
+    x, y, focal = queries.x1[at].copy(), queries.y1[at].copy(), queries.focal[at]
+    moving = np.flatnonzero(focal >= 0)
+    before = np.full(len(moving), batch.timing.first - 1)
+    x[moving], y[moving] = batch.focal.places(focal[moving], before)
+    return x, y
 
 
 def _neighbours(spec: BoundQuery) -> int:

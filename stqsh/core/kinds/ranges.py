@@ -32,6 +32,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.retention_mode import memory_of
+from stqsh.spec.query_kinds import RANGE
 
 Array = npt.NDArray[Any]
 SentPairs = tuple[Array, Array]
@@ -41,7 +42,7 @@ SentPairs = tuple[Array, Array]
 class RangeKind(QueryKind):
     """The present objects inside a region that satisfy a condition."""
 
-    name = "range"
+    name = RANGE.name
 
     def build(self, batch: StreamBatch, output: BatchOutput) -> RangeLogic:
         """Load the queries of a slot for one batch."""

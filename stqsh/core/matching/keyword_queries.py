@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stqsh.core.queries.registrations import NewQueries
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 _FOLDER = "/keywords"
 

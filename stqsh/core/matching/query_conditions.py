@@ -17,7 +17,7 @@ from stqsh.core.matching.condition_templates import Template, parameter, read_te
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.core.state.columns import DTYPES, Column, decode
+from stqsh.core.state.columns import DTYPES, StoredColumn, decode
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_reference
 
@@ -37,7 +37,7 @@ class QueryConditions:
     def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
         self._state, self._prefix, self._queries, self._objects = state, prefix, queries, objects
         self.resolver = Resolver(state, objects.table.spec)
-        saved = state.header.setdefault("templates", {}).setdefault(prefix, [])
+        saved = state.entry("templates").setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
         self.templates = [read_template(shape, tuple(kinds)) for shape, kinds in saved]
 
@@ -94,10 +94,10 @@ class QueryConditions:
         """Return the positions of the queries that have the shape t."""
         return np.flatnonzero(self._queries.template == t)
 
-    def constant(self, t: int, j: int, queries: Array) -> Column:
+    def constant(self, t: int, j: int, queries: Array) -> StoredColumn:
         """Return constant j of queries with the shape t; queries are positions, (n,)."""
         rows = self._queries.constants[queries]
-        return Column(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
+        return StoredColumn(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Clear WAS and IS where a condition did not or does not hold.
@@ -134,7 +134,7 @@ class QueryConditions:
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return verdict
 
-    def columns(self, names: Iterable[str], versions: Array) -> dict[str, Any]:
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and one without a name: constants alone need a length."""
         movement = self._objects
         objects = movement.numbers.objects_of(versions)

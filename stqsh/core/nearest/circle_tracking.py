@@ -222,10 +222,7 @@ class _Cells:
 
     def __init__(self, context: QueryContext) -> None:
         self._state, self._prefix = context.batch.state, f"{context.prefix}/cells/"
-        self._kept = {name: self._state.array(name).copy() for name in self._names()}
-
-    def _names(self) -> list[str]:
-        return [name for name in self._state.header["lengths"] if name.startswith(self._prefix)]
+        self._kept = {name: self._state.array(name).copy() for name in self._state.names(self._prefix)}
 
     def restore(self) -> None:
         """Put them back, for another attempt at the same batch."""

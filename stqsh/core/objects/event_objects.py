@@ -101,7 +101,7 @@ def make_room(state: SlotState, stream: int, stay: Array) -> None:
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:
         Interner(state, keys).keep(np.flatnonzero(stay))
-    for name in [name for name in state.header["lengths"] if name.startswith(own)]:
+    for name in state.names(own):
         if not name.startswith(f"{keys}/"):
             state.shrink(name, state.array(name)[stay])
     for folder in derived(state, "objects", stream):

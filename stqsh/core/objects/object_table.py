@@ -13,7 +13,7 @@ import pyarrow as pa
 from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.event_objects import EventKeyColumn
-from stqsh.core.state.columns import Column, concatenate, declared_arrays, decode, encode, pick
+from stqsh.core.state.columns import StoredColumn, concatenate, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
@@ -39,7 +39,7 @@ class BatchRows:
 
     arrays: RowArrays
     keys: pa.Array[Any]
-    columns: dict[str, Column]
+    columns: dict[str, StoredColumn]
 
     def __len__(self) -> int:
         return len(self.arrays.obj)
@@ -80,10 +80,10 @@ class ObjectTable:
         """Places and times as stored; valid until the table grows."""
         return StoredArrays(self._table.x, self._table.y, self._table.ts, self._table.known)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> StoredColumn:
         """Return a further column as stored."""
         i = self._names[name]
-        return Column(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
+        return StoredColumn(self._table.array(f"c{i}"), self._table.array(f"v{i}"))
 
     def instants(self, name: str) -> Array | None:
         """Return a TIMESTAMP column as stored, int64 µs (n,), 0 for null; None for another type."""
@@ -114,7 +114,9 @@ class ObjectTable:
     def _no_rows(self) -> BatchRows:
         instant, number = np.empty(0, np.int64), np.empty(0, np.float64)
         columns = {name: self.column(name) for name in self._names}
-        columns = {name: Column(column.values[:0], column.valid[:0]) for name, column in columns.items()}
+        columns = {
+            name: StoredColumn(column.values[:0], column.valid[:0]) for name, column in columns.items()
+        }
         arrays = _row_arrays(np.empty(0, np.int32), instant, number, number, instant)
         return BatchRows(arrays, pa.array([], self.key_type), columns)
 
@@ -143,8 +145,10 @@ class ObjectTable:
             column = pick(self.column(name), rows.columns[name], versions)
             return decode(column, kind, self.pool.strings())
         axis = {spec.x: 0, spec.y: 1, spec.time: 2}[name]
-        stored = Column(self.stored[axis], self.stored.known)
-        batch = Column((rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_))
+        stored = StoredColumn(self.stored[axis], self.stored.known)
+        batch = StoredColumn(
+            (rows.arrays.x, rows.arrays.y, rows.arrays.ts)[axis], np.ones(len(rows), np.bool_)
+        )
         column = pick(stored, batch, versions)
         if kind != "TIMESTAMP":
             column.valid[np.isnan(column.values)] = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -56,6 +57,13 @@ def arrivals(step: int, query: Array, versions: Array) -> QueryUpdates:
     )
 
 
+class EndedQuery(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
+    """The notice that a query's FOR has passed, at a step."""
+
+    query: int
+    step: int
+
+
 @dataclass
 class BatchOutput:
     """The output of all queries of a stream in a batch.
@@ -66,7 +74,7 @@ class BatchOutput:
 
     told: list[QueryUpdates] = field(default_factory=list)
     grown: list[tuple[Array, Array]] = field(default_factory=list)
-    notices: list[dict[str, Any]] = field(default_factory=list)
+    ended: list[EndedQuery] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
     def add(self, updates: QueryUpdates, queries: QueryTable) -> None:
@@ -119,9 +127,9 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
     chunks = update_chunks(origin, told)
     if len(told.step):
         chunks.append(_chunk(slot, stream, "counts", timing, _counts(report)))
-    if report.notices:
-        payload = pack_json(report.notices)
-        count = len(report.notices)
+    if report.ended:
+        payload = pack_json(report.ended)
+        count = len(report.ended)
         chunks.append(Chunk(slot, stream, "notice", _FIRST, timing.first, timing.last, count, payload))
     return [*chunks, *report.chunks]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
-from stqsh.core.state.columns import DTYPES, Column, declared_arrays, decode, encode, pick
+from stqsh.core.state.columns import DTYPES, StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import StateTable
@@ -31,13 +31,13 @@ class CandidateRecords:
         self._table = StateTable(state, prefix, declared_arrays(spec.columns, self._kinds))
         self._stored = {name: self._load(i) for i, name in enumerate(self._kinds)}
         self._rows = {
-            name: Column(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
+            name: StoredColumn(np.empty(0, DTYPES[kind]), np.empty(0, np.bool_))
             for name, kind in self._kinds.items()
         }
 
-    def _load(self, i: int) -> Column:
+    def _load(self, i: int) -> StoredColumn:
         """Return a copy of a column as stored: the state is rewritten before updates show what was there."""
-        return Column(self._table.array(f"c{i}").copy(), self._table.array(f"v{i}").copy())
+        return StoredColumn(self._table.array(f"c{i}").copy(), self._table.array(f"v{i}").copy())
 
     def __len__(self) -> int:
         key = self._spec.key

@@ -113,7 +113,7 @@ class Partials:
         return chunks
 
     def _chunk(self, what: str, number: int, batch: pa.RecordBatch) -> Chunk:
-        timing, slot = self._batch.timing, int(self._batch.state.header["slot"])
+        timing, slot = self._batch.timing, self._batch.state.slot
         kind, stream = f"{what}/{self._kind}", self._batch.spec.id
         order = ChunkOrder(Phase.EVALUATED, number=number)
         return Chunk(slot, stream, kind, order, timing.first, timing.last, batch.num_rows, pack(batch))

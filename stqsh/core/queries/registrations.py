@@ -17,7 +17,7 @@ from msgspec.structs import replace as changed_struct
 from stqsh.spec.chunk import unpack
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import FOCAL_PATH, Path, QueryRows, filled, is_measure
-from stqsh.spec.region import RegionBase
+from stqsh.spec.region import Key, RegionBase
 
 Array = npt.NDArray[Any]
 Keys: TypeAlias = "pa.Array[Any]"
@@ -57,7 +57,7 @@ class NewQueries:
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
             told = {name: float(values[row]) for name, values in self.numbers.items()}
-            own: dict[str, Any] = {name: value for name, value in told.items() if not isnan(value)}
+            own: dict[str, float | Key] = {name: value for name, value in told.items() if not isnan(value)}
             if self.focals is not None and self.focals[row].is_valid:
                 own[FOCAL] = self.focals[row].as_py()
             yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))

@@ -42,7 +42,7 @@ class PolygonTable(StateTable):
 
     def __init__(self, state: SlotState) -> None:
         super().__init__(state, "areas")
-        self._named: dict[str, list[int]] = state.header.setdefault("areas", {})
+        self._named: dict[str, list[int]] = state.entry("areas")
 
     @property
     def _arrays(self) -> PolygonArrays:

@@ -35,6 +35,10 @@ class ObjectInterest(StateTable):
     near = ArraySpec(np.int32)  # how many of these are kNN queries
     role = ArraySpec(np.uint8)  # FOCAL and LOCKED, as after the last step
 
+    def forget(self, objects: Array) -> None:
+        """Set the counts of objects, int32, to zero."""
+        self.refs[objects] = self.near[objects] = 0
+
 
 class InterestTracker:
     """The extended regions and reference counts of a significant stream during one piece of a batch.
@@ -47,6 +51,7 @@ class InterestTracker:
         reach: The distance D by which moving regions are extended.
         still: The index of static regions.
         near: The kNN queries' circles.
+        by_object: The counts and roles of the objects.
     """
 
     def __init__(self, batch: StreamBatch, memory: RetentionOrder) -> None:
@@ -57,17 +62,13 @@ class InterestTracker:
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
-        self._by_object = ObjectInterest(batch.state, f"s{batch.spec.id}/objects")
-        self._by_object.resize(len(batch.objects.table))
+        self.by_object = ObjectInterest(batch.state, f"s{batch.spec.id}/objects")
+        self.by_object.resize(len(batch.objects.table))
 
     @property
     def refs(self) -> Array:
         """The reference counts, int32 (objects,); a view that may be changed."""
-        return self._by_object.refs
-
-    def forget(self, objects: Array) -> None:
-        """Set the counts of objects, int32, to zero."""
-        self._by_object.refs[objects] = self._by_object.near[objects] = 0
+        return self.by_object.refs
 
     @cached_property
     def context(self) -> QueryContext:
@@ -120,16 +121,6 @@ class InterestTracker:
         query, obj = query[order].astype(np.int32), obj[order].astype(np.int32)
         return AnswerMembers(query, obj, self.batch.objects.at(last).versions[obj])
 
-    def set_roles(self, focal: Array) -> None:
-        """Store the roles of objects after the last step. focal: bool (objects,)."""
-        role = self._by_object.role
-        role[:] = np.where(focal, FOCAL, 0)
-        at = self.queries.active
-        at = at[locked(self.queries, at)]
-        if len(at):
-            present = arrivals_at(self.batch.objects, self.batch.timing.last).obj
-            role[self.pairs_of(present, at).obj] |= np.uint8(LOCKED)
-
     def _apply_commands(self) -> Array:
         """Apply commands; return the positions of queries whose objects have to be counted again."""
         commands, queries = self.batch.commands, self.queries
@@ -147,7 +138,7 @@ class InterestTracker:
         self._refresh()
         begun: Array = np.concatenate([resumed, new[queries.mode[new] != PAUSED]])
         if commands.memory is not None:
-            self.refs[:] = self._by_object.near
+            self.refs[:] = self.by_object.near
             begun = queries.active
             queries.held[queries.mode == ACTIVE] = 0
         return begun
@@ -176,7 +167,7 @@ class InterestTracker:
 
     def _count_near(self) -> None:
         """Count again which objects are near kNN queries, whose circles change with each step."""
-        near = self._by_object.near
+        near = self.by_object.near
         circling = np.flatnonzero(self.queries.mode == CIRCLING)
         if not len(circling) and not near.any():
             return
@@ -184,6 +175,16 @@ class InterestTracker:
         self.refs[:] += counts - near
         near[:] = counts
         self.queries.held[circling] = held
+
+
+def set_roles(interest: InterestTracker, focal: Array) -> None:
+    """Store the roles of objects after the last step. focal: bool (objects,)."""
+    role, at = interest.by_object.role, interest.queries.active
+    role[:] = np.where(focal, FOCAL, 0)
+    at = at[locked(interest.queries, at)]
+    if len(at):
+        present = arrivals_at(interest.batch.objects, interest.batch.timing.last).obj
+        role[interest.pairs_of(present, at).obj] |= np.uint8(LOCKED)
 
 
 def remove_from_index(interest: InterestTracker, objects: Array) -> None:

@@ -15,37 +15,23 @@ any number of slots.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.contract.query_kind import MemberCircles, StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.circles import QueryCircles, circle_boxes, filter_circles
-from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.join.static_join import join
-from stqsh.core.kernels.retention.reference_counts import kth_distances
-from stqsh.core.kinds.nearest import NearestKind
+from stqsh.core.kinds import KINDS
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.core.nearest.members import MemberTable
 from stqsh.core.objects.batch_objects import arrivals_at
-from stqsh.core.queries.query_table import ACTIVE, QueryTable
+from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.retention.interest_table import CIRCLING
 
 Array = npt.NDArray[Any]
-
-
-class PreviousCircles(NamedTuple):
-    """kNN queries after the step before: ids int64 ascending, radius float64, (n,) each, that of the k-th
-    neighbour; and the neighbours, pairs of id and object, (m,) each.
-    """
-
-    id: Array
-    radius: Array
-    owner: Array
-    neighbour: Array
 
 
 class KnnInterest:
@@ -105,28 +91,14 @@ class KnnInterest:
         return query[others], event[others]
 
     @cached_property
-    def _past(self) -> PreviousCircles:
-        batch = self._batch
-        queries = NearestKind().queries(batch.state, batch.spec.id)
-        roster = MemberTable(batch.state, queries.prefix)
-        at = np.flatnonzero(queries.mode == ACTIVE)
-        start, obj = roster.of(at)
-        owner = np.repeat(np.arange(len(at)), np.diff(start))
-        x, y = self._centres(queries, at)
-        stored = batch.objects.stored
-        far = distances_between(x[owner], y[owner], stored.x[obj], stored.y[obj], batch.spec.planar)
-        radius = kth_distances(start, far, queries.k[at])
-        mine = far <= radius[owner]
-        ids = queries.id[at]
-        return PreviousCircles(ids, radius, ids[owner[mine]], obj[mine])
-
-    def _centres(self, queries: QueryTable, at: Array) -> tuple[Array, Array]:
-        """Return the centres of kNN queries before the first step."""
-        x, y, focal = queries.x1[at].copy(), queries.y1[at].copy(), queries.focal[at]
-        moving = np.flatnonzero(focal >= 0)
-        before = np.full(len(moving), self._batch.timing.first - 1)
-        x[moving], y[moving] = self._batch.focal.places(focal[moving], before)
-        return x, y
+    def _past(self) -> MemberCircles:
+        """The circles of all kinds that have them."""
+        found = [circles for kind in KINDS.values() if (circles := kind.member_circles(self._batch))]
+        if len(found) == 1:
+            return found[0]
+        id_, radius, owner, neighbour = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(id_, kind="stable")
+        return MemberCircles(id_[order], radius[order], owner, neighbour)
 
     def neighbours(self, queries: QueryTable) -> Array:
         """Count each query's neighbours before the first step, at most k; int64 (queries,).

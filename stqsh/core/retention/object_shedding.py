@@ -71,7 +71,7 @@ def shed(
         return decision
     dropped = candidates[_choose_dropped(interest, candidates, back[weak])]
     refs = interest.refs[dropped]
-    interest.forget(dropped)
+    interest.by_object.forget(dropped)
     _store_dropped(batch, shadow, dropped, refs)
     why = decision.why.copy()
     why[dropped] = SHED

@@ -24,7 +24,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 class ProperRegions(InterestTable):
@@ -58,17 +57,17 @@ def private_copy(state: SlotState, stream: int) -> SlotState:
 
     Published arrays are read-only, and kernels would have to be compiled for them.
     """
-    names = [name for name in state.header["lengths"] if name.startswith((f"s{stream}/", "areas/"))]
+    names = state.names((f"s{stream}/", "areas/"))
     lengths = {name: len(state.array(name)) for name in names}
     return SlotState({**state.header, "lengths": lengths}, {name: state.array(name).copy() for name in names})
 
 
 def at_rest(state: SlotState, spec: StreamSpec) -> StreamBatch:
     """Return a batch without steps: everything is as after the slot's last step."""
-    clock, prefix = state.header["clock"], f"s{spec.id}"
-    last = clock["step"]
+    clock, prefix = state.clock, f"s{spec.id}"
+    last = clock.step
     report = -1 if spec.report_every_us is None else spec.report_every_us
-    timing = BatchTiming(last + 1, last, clock["base_tick"] or 0, clock["tick_us"] or 1, report)
+    timing = BatchTiming(last + 1, last, clock.base_tick or 0, clock.tick_us or 1, report)
     objects = ObjectTable(state, f"{prefix}/objects", spec)
     focal = ObjectTable(state, f"{prefix}/focal", spec, columns=False)
     return StreamBatch(

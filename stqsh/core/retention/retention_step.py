@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.retention.focal_cleanup import forget_focals
-from stqsh.core.retention.interest_counts import InterestTracker, remove_from_index
+from stqsh.core.retention.interest_counts import InterestTracker, remove_from_index, set_roles
 from stqsh.core.retention.object_retention import decide, forget
 from stqsh.core.retention.object_shedding import shed
 from stqsh.core.retention.step_runs import evaluate_run, is_run
@@ -35,11 +35,11 @@ def take_out(batch: StreamBatch) -> Array | None:
     interest = InterestTracker(batch, memory)
     if is_run(batch):
         kept = evaluate_run(batch, interest)
-        interest.set_roles(interest.focals())
+        set_roles(interest, interest.focals())
         return kept
     interest.follow()
     decision = shed(batch, interest, decide(batch, interest), memory)
-    interest.set_roles(decision.focal)
+    set_roles(interest, decision.focal)
     remove_from_index(interest, np.flatnonzero(decision.why).astype(np.int32))
     batch.objects.remove(decision.why)
     return decision.kept

@@ -29,7 +29,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 _SIDE = 256
 """Columns and rows of the grid of marked cells."""

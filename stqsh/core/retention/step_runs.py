@@ -47,7 +47,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:

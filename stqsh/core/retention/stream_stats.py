@@ -13,10 +13,10 @@ from stqsh.core.retention.dropped_objects import MOST, dropped_count, dropped_re
 from stqsh.core.retention.interest_table import FOCAL, LOCKED, InterestTable
 from stqsh.core.state.retention_mode import memory_of
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.stats import StreamMemory
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -90,45 +90,32 @@ def locked(queries: InterestTable, at: Array) -> Array:
     return locked_queries(QueryLoad(queries.held[at], queries.shed[at], queries.min_accuracy[at]))
 
 
-def figures(state: SlotState, spec: StreamSpec) -> Spec:
-    """The stream's entry in Evaluate's stats "memory"; `s{id}/interest/histogram` becomes what it says of S.
-
-    objects: kept; focal: of them focal objects of active queries; shadow: objects in the shadow table; k and
-    part; histogram: [S[1], …, S[63], S[64] and more], kept objects that are not locked by their reference
-    counts (SOLE section 6.4); dropped: the same of those in the shadow table; locked: queries that are;
-    approximate: queries with an accuracy below 1; least: the least accuracy; bytes: of the stream's arrays in
-    use.
-    """
-    prefix = f"s{spec.id}"
-    names = [name for name in state.header["lengths"] if name.startswith(f"{prefix}/")]
-    nothing = dict.fromkeys(("objects", "focal", "shadow", "locked", "approximate"), 0)
-    memory, none = memory_of(state, spec.id), [0] * MOST
-    out: Spec = nothing | {
-        "histogram": none,
-        "dropped": none,
-        "least": 1.0,
-        "k": memory.k,
-        "part": memory.part,
-    }
-    out["bytes"] = sum(state.array(name).nbytes for name in names)
+def figures(state: SlotState, spec: StreamSpec) -> StreamMemory:
+    """Return what a significant stream holds, and store its histogram S as `s{id}/interest/histogram`."""
+    prefix, memory, none = f"s{spec.id}", memory_of(state, spec.id), (0,) * MOST
+    used = sum(state.array(name).nbytes for name in state.names(f"{prefix}/"))
     if not has_interest(state, spec.id):
-        return out
+        return StreamMemory(histogram=none, dropped=none, k=memory.k, part=memory.part, bytes=used)
     queries = InterestTable(state, spec.id)
     at = queries.active
     accuracy = accuracies(queries, at)
-    objects = {name: state.array(f"{prefix}/objects/{name}") for name in ("refs", "role", "known")}
-    s = histogram(objects["refs"], objects["known"] & (objects["role"] & LOCKED == 0))
+    refs, role, known = (state.array(f"{prefix}/objects/{name}") for name in ("refs", "role", "known"))
+    s = histogram(refs, known & (role & LOCKED == 0))
     state.replace(f"{prefix}/interest/histogram", s)
-    return out | {
-        "objects": int(np.count_nonzero(objects["known"])),
-        "focal": int(np.count_nonzero(objects["known"] & (objects["role"] & FOCAL != 0))),
-        "shadow": dropped_count(state, spec.id),
-        "histogram": s.tolist(),
-        "dropped": histogram(refs := dropped_references(state, spec.id), refs > 0).tolist(),
-        "locked": int(np.count_nonzero(locked(queries, at))),
-        "approximate": int(np.count_nonzero(accuracy < 1)),
-        "least": float(accuracy.min(initial=1.0)),
-    }
+    dropped = dropped_references(state, spec.id)
+    return StreamMemory(
+        objects=int(np.count_nonzero(known)),
+        focal=int(np.count_nonzero(known & (role & FOCAL != 0))),
+        shadow=dropped_count(state, spec.id),
+        histogram=tuple(s.tolist()),
+        dropped=tuple(histogram(dropped, dropped > 0).tolist()),
+        locked=int(np.count_nonzero(locked(queries, at))),
+        approximate=int(np.count_nonzero(accuracy < 1)),
+        least=float(accuracy.min(initial=1.0)),
+        k=memory.k,
+        part=memory.part,
+        bytes=used,
+    )
 
 
 def histogram(refs: Array, free: Array) -> Array:

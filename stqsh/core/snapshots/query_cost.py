@@ -97,8 +97,8 @@ def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None,
     there = False
     stream = f"s{spec.stream_id}/"
     query_id = spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
-    for name in state.header["lengths"]:
-        if not name.startswith(stream) or not name.endswith("/tested") or name.count("/") != 2:
+    for name in state.names(stream):
+        if not name.endswith("/tested") or name.count("/") != 2:
             continue
         prefix = name.removesuffix("/tested")
         mine = np.flatnonzero(state.array(f"{prefix}/id") == query_id)

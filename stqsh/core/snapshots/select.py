@@ -11,7 +11,7 @@ section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -34,7 +34,6 @@ from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 
 Array = npt.NDArray[Any]
-Spec: TypeAlias = dict[str, Any]
 
 _KEY, _RANK, _COUNT = "key", "rank", "count"
 
@@ -43,7 +42,7 @@ def knows(state: SlotState, spec: BoundQuery) -> bool:
     """Return whether the slot knows the tables and areas that a snapshot refers to."""
     tables = [] if spec.join is None else [spec.join.table_id]
     named = [("tables", table) for table in tables] + [("areas", area) for area in spec.areas]
-    return all(str(id_) in state.header.get(kind, {}) for kind, id_ in named)
+    return all(str(id_) in state.entry(kind) for kind, id_ in named)
 
 
 def focal(state: SlotState, spec: BoundQuery) -> Place | None:
@@ -140,7 +139,7 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
     stream: the StreamSpec.
     """
     state = SlotState.fresh(0)
-    state.header["streams"] = {str(stream.id): msgspec.to_builtins(stream)}
+    state.entry("streams")[str(stream.id)] = msgspec.to_builtins(stream)
     present = PresentObjects.of(state, stream.id)
     assert present is not None, "the stream is there"
     if spec.aggregate == "count":
@@ -176,9 +175,11 @@ def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> p
     return pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
 
-def _columns(selection: SnapshotSelection, objects: Array, *, select: bool = True) -> dict[str, Any]:
+def _columns(
+    selection: SnapshotSelection, objects: Array, *, select: bool = True
+) -> dict[str, pa.Array[Any]]:
     spec, rows = selection.spec, StoredRows(selection.present, objects, selection.reach)
-    columns: dict[str, Any] = {_KEY: selection.present.table.show_keys(objects)}
+    columns: dict[str, pa.Array[Any]] = {_KEY: selection.present.table.show_keys(objects)}
     columns |= {f"o{i}": rows.value(column.value) for i, column in enumerate(spec.order)}
     if select:
         columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.select)}

@@ -18,7 +18,7 @@ from stqsh.spec.chunk import arrow_type
 
 Array = npt.NDArray[Any]
 
-DTYPES: dict[str, Any] = {
+DTYPES: dict[str, npt.DTypeLike] = {
     "STRING": np.int32,
     "BIGINT": np.int64,
     "INT": np.int32,
@@ -30,7 +30,7 @@ DTYPES: dict[str, Any] = {
 """The dtype of each column type: strings are codes of the stream's dictionary, times µs."""
 
 
-class Column(NamedTuple):
+class StoredColumn(NamedTuple):
     """Values and whether they are not null; both (n,), valid bool. A null's value is 0."""
 
     values: Array
@@ -58,22 +58,22 @@ def declared_arrays(
     return specs
 
 
-def encode(column: pa.Array[Any], kind: str, pool: Interner) -> Column:
+def encode(column: pa.Array[Any], kind: str, pool: Interner) -> StoredColumn:
     """Convert an Arrow array of a declared type to arrays; new strings are added to the pool."""
     if column.null_count:
         valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     else:
         valid = np.ones(len(column), np.bool_)
     if kind == "STRING":
-        return Column(pool.intern(column), valid)
+        return StoredColumn(pool.intern(column), valid)
     if kind == "TIMESTAMP":
         column = column.view(pa.int64())
     if column.null_count:
         column = column.fill_null(False if kind == "BOOLEAN" else 0)
-    return Column(column.to_numpy(zero_copy_only=False), valid)
+    return StoredColumn(column.to_numpy(zero_copy_only=False), valid)
 
 
-def decode(column: Column, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
+def decode(column: StoredColumn, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
     """Convert arrays to an Arrow array of the declared type; `texts` are the strings of the pool."""
     nulls = None if column.valid.all() else ~column.valid
     if kind == "STRING":
@@ -83,14 +83,14 @@ def decode(column: Column, kind: str, texts: pa.Array[Any]) -> pa.Array[Any]:
     return plain.view(arrow_type(kind)) if kind == "TIMESTAMP" else plain
 
 
-def pick(stored: Column, rows: Column, versions: Array) -> Column:
+def pick(stored: StoredColumn, rows: StoredColumn, versions: Array) -> StoredColumn:
     """Return a column's values in some versions: of objects as stored, or of a batch's rows.
 
     versions: int32 (n,): v < len(stored) is the object v as stored, others the row v - len(stored); -1
     reads as null.
     """
     versions = frozen(versions)
-    return Column(
+    return StoredColumn(
         gather(stored.values, frozen(rows.values), versions),
         gather(stored.valid, frozen(rows.valid), versions),
     )

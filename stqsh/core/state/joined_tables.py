@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stqsh.core.state.columns import Column, declared_arrays, decode, encode, pick
+from stqsh.core.state.columns import StoredColumn, declared_arrays, decode, encode, pick
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import StateTable
 from stqsh.spec.chunk import arrow_type
+from stqsh.spec.stream import TableSpec
 
 Array = npt.NDArray[Any]
-Spec = dict[str, Any]
 
 
 class JoinedTables:
@@ -32,23 +33,26 @@ class JoinedTables:
 
     def __init__(self, state: SlotState) -> None:
         self._state = state
-        self._specs: dict[str, Spec] = state.header.setdefault("tables", {})
+        self._saved = state.entry("tables")
 
-    def define(self, spec: Spec) -> None:
+    def define(self, spec: TableSpec) -> None:
         """Create an empty table; an existing one stays as it is.
 
         Args:
-            spec: With "id", "columns" ([[name, type], …]) and "key", a column of STRING, BIGINT or INT.
+            spec: Its key is a column of STRING, BIGINT or INT.
         """
-        if str(spec["id"]) in self._specs:
+        if str(spec.id) in self._saved:
             return
-        self._specs[str(spec["id"])] = {name: spec[name] for name in ("id", "name", "columns", "key")}
+        self._saved[str(spec.id)] = msgspec.to_builtins(spec)
         self._table(spec)
 
-    def _table(self, spec: Spec) -> StateTable:
+    def _spec(self, table: int) -> TableSpec:
+        return msgspec.convert(self._saved[str(table)], TableSpec)
+
+    def _table(self, spec: TableSpec) -> StateTable:
         """Return all columns but the key."""
-        names = [name for name, _ in spec["columns"] if name != spec["key"]]
-        return StateTable(self._state, f"t{spec['id']}", declared_arrays(spec["columns"], names, None))
+        names = [name for name, _ in spec.columns if name != spec.key]
+        return StateTable(self._state, f"t{spec.id}", declared_arrays(spec.columns, names, None))
 
     def add(self, table: int, batch: pa.RecordBatch) -> None:
         """Append rows of the declared columns. The first row of a key counts; keys are not null.
@@ -56,22 +60,22 @@ class JoinedTables:
         Raises:
             KeyError: no such table.
         """
-        spec = self._specs[str(table)]
+        spec = self._spec(table)
         keys = self._keys(table)
         before = len(keys)
-        rows, first = np.unique(keys.intern(batch.column(spec["key"])), return_index=True)
+        rows, first = np.unique(keys.intern(batch.column(spec.key)), return_index=True)
         positions = first[rows >= before]
         texts = Interner(self._state, f"t{table}/strings")
         columns: dict[str, Array] = {}
-        for i, (name, kind) in enumerate(spec["columns"]):
-            if name != spec["key"]:
+        for i, (name, kind) in enumerate(spec.columns):
+            if name != spec.key:
                 column = encode(batch.column(name), kind, texts)
                 columns |= {f"c{i}": column.values[positions], f"v{i}": column.valid[positions]}
         self._table(spec).append(**columns)
 
     def drop(self, table: int) -> None:
         """Remove a table, if it exists."""
-        if self._specs.pop(str(table), None) is not None:
+        if self._saved.pop(str(table), None) is not None:
             self._state.release(f"t{table}/")
 
     def values(self, table: int, keys: pa.Array[Any], column: str) -> pa.Array[Any]:
@@ -88,14 +92,14 @@ class JoinedTables:
         Raises:
             KeyError: no such table or column.
         """
-        spec = self._specs[str(table)]
-        kinds = dict(spec["columns"])
+        spec = self._spec(table)
+        kinds = spec.types
         rows = self.rows(table, keys)
-        if column == spec["key"]:
+        if column == spec.key:
             return self._shown_keys(table, rows).cast(arrow_type(kinds[column]))
         i = list(kinds).index(column)
-        stored = Column(self._state.array(f"t{table}/c{i}"), self._state.array(f"t{table}/v{i}"))
-        nothing = Column(stored.values[:0], stored.valid[:0])
+        stored = StoredColumn(self._state.array(f"t{table}/c{i}"), self._state.array(f"t{table}/v{i}"))
+        nothing = StoredColumn(stored.values[:0], stored.valid[:0])
         texts = Interner(self._state, f"t{table}/strings").strings()
         return decode(pick(stored, nothing, rows), kinds[column], texts)
 
@@ -110,8 +114,8 @@ class JoinedTables:
         return Interner(self._state, f"t{table}/keys")
 
     def _shown_keys(self, table: int, rows: Array) -> pa.Array[Any]:
-        spec, keys = self._specs[str(table)], self._keys(table)
+        spec, keys = self._spec(table), self._keys(table)
         positions: Any = pa.array(rows, mask=rows < 0)
-        if dict(spec["columns"])[spec["key"]] == "STRING":
+        if spec.types[spec.key] == "STRING":
             return keys.strings().take(positions)
         return pa.array(keys.integers()).take(positions)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from stqsh.core.state.slot_state import SlotState
-
-Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,14 @@ class RetentionOrder:
 
 def memory_of(state: SlotState, stream: int) -> RetentionOrder:
     """Return the last order for a stream's memory; without one everything is kept."""
-    return RetentionOrder(**state.header.get("memory", {}).get(str(stream), {}))
+    return RetentionOrder(**state.entry("memory").get(str(stream), {}))
 
 
 def remember(state: SlotState, stream: int, order: RetentionOrder) -> None:
     """Store an order in the slot's header, as "memory"."""
-    state.header.setdefault("memory", {})[str(stream)] = asdict(order)
+    state.entry("memory")[str(stream)] = asdict(order)
 
 
 def forget_memory(state: SlotState, stream: int) -> None:
     """Forget the order for a stream that is dropped."""
-    state.header.get("memory", {}).pop(str(stream), None)
+    state.entry("memory").pop(str(stream), None)

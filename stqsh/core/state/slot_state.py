@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from stqsh.spec.stream import StreamSpec, stream_spec
 
@@ -31,6 +31,14 @@ _SMALL_CHANGE = 1 << 16
 
 _ROOMY = 8
 """An array that shrinks keeps at most this many times the capacity that it needs."""
+
+
+class SlotClock(msgspec.Struct, frozen=True):
+    """The time of a slot: its last step, the tick of step 1 and the length of a tick in µs, if known."""
+
+    step: int = 0
+    base_tick: int | None = None
+    tick_us: int | None = None
 
 
 class Allocator(Protocol):
@@ -57,31 +65,22 @@ class HeapAllocator:
         """Do nothing: memory is freed with the last reference."""
 
 
-class SlotState:
-    """Growable arrays by name, and a header that survives as JSON.
+class NamedArrays:
+    """Growable arrays by name.
 
-    header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
-    buffers: the arrays with their spare capacity. reached: the most elements of each that were in use since
-    `trim_unused`, so that an allocator can give back unused memory. Names are paths such as
-    `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+    Attributes:
+        buffers: The arrays with their spare capacity.
+        reached: The most elements of each array that were in use since `trim_unused`, so that an allocator
+            can give back unused memory.
     """
 
     def __init__(
-        self,
-        header: dict[str, Any],
-        buffers: dict[str, Array] | None = None,
-        allocator: Allocator | None = None,
+        self, lengths: dict[str, int], buffers: dict[str, Array] | None, allocator: Allocator | None
     ) -> None:
-        self.header = header
+        self._lengths = lengths
         self.buffers = buffers if buffers is not None else {}
         self._allocator = allocator or HeapAllocator()
-        self._lengths: dict[str, int] = header.setdefault("lengths", {})
         self.reached: dict[str, int] = {}
-
-    @classmethod
-    def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
-        """Return the empty state of a slot."""
-        return cls({"slot": slot}, None, allocator)
 
     def __contains__(self, name: str) -> bool:
         return name in self._lengths
@@ -132,12 +131,9 @@ class SlotState:
 
     def release(self, prefix: str) -> None:
         """Remove all arrays whose names begin with `prefix`."""
-        for name in [name for name in self._lengths if name.startswith(prefix)]:
+        for name in self.names(prefix):
             del self.buffers[name], self._lengths[name]
             self._allocator.release(name)
-        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
-            declared = self.header.get(entry, {})
-            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
         """Give back unused memory behind arrays that have become shorter, unless it is little.
@@ -151,18 +147,75 @@ class SlotState:
                 self.buffers[name] = trim(name, buffer, max(used, _SMALLEST))
         self.reached.clear()
 
+    def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
+        """Return the names of the arrays that begin with a prefix, or with one of several."""
+        return [name for name in self._lengths if name.startswith(prefix)]
+
     @property
     def nbytes(self) -> int:
         """The bytes in use by all arrays, without spare capacity."""
         return sum(self.buffers[name].itemsize * length for name, length in self._lengths.items())
 
 
+class SlotState(NamedArrays):
+    """The arrays of a slot, and a header that survives as JSON.
+
+    Names are paths such as `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
+
+    Attributes:
+        header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        buffers: dict[str, Array] | None = None,
+        allocator: Allocator | None = None,
+    ) -> None:
+        self.header = header
+        super().__init__(header.setdefault("lengths", {}), buffers, allocator)
+
+    @classmethod
+    def fresh(cls, slot: int, allocator: Allocator | None = None) -> SlotState:
+        """Return the empty state of a slot."""
+        return cls({"slot": slot}, None, allocator)
+
+    @property
+    def slot(self) -> int:
+        """The slot's number."""
+        return int(self.header["slot"])
+
+    @property
+    def clock(self) -> SlotClock:
+        """The time after the slot's last batch, with step 0 before its first."""
+        return msgspec.convert(self.header.get("clock", {}), SlotClock)
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """Return an entry of the header that is an object in JSON, created if it is missing."""
+        entry: dict[str, Any] = self.header.setdefault(name, {})
+        return entry
+
+    def release(self, prefix: str) -> None:
+        """Remove all arrays whose names begin with `prefix`, with what is declared of them."""
+        super().release(prefix)
+        for entry in ("references", "derived"):  # see `stqsh.core.state.table`
+            declared = self.header.get(entry, {})
+            self.header[entry] = {n: to for n, to in declared.items() if not n.startswith(prefix)}
+
+
+class _SnapshotHead(msgspec.Struct):
+    """The beginning of a snapshot: the header, and each array's name and dtype."""
+
+    header: dict[str, Any]
+    arrays: list[tuple[str, str]]
+
+
 def snapshot(state: SlotState) -> Iterator[bytes]:
     """Cut the state into pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
-    directory = [[name, state.buffers[name].dtype.str] for name in state.header["lengths"]]
-    head = orjson.dumps({"header": state.header, "arrays": directory}, option=orjson.OPT_NON_STR_KEYS)
+    directory = [(name, state.buffers[name].dtype.str) for name in state.names()]
+    head = msgspec.json.encode(_SnapshotHead(state.header, directory))
     parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
-    parts += [np.ascontiguousarray(state.array(name)).view(np.uint8).data for name, _ in directory]
+    parts += [np.ascontiguousarray(state.array(name)).view(np.uint8).data for name in state.names()]
     return _cut(parts)
 
 
@@ -188,10 +241,10 @@ def restore(pieces: Iterable[bytes], allocator: Allocator | None = None) -> Slot
         ValueError: the pieces are not a whole snapshot.
     """
     reader = _Reader(pieces)
-    head = orjson.loads(reader.take(int.from_bytes(reader.take(8), "little")))
-    lengths = head["header"]["lengths"]
-    state = SlotState({**head["header"], "lengths": {}}, None, allocator)
-    for name, dtype in head["arrays"]:
+    head = msgspec.json.decode(reader.take(int.from_bytes(reader.take(8), "little")), type=_SnapshotHead)
+    lengths = head.header["lengths"]
+    state = SlotState({**head.header, "lengths": {}}, None, allocator)
+    for name, dtype in head.arrays:
         view = state.create(name, dtype, lengths[name])
         reader.fill(view.view(np.uint8))
     return state
@@ -225,5 +278,4 @@ class _Reader:
 
 def stream_specs(state: SlotState) -> dict[int, StreamSpec]:
     """Return the streams that a slot knows, by id."""
-    streams = state.header.get("streams", {})
-    return {int(stream): stream_spec(content) for stream, content in streams.items()}
+    return {int(stream): stream_spec(content) for stream, content in state.entry("streams").items()}

@@ -94,25 +94,14 @@ class StateTable:
         """Open the table, and create what is missing; `more` arrays are those known only at run time."""
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
-        rows = self._rows()
+        rows = len(self)
         for name, spec in self._specs.items():
             if f"{prefix}/{name}" not in state:
-                self._create(f"{prefix}/{name}", spec, rows)
-
-    def _create(self, name: str, spec: ArraySpec, rows: int) -> None:
-        length = rows * spec.width if spec.length is None else spec.length
-        self.state.create(name, spec.dtype, length)
-        if spec.refers_to:
-            add_reference(self.state, name, spec.refers_to)
-        if spec.derived_from:
-            add_derived(self.state, name, spec.derived_from)
-
-    def _rows(self) -> int:
-        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
-        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
+                _create(state, f"{prefix}/{name}", spec, rows)
 
     def __len__(self) -> int:
-        return self._rows()
+        name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
+        return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
 
     def array(self, name: str) -> Array:
         """Return an array by its name, a view that is valid until the array is resized."""
@@ -123,10 +112,10 @@ class StateTable:
 
     def append(self, **columns: npt.ArrayLike) -> Array:
         """Append rows and return their positions; columns that are not given are filled with zeros."""
-        before = self._rows()
+        before = len(self)
         for name, values in columns.items():
             self.state.append(f"{self.prefix}/{name}", values)
-        rows = self._rows()
+        rows = len(self)
         for name, spec in self._columns():
             if name not in columns:
                 self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
@@ -168,9 +157,18 @@ class StateTable:
         return popped
 
 
+def _create(state: SlotState, name: str, spec: ArraySpec, rows: int) -> None:
+    """Create an array of a table that has a number of rows."""
+    state.create(name, spec.dtype, rows * spec.width if spec.length is None else spec.length)
+    if spec.refers_to:
+        add_reference(state, name, spec.refers_to)
+    if spec.derived_from:
+        add_derived(state, name, spec.derived_from)
+
+
 def add_reference(state: SlotState, name: str, relation: Relation) -> None:
     """Declare that the elements of an array `s{stream}/…` are numbers of a relation, -1 for none."""
-    state.header.setdefault("references", {})[name] = relation
+    state.entry("references")[name] = relation
 
 
 def add_derived(state: SlotState, name: str, relation: Relation) -> None:
@@ -179,7 +177,7 @@ def add_derived(state: SlotState, name: str, relation: Relation) -> None:
     An array has one element for each string or term, or is shorter. A folder follows from the stream's
     objects: it is released when they are renumbered, and its owner makes it again.
     """
-    state.header.setdefault("derived", {})[name] = relation
+    state.entry("derived")[name] = relation
 
 
 def references(state: SlotState, relation: Relation, stream: int) -> list[str]:
@@ -193,7 +191,7 @@ def derived(state: SlotState, relation: Relation, stream: int) -> list[str]:
 
 
 def _declared(state: SlotState, entry: str, relation: Relation, stream: int) -> list[str]:
-    declared = state.header.get(entry, {}).items()
+    declared = state.entry(entry).items()
     return [name for name, found in declared if found == relation and name.startswith(f"s{stream}/")]
 
 

@@ -37,6 +37,7 @@ from stqsh.spec.expression import (
     has_node,
 )
 from stqsh.spec.query import JoinSpec, QuerySpec, SelectColumn, SnapshotSpec
+from stqsh.spec.query_kinds import kind_of_region
 from stqsh.spec.region import EVERYWHERE, Key, NamedRegionSpec
 from stqsh.spec.region import Region as BoundRegion
 
@@ -134,7 +135,6 @@ def explained(statement: Explain, catalogue: CatalogueView) -> Explained | Snaps
 def _query(select: Select, catalogue: CatalogueView) -> _Query:
     source = from_clause(select, catalogue)
     rest, region = _placed(select, source)
-    kind = "range" if select.nearest is None else "nearest"
     place: BoundRegion = EVERYWHERE
     if select.nearest is not None:
         place = bound_nearest(select.nearest, source.stream)
@@ -152,7 +152,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         stream=source.stream.name,
         stream_id=source.stream.id,
         text=to_sql(select),
-        kind=kind,
+        kind=kind_of_region(place).name,
         region=place,
         condition=bound,
         join=join,

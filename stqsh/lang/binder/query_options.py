@@ -8,10 +8,9 @@ from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.query import QueryOptions
+from stqsh.spec.query_kinds import BUILT_IN
 
 OPTIONS = ("dwell", "kind", "min_accuracy")
-BUILT_IN_KINDS = frozenset({"range", "nearest"})
-"""The kinds that the shape of a query tells; others are asked for with `kind`."""
 
 
 def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[str, QueryOptions]:
@@ -28,8 +27,9 @@ def query_options(query: RegisterQuery | RegisterQueries, kind: str) -> tuple[st
             )
     if "kind" in given:
         kind = _kind(given["kind"], kind)
-    if "dwell" in given and kind == "nearest":
-        raise NotSupportedError("dwell on the nearest neighbours")
+    for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
+        if name in given:
+            raise NotSupportedError(words)
     return kind, QueryOptions(
         dwell_us=_dwell(given["dwell"]) if "dwell" in given else None,
         min_accuracy=_share(given["min_accuracy"]) if "min_accuracy" in given else None,
@@ -40,7 +40,7 @@ def _kind(value: Literal | Quantity, natural: str) -> str:
     if not isinstance(value, Literal) or value.kind != "STRING" or not value.value:
         raise BindError("kind is the name of a kind of query, in quotes", value.span)
     named = str(value.value)
-    if named in BUILT_IN_KINDS and named != natural:
+    if named in BUILT_IN and named != natural:
         raise BindError(f"this is a {natural} query, and no {named} query", value.span)
     return named
 

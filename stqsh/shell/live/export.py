@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stqsh.client.results import SnapshotMark
 from stqsh.shell.live.tail import left_text
 from stqsh.shell.status import alive_text
+from stqsh.shell.writers.opening import write_item
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
     end = ""
     try:
         for item in following:
-            if isinstance(item, SnapshotMark):
-                writer.mark(item)
-            else:
-                writer.updates(item)
-                count += item.table.num_rows
+            count += write_item(writer, item)
     except KeyboardInterrupt:
         end = f"; {left_text(following)}"
     finally:

@@ -21,6 +21,7 @@ from stqsh.shell.status import alive_text, shedding_part
 from stqsh.shell.terminal.fullscreen import TextEntry
 from stqsh.shell.terminal.raw_keys import PressedKey, RawKeys
 from stqsh.shell.terminal.screen import Screen, fitted
+from stqsh.shell.writers.opening import write_item
 from stqsh.shell.writers.update_table import UpdateLines
 from stqsh.units import group_digits
 
@@ -70,10 +71,7 @@ def drain(following: Subscription, writer: Writer) -> str:
     following.on_notice = print_message
     try:
         for item in following:
-            if isinstance(item, SnapshotMark):
-                writer.mark(item)
-            else:
-                writer.updates(item)
+            write_item(writer, item)
     except KeyboardInterrupt:
         return left_text(following)
     finally:

@@ -171,7 +171,7 @@ class Shell:
             with force_on_second_interrupt(farewell):
                 action()
         except EngineDeadError as error:
-            self._front.is_death_told = True
+            self._front.is_death_shown = True
             print_text(colour_error(format_engine_death(error), sys.stdout))
         except StqshError as error:
             print_text(format_error(error, sys.stdout))

@@ -22,7 +22,7 @@ class PromptController:
 
     Attributes:
         backend: Opens and watches the session.
-        is_death_told: Whether the user has seen that the engine has gone.
+        is_death_shown: Whether the user has seen that the engine has gone.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class PromptController:
         tell: Callable[[str], None],
     ) -> None:
         self.backend = SessionThread(name, open_session, self._redraw)
-        self.is_death_told = False
+        self.is_death_shown = False
         self._tell = tell
         self._prompt: PromptSession[str] | None = None
 
@@ -60,15 +60,15 @@ class PromptController:
         app = None if self._prompt is None else self._prompt.app
         if app is None or not app.is_running:
             return
-        self._tell_death(app)
+        self._show_death(app)
         error = self.backend.error
         if error is not None and app.loop is not None:
             app.loop.call_soon_threadsafe(lambda: app.exit(exception=error))
         app.invalidate()
 
-    def _tell_death(self, app: Application[str]) -> None:
+    def _show_death(self, app: Application[str]) -> None:
         """Print above the prompt, once, that the engine has gone and why."""
         death = self.glance.death
-        if death and not self.is_death_told and app.loop is not None:
+        if death and not self.is_death_shown and app.loop is not None:
             app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(death))
-        self.is_death_told = bool(death)
+        self.is_death_shown = bool(death)

@@ -150,7 +150,7 @@ class SessionThread:
                 session = self._open()
                 self._reader, self._session = _reader_module().SummaryReader(session), session
             self._session.start_engine(wait=False)
-        except BaseException as error:  # handed over to the main thread, which raises or shows it
+        except BaseException as error:  # the main thread raises or shows it
             self._error = error
             self.glance = replace(self.glance, engine="the session cannot be opened", broken=True)
         self._opened.set()
@@ -162,7 +162,7 @@ class SessionThread:
         try:
             self.look()
             self._warm_up()
-        except Exception as error:  # a home that is gone, a disk that is full: the toolbar says so
+        except Exception as error:  # a deleted home, a full disk: the toolbar shows it
             reason = str(error).partition("\n")[0]
             self.glance = replace(
                 self.glance, engine=f"the session cannot be read: {reason}", broken=True, ready=False

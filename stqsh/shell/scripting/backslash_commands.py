@@ -112,8 +112,8 @@ _OPTIONS: dict[str, Callable[[Console, str], None]] = {"format": _format, "pager
 def _pset(console: Console, argument: str) -> None:
     name, _, value = argument.partition(" ")
     if not name:
-        shown = {"format": console.format or "auto", "pager": _said(console.pager)}
-        shown["timing"] = _said(console.timing)
+        pager, timing = _said(console.pager), _said(console.timing)
+        shown = {"format": console.format or "auto", "pager": pager, "timing": timing}
         console.tell("\n".join(f"{name} is {value}" for name, value in shown.items()))
         return
     if name not in _OPTIONS:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from stqsh.client.results import SnapshotMark
 from stqsh.lang.ast import statements as ast
 from stqsh.shell.live.tail import LiveView
 from stqsh.shell.messages import print_message
@@ -25,7 +24,7 @@ from stqsh.shell.status import alive_text
 from stqsh.shell.user_files import is_new_session
 from stqsh.shell.watch.dashboard import show_dashboard
 from stqsh.shell.writers.columns import occurring
-from stqsh.shell.writers.opening import write_data
+from stqsh.shell.writers.opening import write_data, write_item
 
 if TYPE_CHECKING:
     from stqsh.client.api import Session
@@ -124,10 +123,7 @@ class ScriptRenderer:
             view.follow(source)
             return
         for item in source(self._status):
-            if isinstance(item, SnapshotMark):
-                self._writer().mark(item)
-            else:
-                self._writer().updates(item)
+            write_item(self._writer(), item)
 
     def _writer(self) -> Writer:
         return self._place.writer(self._session, one_query=self._one_query, asked=self.format)

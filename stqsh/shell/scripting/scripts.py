@@ -145,7 +145,7 @@ def _included(
 
 
 def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
-    split(text[: match.start()], file)  # raises where a quote is open, which is the better thing to say
+    split(text[: match.start()], file)  # raises where a quote is open, which explains more
     return _fault(text, file, match, "a command within a statement", "end the statement before it with ;")
 
 

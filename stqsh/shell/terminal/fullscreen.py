@@ -152,7 +152,7 @@ class Fullscreen:
         size = get_app().output.get_size()
         try:
             lines = self.view.draw(size.columns, size.rows)
-        except Exception as error:  # handed over to `run`, which raises it with the terminal as it was
+        except Exception as error:  # `run` raises it once the terminal is restored
             self._error = error
             leave()
             return FormattedText([])

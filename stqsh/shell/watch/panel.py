@@ -59,7 +59,7 @@ class QueryPanel:
         now = self.clock()
         self.standing, self.step = standing, step
         if self._looks == 1:
-            self._seen.clear()  # what came while a long log was read for the first time came before
+            self._seen.clear()  # updates of the first read of a long log are old
         self._looks += 1
         self._seen.append((now, step, standing.total))
         while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_S:

@@ -59,7 +59,7 @@ class CsvWriter:
 
     def answer(self, statement: int, answer: Answer) -> None:
         """Write the rows under a header of the select list's names, which every snapshot repeats."""
-        del statement  # as a column it would make the header another than the select list
+        del statement  # a column for it would not be of the select list
         if self._header is not None:
             self._target.write(b"\n")
         self._header = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from stqsh.client.results import Answer, Rows, Script
+from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
 from stqsh.shell.writers.csv_writer import CsvWriter
 from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.geojson import GeoJsonWriter
@@ -38,6 +38,15 @@ def open_writer(name: str, target: Target) -> Writer:
         CommandLineError: There is no such format.
     """
     return WRITERS[check_format(name)](target)
+
+
+def write_item(writer: Writer, item: Updates | SnapshotMark) -> int:
+    """Write updates or a mark; return the number of updates."""
+    if isinstance(item, SnapshotMark):
+        writer.mark(item)
+        return 0
+    writer.updates(item)
+    return item.table.num_rows
 
 
 def write_data(writer: Writer, data: Data, statement: int) -> None:

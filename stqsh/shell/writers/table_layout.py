@@ -46,7 +46,7 @@ def fitted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextC
     beside = [column for column in beside if any(column.values)] or beside
     while _total_width(beside) > width:
         texts = [column for column in beside[1:] if not column.is_right and column.width > _SHORT]
-        if not texts and len(beside) > _FEWEST:  # a number that is folded is another number
+        if not texts and len(beside) > _FEWEST:  # a folded number reads as another number
             below.append(beside.pop())
             continue
         if not texts:

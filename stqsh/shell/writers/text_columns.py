@@ -103,10 +103,7 @@ def value_fragments(values: Sequence[object]) -> list[bytes]:
 
 def whole(column: Column) -> pa.Array[Any]:
     """Return the column in one piece."""
-    one: Any = column
-    if isinstance(column, pa.ChunkedArray):
-        one = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return cast("pa.Array[Any]", one)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _codes(array: pa.DictionaryArray[Any, Any]) -> list[int]:

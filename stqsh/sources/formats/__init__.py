@@ -1,1 +1,1 @@
-"""File formats: from bytes to typed records."""
+"""Read file formats: from bytes to typed records."""

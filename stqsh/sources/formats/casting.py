@@ -1,8 +1,8 @@
-"""From what a file holds to the declared types: whole columns at once, bad values set aside.
+"""Cast columns of files to the declared types, and mark bad values.
 
-A column is cast as a whole. Where that fails, the rows of each form are cast by themselves. Where that fails
-too, they are halved until the bad values stand alone; so a value is good or bad by itself, whatever stands
-beside it in its block.
+A column is cast as a whole. If that fails, the rows of each form are cast separately. If that also fails,
+they are halved repeatedly until the bad values are isolated, so that a value is good or bad regardless of the
+other values in its block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stqsh.spec.chunk import arrow_type
 Caster = Callable[[Array], Array]
 
 _MICROS = 1_000_000
-#: Years 1 to 9999: what ISO 8601 can write. In seconds.
+#: The years 1 to 9999 of ISO 8601, in seconds.
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
 _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", tz="UTC")
@@ -61,7 +61,7 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
-    """Cast times that a pattern describes; what does not fit it, or is no text at all, is bad."""
+    """Cast times of a pattern; values that do not fit it, or are no text, are bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
     values, bad = _marked(text, times.parse(text))
@@ -79,7 +79,7 @@ def _marked(raw: Array, values: Array) -> CastColumn:
 
 
 def _plain(raw: Array) -> Array:
-    """Return a column without Arrow's other ways to store the same values."""
+    """Return a column in Arrow's plain form, without dictionaries and the like."""
     if isinstance(raw.type, pa.DictionaryType):
         raw = raw.cast(raw.type.value_type)
     if pa.types.is_large_string(raw.type) or pa.types.is_string_view(raw.type):
@@ -94,7 +94,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _trimmed(text: Array) -> Array:
-    """Return text without blanks around it, null where nothing is left."""
+    """Return text without surrounding blanks, null where it is empty."""
     trimmed = pc.ascii_trim_whitespace(text.view(pa.string()))
     kept: Array = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), None, trimmed)
     return kept
@@ -144,7 +144,7 @@ def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Arra
 
 
 def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ...]:
-    """List the ways to read a column; no value can be read in two ways that differ.
+    """List the casters of a column; no value has two different results.
 
     A caster raises where a value cannot be read, or gives null where it is beyond the range of its type.
     """
@@ -174,7 +174,7 @@ def _whole_in_range(values: Array, target: pa.DataType) -> Array:
 
 
 def _as_text(text: Array, kind: str) -> Array:
-    """Take bytes for text; only a STRING column must be valid UTF-8, the others' parsers refuse it."""
+    """Return bytes as text; only a STRING column must be valid UTF-8, as other parsers refuse bad text."""
     if pa.types.is_string(text.type):
         text.validate(full=kind == "STRING")
         return text
@@ -200,7 +200,7 @@ def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _numbers(values: Array, times: TimeFormat) -> Array:
-    """Take numbers for time since the epoch; exact to the microsecond for this and the next century."""
+    """Read numbers as time since the epoch; exact to the microsecond for this and the next century."""
     per_second = times.per_second
     inside = pc.and_(
         pc.greater_equal(values, _EARLIEST * per_second), pc.less(values, (_LATEST + 1) * per_second)
@@ -215,7 +215,7 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
 
 
 def _instants(values: Array, times: TimeFormat) -> Array:
-    """Take Arrow's own dates and times; those that name no zone are in the source's, UTC unless said."""
+    """Read Arrow's dates and times; those without a zone are in the zone of the source."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return _in_range(values.cast(_UTC, safe=False))
     return _in_range(times.in_utc(values.cast(_NAIVE, safe=False)))
@@ -230,7 +230,7 @@ def _iso_with_offset(text: Array, times: TimeFormat) -> Array:
 
 
 def _iso_beyond_micros(text: Array, times: TimeFormat) -> Array:
-    """Read times with more than six decimals, the rest cut off."""
+    """Read times with more than six decimals, and drop the rest."""
     short = pc.replace_substring_regex(text.view(pa.string()), r"([.]\d{6})\d+", r"\1")
     try:
         return _iso(short, times)

@@ -1,4 +1,4 @@
-"""CSV: with or without a header, any separator, quotes, a byte-order mark, line ends of any kind."""
+"""Read CSV files with any separator, quotes and line ends, with or without a header."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.errors import OptionError
-from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, one_array, pc
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_csv, pc
 from stqsh.sources.formats.record_parser import RowBlock
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import Quoting, TextBlock, find_rows, read_text_blocks
@@ -29,7 +29,7 @@ _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is written; `quote` is None where nothing is quoted, `decimal` a number's point."""
+    """The dialect of a CSV file; `quote` is None without quotes, `decimal` the decimal point."""
 
     header: bool = True
     separator: str = ","
@@ -58,7 +58,7 @@ class CsvDialect:
         )
 
     def pointed(self, column: Array) -> Array:
-        """Write a column of numbers, binary, with decimal points; a point that it has makes no number."""
+        """Return numbers, binary, with decimal points; a point that was there makes no number."""
         if self.decimal == ".":
             return column
         without = pc.replace_substring(column, b".", b"?")
@@ -67,7 +67,7 @@ class CsvDialect:
 
     @property
     def quoting(self) -> Quoting:
-        """Return what tells rows apart."""
+        """Return the quoting of the dialect."""
         return Quoting(ord(self.separator), ord(self.quote) if self.quote else -1)
 
 
@@ -81,7 +81,7 @@ def _character(option: str, value: Any) -> str:
 
 
 def read_csv_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a CSV file; its columns come as text, empty fields as nulls.
+    """Read a CSV file; its columns are text, and empty fields are null.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
@@ -111,7 +111,7 @@ def take_header(text: TextBlock, dialect: CsvDialect) -> tuple[list[str], TextBl
 
 
 def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
-    """Read a few rows of text with Python's own reader: for headers only."""
+    """Read a few rows of text, such as a header, with Python's reader."""
     lines = io.StringIO(text, newline="")
     if dialect.quote is None:
         return csv.reader(lines, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
@@ -119,10 +119,10 @@ def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
 
 
 def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width: int) -> RowBlock:
-    """Split a block into fields: the `wanted` columns of `width`, as binary; other widths are dead rows."""
+    """Split a block into the `wanted` columns, binary; rows of another width are dead."""
     wrong: list[Any] = []
     table = _split(text.text, dialect, width, wanted, wrong)
-    columns = [one_array(table.column(f"f{place}")) for place in wanted]
+    columns = [table.column(f"f{place}").combine_chunks() for place in wanted]
     locate = partial(text.locate, quoting=dialect.quoting)
     shapeless = np.array([row.number - 1 for row in wrong], dtype=np.int64)
     ordinals = np.delete(np.arange(table.num_rows + len(wrong), dtype=np.int64), shapeless)

@@ -1,4 +1,7 @@
-"""JSON lines: one object a line. Arrow reads whole blocks; a block that it refuses is read line by line."""
+"""Read JSON lines, one object on each line.
+
+Arrow reads whole blocks; a block that it refuses is read line by line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
-from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, one_array, pc
+from stqsh.sources.formats.pyarrow_typing import Array, arrow_json, pc
 from stqsh.sources.formats.record_parser import RowBlock, RowLocation
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import PLAIN, TextBlock, read_text_blocks
@@ -34,10 +37,10 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a file of JSON lines; a member that is not there is null.
+    """Read a file of JSON lines; a missing member is null.
 
     Raises:
-        SourceError: an unknown option, or no object knows the key or the time. OSError: not readable.
+        SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
     """
     check_options(options, TIME_OPTIONS, "FORMAT JSON")
     names: Sequence[str] | None = None
@@ -48,7 +51,7 @@ def read_json_blocks(path: Path, layout: RecordSchema, options: Options) -> Iter
 
 
 def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
-    """Find the declared columns' names in a file's first objects: as written, else whatever the case."""
+    """Find the declared columns' names in a file's first objects, by exact case first."""
     present: dict[str, None] = {}
     for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
         found = _loaded(line)
@@ -66,7 +69,7 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
 
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
-    """Read the objects of a block; what Arrow refuses, or reads otherwise than JSON, goes by lines."""
+    """Read the objects of a block, line by line where Arrow refuses it or differs from JSON."""
     columns = _read_whole(text.text, names, layout)
     if columns is None:
         return _read_lines(text, names)
@@ -76,7 +79,7 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 
 def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list[Array] | None:
-    """Read a block with Arrow; None where it cannot, or may differ from the reading line by line."""
+    """Read a block with Arrow; None where Arrow fails or may differ from JSON."""
     if not _is_utf8(text):
         return None
     kinds = [
@@ -93,7 +96,7 @@ def _read_whole(text: bytes, names: Sequence[str], layout: RecordSchema) -> list
         table.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    columns = [one_array(table.column(name)) for name in names]
+    columns = [table.column(name).combine_chunks() for name in names]
     same_rows = table.num_rows == len(_lines(text)[0])
     return columns if same_rows and all(map(_is_finite, columns)) else None
 
@@ -107,12 +110,12 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_finite(column: Array) -> bool:
-    """Return whether a column is free of NaN and infinity, which JSON does not know but Arrow takes."""
+    """Return whether a column has no NaN and infinity, which Arrow accepts but JSON does not."""
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
 def _time_type(text: bytes, name: str) -> pa.DataType:
-    """Tell times written as numbers from those written as text, by the first object that has one."""
+    """Return whether times are numbers or text, by the first object that has one."""
     for line in text.split(b"\n", _PROBED_LINES)[:_PROBED_LINES]:
         found = _loaded(line)
         if isinstance(found, dict) and found.get(name) is not None:
@@ -174,7 +177,7 @@ def load_object(line: bytes) -> tuple[JsonObject | None, str]:
 
 
 def as_text(values: Iterable[object]) -> Array:
-    """Return JSON values as text to be parsed like that of a CSV file: numbers as JSON writes them."""
+    """Return JSON values as text for the parser of CSV files; numbers as JSON writes them."""
     return pa.array([_text(value) for value in values], pa.string())
 
 

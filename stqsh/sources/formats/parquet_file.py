@@ -1,4 +1,4 @@
-"""Parquet: columns by name, row groups as blocks; a row's number, from 1, stands for its line."""
+"""Read Parquet files; the number of a row, from 1, stands for its line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowBlock, RowLocatio
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.spec.stream import Options
 
-#: Rows that are parsed together.
+#: The number of rows that are parsed together.
 BLOCK_ROWS = 200_000
 
 
 def read_parquet_blocks(path: Path, layout: RecordSchema, options: Options) -> Iterator[RowBlock]:
-    """Read a Parquet file, only the declared columns.
+    """Read the declared columns of a Parquet file.
 
     Raises:
         SourceError: a declared column is missing. OSError, pa.ArrowInvalid: the file cannot be read.

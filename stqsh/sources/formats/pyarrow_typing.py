@@ -1,4 +1,4 @@
-"""Names for pyarrow's untyped corners: the published stubs know neither its kernels nor its readers well."""
+"""Give types to the parts of pyarrow that the published stubs leave untyped."""
 
 from __future__ import annotations
 
@@ -17,8 +17,3 @@ arrow_csv: Any = pyarrow.csv
 arrow_json: Any = pyarrow.json
 parquet: Any = pyarrow.parquet
 input_stream: Any = pa.input_stream
-
-
-def one_array(column: pa.ChunkedArray[Any]) -> Array:
-    """Return a column of a table as one array."""
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

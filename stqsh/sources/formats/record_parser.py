@@ -1,4 +1,4 @@
-"""From raw blocks to records, typed and checked; what fails becomes a dead letter with its reason."""
+"""Turn raw blocks into typed, checked records; bad rows become dead letters with their reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import SeenKeys
 
-#: So much of a bad row is kept.
+#: The number of characters of a bad row that are kept.
 TEXT_LIMIT = 200
 
 Mask = NDArray[np.bool_]
@@ -32,7 +32,7 @@ class DeadLetter(NamedTuple):
 
 
 class RowLocation(NamedTuple):
-    """Where a bad row stands and what it says."""
+    """The line and the text of a bad row."""
 
     line: int
     text: str
@@ -42,9 +42,13 @@ class RowLocation(NamedTuple):
 class RowBlock:
     """Rows of one file as its reader found them.
 
-    columns: the declared columns in order, (n,) each, as text (binary: to be parsed) or typed. ordinals:
-    int64 (n,), the rows' places in the block, rising; locate: from ordinals to lines and texts, for bad
-    rows only. number: the block's place in its file. dead: rows without columns. size: bytes read.
+    Attributes:
+        columns: the declared columns in order, (n,) each, as text (binary: to be parsed) or typed.
+        ordinals: the places of the rows in the block, int64 (n,), increasing.
+        locate: returns the lines and texts of ordinals, for bad rows only.
+        number: the place of the block in its file.
+        dead: rows without columns.
+        size: the number of bytes read.
     """
 
     columns: list[Array]
@@ -57,10 +61,13 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRecords:
-    """Good records (m) of some files with what orders them, and the bad ones.
+    """The m good records of some files with their order, and the bad ones.
 
-    columns: declared columns in declared types. times: int64 (m,) µs, 0 in a table. files: int32 (m,), index
-    into the sorted list of files; places: int64 (m,), rising within a file.
+    Attributes:
+        columns: the declared columns in their types.
+        times: int64 (m,), µs, 0 in a table.
+        files: indices into the sorted list of files, int32 (m,).
+        places: int64 (m,), increasing within a file.
     """
 
     columns: list[Array]
@@ -71,14 +78,14 @@ class ParsedRecords:
 
 
 class RowCheck(NamedTuple):
-    """Rows (n,) that fail, and how to word it for one of them."""
+    """Rows (n,) that fail a check, and the reason for one of them."""
 
     mask: Mask
     reason: Reason
 
 
 class FileBlock(NamedTuple):
-    """A block with the file that it comes from: its index among the sorted files, and its path."""
+    """A block with its file: the index among the sorted files, and the path."""
 
     file: int
     path: str
@@ -86,9 +93,10 @@ class FileBlock(NamedTuple):
 
 
 def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | None = None) -> ParsedRecords:
-    """Turn blocks, in order of file and place, whose columns are of like types, into records.
+    """Turn blocks with columns of the same types, in order of file and place, into records.
 
-    `known`: the keys of the records before, where a key must not occur again.
+    Args:
+        known: the keys of earlier records, where a key must not occur again.
     """
     if not blocks:
         nothing = [pa.nulls(0, field.type) for field in layout.schema]
@@ -136,7 +144,7 @@ def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np
 def _dead_rows(
     blocks: Sequence[FileBlock], rows: NDArray[np.int64], checks: Sequence[RowCheck]
 ) -> list[DeadLetter]:
-    """Word the bad rows (k,), counted over all blocks; each is told its first reason."""
+    """Return a dead letter with the first reason for each bad row (k,), counted over all blocks."""
     starts = np.cumsum([0, *(len(each.block.ordinals) for each in blocks)])
     dead: list[DeadLetter] = []
     for each, start, stop in zip(blocks, starts[:-1], starts[1:], strict=True):
@@ -187,7 +195,7 @@ def _value_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowChe
 
 
 def _key_check(keys: Array, bad: Mask, known: SeenKeys, name: str) -> RowCheck:
-    """Check that good rows bring new keys; a row that is bad anyway brings none."""
+    """Check that the keys of good rows are new."""
     again = np.zeros(len(keys), dtype=np.bool_)
     again[~bad] = known.seen(keys.filter(pa.array(~bad)) if bad.any() else keys)
     return RowCheck(again, lambda row: f"{name}: {keys[row].as_py()!r} occurs again")
@@ -201,9 +209,9 @@ def _is_empty(column: Array) -> Mask:
 
 
 def _location_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
-    """Check places: both coordinates or none, finite, and on the globe where they are degrees.
+    """Check that places have both coordinates or none, finite and, in degrees, on the globe.
 
-    An event happened somewhere: it has both.
+    An event always has both.
     """
     arrays = [columns[layout.position(name)] for name in (layout.x, layout.y)]
     empty = [_mask(array.is_null()) for array in arrays]

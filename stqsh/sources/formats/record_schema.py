@@ -1,4 +1,4 @@
-"""What a stream's spec says about the records of a source: columns, roles, ticks."""
+"""Describe the records of a source: columns, roles and ticks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from stqsh.spec.stream import ColumnSpec, Options, StreamSpec, TableSpec
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """The part of a StreamSpec, or TableSpec, that parsing needs; picklable, so that it can go to workers.
+    """The part of a StreamSpec or TableSpec that parsing needs, picklable for workers.
 
-    columns: (name, type) as declared. key, x, y, time: names among them; a table has the key alone, the
-    others are empty. order: "time" or "arrival". event: records are never replaced, and kept for `keep_us`
-    (None: for ever). times: how TIMESTAMP columns are written.
+    Attributes:
+        columns: (name, type) as declared.
+        key, x, y, time: names among them; a table has only the key, the others are empty.
+        order: "time" or "arrival".
+        event: whether records are never replaced, and kept for `keep_us` (None: for ever).
+        times: the format of TIMESTAMP columns.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -37,7 +40,7 @@ class RecordSchema:
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:
-        """Take the layout from a StreamSpec. Raises `SourceError` for times that are described wrongly."""
+        """Return the schema of a stream. Raises `SourceError` for wrong time options."""
         return RecordSchema(
             spec.columns,
             *spec.roles,
@@ -51,7 +54,7 @@ class RecordSchema:
 
     @staticmethod
     def of_table(spec: TableSpec) -> RecordSchema:
-        """Take the layout from a TableSpec. Raises `SourceError` for times that are described wrongly."""
+        """Return the schema of a table. Raises `SourceError` for wrong time options."""
         return RecordSchema(spec.columns, spec.key, times=TimeFormat.of(spec.source.options))
 
     @property
@@ -75,17 +78,17 @@ class RecordSchema:
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
-    """Word a hint that lists the names like `name`, None where there is none."""
+    """Return a hint with names similar to `name`, None where there are none."""
     by_lower = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(by_lower[lower] for lower in found)}?" if found else None
 
 
 def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[int]:
-    """Find each wanted name among those present: as written, else whatever its case.
+    """Find each wanted name among those present, by exact case first.
 
     Raises:
-        SourceError: a name is missing; names it, its origin, and near names.
+        SourceError: a name is missing; the message has its origin and similar names.
     """
     wanted = list(wanted)
     places = {name: place for place, name in reversed(list(enumerate(present)))}
@@ -99,10 +102,10 @@ def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[
 
 
 def check_options(options: Options, known: Iterable[str], what: str) -> None:
-    """Refuse options that are not known.
+    """Refuse unknown options.
 
     Raises:
-        OptionError: names the first unknown option, and near names.
+        OptionError: there is an unknown option; the message has similar names.
     """
     known = list(known)
     for name in options:

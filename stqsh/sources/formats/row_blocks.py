@@ -1,4 +1,4 @@
-"""Bytes cut into blocks of whole rows, and the way back from a row to its physical line."""
+"""Divide text into blocks of whole rows, and locate the physical line of a row."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from stqsh.core.kernels.jit import kernel
 from stqsh.sources.formats.pyarrow_typing import input_stream
 from stqsh.sources.formats.record_parser import TEXT_LIMIT, RowLocation
 
-#: Bytes that are parsed together.
+#: The number of bytes that are parsed together.
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR = 10, 13
-#: What ends a file's name by its compression.
+#: The extensions of compressed files.
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
 class Quoting:
-    """How rows of text are told apart: the bytes of separator and quote, -1 where nothing is quoted."""
+    """The bytes of separator and quote; -1 without quotes."""
 
     separator: int
     quote: int = -1
@@ -34,7 +34,7 @@ class Quoting:
         return self.quote >= 0 and bytes([self.quote]) in text
 
 
-#: Rows that are lines, whatever they hold.
+#: The quoting of rows that are plain lines.
 PLAIN = Quoting(separator=-1)
 
 
@@ -47,7 +47,7 @@ class TextBlock:
     number: int
 
     def row_starts(self, quoting: Quoting) -> NDArray[np.int64]:
-        """Return where each row that is not empty begins, (n,), as the parser sees rows."""
+        """Return the beginning of each row that is not empty, (n,), as the parser sees rows."""
         return find_rows(self.text, quoting)
 
     def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[RowLocation]:
@@ -68,7 +68,7 @@ def shown(text: bytes) -> str:
 
 
 def open_bytes(path: Path) -> Any:
-    """Open a file for reading, decompressed where its name says so."""
+    """Open a file for reading, and decompress it by its extension."""
     compression = COMPRESSIONS.get(path.suffix.lower())
     return input_stream(str(path), compression=compression) if compression else path.open("rb")
 
@@ -77,7 +77,7 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
     """Read a file as blocks of whole rows of about `size` bytes; a byte-order mark is dropped.
 
     Raises:
-        OSError: the file cannot be read, or not decompressed to its end.
+        OSError: the file cannot be read or decompressed to its end.
     """
     size = size or BLOCK_BYTES
     rest, line, number = b"", 1, 0
@@ -96,7 +96,7 @@ def read_text_blocks(path: Path, quoting: Quoting, size: int | None = None) -> I
 
 
 def end_of_rows(text: bytes, quoting: Quoting) -> int:
-    """Return where the last row begins that may not have ended yet: a safe place to cut."""
+    """Return the beginning of the last row, which may be incomplete: a safe place to divide."""
     if quoting.may_quote(text):
         starts = find_rows(text, quoting)
         return int(starts[-1]) if len(starts) else 0
@@ -109,7 +109,7 @@ def count_lines(text: bytes) -> int:
 
 
 def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the places where physical lines end, (m,); `data` is uint8 (n,)."""
+    """Return the ends of physical lines, (m,); `data` is uint8 (n,)."""
     ends = data == _LF
     returns = data == _CR
     returns[:-1] &= data[1:] != _LF
@@ -117,7 +117,7 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def find_rows(text: bytes, quoting: Quoting) -> NDArray[np.int64]:
-    """Return where each row that is not empty begins, (n,)."""
+    """Return the beginning of each row that is not empty, (n,)."""
     data = np.frombuffer(text, dtype=np.uint8)
     if quoting.may_quote(text):
         return _quoted_rows(data, quoting.separator, quoting.quote)
@@ -129,9 +129,9 @@ def find_rows(text: bytes, quoting: Quoting) -> NDArray[np.int64]:
 
 @kernel
 def _quoted_rows(data: NDArray[np.uint8], separator: int, quote: int) -> NDArray[np.int64]:
-    """Find rows where line ends may stand within quotes; `data` uint8 (n,), the answer int64 (rows,).
+    """Find rows where line ends may be within quotes; `data` is uint8 (n,), the result int64 (rows,).
 
-    A quote opens only at the beginning of a field, as Arrow's parser has it; a doubled one stays inside.
+    As in Arrow's parser, a quote opens only at the beginning of a field, and a doubled one stays inside.
     """
     starts = np.empty(len(data), dtype=np.int64)
     count = 0

@@ -1,4 +1,4 @@
-"""Times that are not ISO 8601: how a source writes them, as its FORMAT options say."""
+"""Read times that are not ISO 8601, as the FORMAT options of a source describe them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from stqsh.errors import OptionError
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.spec.stream import Options
 
-#: The options that every text format takes.
+#: The options of all text formats.
 TIME_OPTIONS = ("timestamp", "zone")
-#: What `timestamp` says of numbers that count from the epoch: ticks a second.
+#: The units a second of numbers since the epoch, by the option `timestamp`.
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _MICROS = 1_000_000
 _NAIVE = pa.timestamp("us")
 _UTC = pa.timestamp("us", tz="UTC")
 _SOME_TIME = 1 << 50
-#: A day that its month has not is taken for one of these first days of the next.
+#: Arrow reads a day that the month does not have as one of these days of the next month.
 _DAYS_BEYOND = 3
-#: What Arrow's strptime knows and Python's does not.
+#: The letters of Arrow's strptime that Python's does not have.
 _SHORT_FOR = {"%D": "%m/%d/%y", "%T": "%H:%M:%S", "%R": "%H:%M", "%e": "%d"}
 
 
 @dataclass(frozen=True, slots=True)
 class TimeFormat:
-    """How the TIMESTAMP columns of a source are written.
+    """The format of the TIMESTAMP columns of a source.
 
-    pattern: `'%m/%d/%Y %I:%M:%S %p'`, in strptime's letters; empty for ISO 8601 and numbers. zone: the time
-    zone of times that name none. per_second: what numbers count since the epoch, 1 for seconds.
+    Attributes:
+        pattern: a pattern of strptime such as `'%m/%d/%Y %I:%M:%S %p'`; empty for ISO 8601 and numbers.
+        zone: the time zone of times without one.
+        per_second: the units of numbers since the epoch a second, 1 for seconds.
     """
 
     pattern: str = ""
@@ -56,17 +58,17 @@ class TimeFormat:
 
     @property
     def wording(self) -> str:
-        """Say what a value should have been, for dead letters."""
+        """Return the expected form of a value, for dead letters."""
         if self.pattern:
             return f"no time of the form {self.pattern}"
         unit = {1_000: "milliseconds", _MICROS: "microseconds"}.get(self.per_second, "seconds")
         return f"no time (ISO 8601, or {unit} since the epoch)"
 
     def parse(self, text: Array) -> Array:
-        """Read text (n,) by the pattern, as UTC; null where it is not of that form.
+        """Read text (n,) by the pattern as UTC; null where it does not match.
 
-        A local time that a change of clocks brings twice is the earlier one; one that it leaves out is moved
-        to the change.
+        A local time that occurs twice when the clocks change is the earlier one; one that does not occur is
+        moved to the change.
         """
         found = pc.strptime(text, self.pattern, "us", error_is_null=True)
         overflown = self._overflown(text, found)
@@ -75,9 +77,9 @@ class TimeFormat:
         return self.in_utc(found)
 
     def _overflown(self, text: Array, found: Array) -> NDArray[np.bool_]:
-        """Say where a day was read that its month has not: Arrow takes the 30th of February for one of March.
+        """Mark days that their month does not have, such as the 30th of February, which Arrow accepts.
 
-        Only what may be such a day is read again, one by one, by Python, which knows the months.
+        Python reads again, one by one, the days that may be affected.
         """
         early = pc.less_equal(pc.day(found), _DAYS_BEYOND)
         doubtful = pc.fill_null(pc.and_(early, pc.match_substring_regex(text, "29|30|31")), False)
@@ -90,7 +92,7 @@ class TimeFormat:
         return out
 
     def in_utc(self, naive: Array) -> Array:
-        """Return times (n,) as UTC; those that name no zone are in the source's."""
+        """Return times (n,) as UTC; those without a zone are in the zone of the source."""
         if naive.type.tz is None and self.zone != "UTC":
             naive = pc.assume_timezone(naive, self.zone, ambiguous="earliest", nonexistent="latest")
         return naive.cast(_UTC)

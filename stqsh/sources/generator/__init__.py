@@ -1,1 +1,1 @@
-"""GENERATOR sources, and the sample data that they make."""
+"""Generate streams, and the sample data."""

@@ -29,7 +29,7 @@ Report = Callable[[float | None, str], None]
 
 
 def generator_of(spec: StreamSpec) -> NetworkGenerator:
-    """Make the generator that a stream names, at its beginning.
+    """Return the generator of a stream, at its beginning.
 
     Raises:
         OptionError: an unknown generator or option, with near names.
@@ -38,7 +38,7 @@ def generator_of(spec: StreamSpec) -> NetworkGenerator:
 
 
 def check_generator(spec: StreamSpec) -> None:
-    """Check the generator that a stream names, and its options, without making anything.
+    """Check the generator of a stream and its options, without generating anything.
 
     Raises:
         OptionError: an unknown generator or option, with near names, or a value that makes no sense.
@@ -61,7 +61,7 @@ def _checked_name(spec: StreamSpec) -> str:
 
 
 def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
-    """Make the store of a generated stream: all of one that has an end, the first ticks of one without."""
+    """Generate the whole store of a finite stream, or the first ticks of an endless one."""
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
     manifest = Manifest(RecordSchema.of(spec).columns)
@@ -78,10 +78,12 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
 
 
 def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int = 0) -> Manifest:
-    """Make the records of a generated stream up to `until_tick` and a little more; give the manifest.
+    """Generate the records of a stream beyond `until_tick`; return the manifest.
 
-    needed_row: segments wholly before this row are deleted, which nobody will read again.
-    To be called by one process at a time; a call that was cut off is made good by the next.
+    Only one process may call this at a time. The next call repairs an interrupted one.
+
+    Args:
+        needed_row: segments that are wholly before this row are deleted.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -95,7 +97,7 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
 
 
 def _trimmed(directory: Path, manifest: Manifest, needed_row: int) -> Manifest:
-    """Delete the segments before a row: first no reader is told of them any more, then they go."""
+    """Remove the segments before a row from the manifest, then delete their files."""
     kept = manifest.without(needed_row)
     if kept is not manifest:
         write_manifest(directory, kept)
@@ -116,7 +118,7 @@ def _generate(generator: NetworkGenerator, directory: Path, manifest: Manifest, 
 def _piece(
     generator: NetworkGenerator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
 ) -> Manifest:
-    """Make the records of some steps, a segment of them, and keep where the generator stands after it."""
+    """Generate a segment, and store the state of the generator after it."""
     batches: list[pa.RecordBatch] = []
     rows, first, begun = 0, generator.step, manifest.generated
     while not generator.ended and rows < _SEGMENT_ROWS:

@@ -1,4 +1,4 @@
-"""A small synthetic town: a seeded road network with classes of roads, and the quickest way to everywhere."""
+"""Build a small synthetic town: a seeded road network with the quickest ways between all crossings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse import csr_array  # type: ignore[import-untyped]
 from scipy.sparse.csgraph import connected_components, dijkstra  # type: ignore[import-untyped]
 
 EARTH_RADIUS_M = 6_371_008.8
-#: Classes of roads, and how fast the traffic on each is, m/s (90, 50 and 30 km/h).
+#: The classes of roads, and their speeds in m/s (90, 50 and 30 km/h).
 CLASSES = ("motorway", "arterial", "street")
 CLASS_SPEEDS = np.array([25.0, 50 / 3.6, 30 / 3.6])
 _MOTORWAY, _ARTERIAL, _STREET = range(3)
@@ -22,7 +22,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class TownPlan:
-    """What makes a town: `bounds` (x1, y1, x2, y2), how many crossings, the seed, degrees or units."""
+    """The parameters of a town; `bounds` are x1, y1, x2, y2."""
 
     bounds: tuple[float, float, float, float]
     nodes: int
@@ -34,9 +34,14 @@ class TownPlan:
 class RoadNetwork:
     """A network of n crossings and m directed edges; every crossing can be reached from every other.
 
-    x, y: float64 (n,), coordinates. source, target: int32 (m,), crossings. kind: int8 (m,), index into
-    `CLASSES`. length: float64 (m,), metres (or units). next_edge: int32 (n, n), [destination, crossing] ->
-    the first edge of the quickest way there, -1 on the diagonal. center: the crossing in the town's middle.
+    Attributes:
+        x, y: coordinates, float64 (n,).
+        source, target: crossings, int32 (m,).
+        kind: indices into `CLASSES`, int8 (m,).
+        length: metres (or units), float64 (m,).
+        next_edge: the first edge of the quickest way by [destination, crossing], int32 (n, n), -1 on the
+            diagonal.
+        center: the crossing in the middle of the town.
     """
 
     x: Floats
@@ -50,13 +55,13 @@ class RoadNetwork:
 
     @property
     def nodes(self) -> int:
-        """Count the crossings."""
+        """The number of crossings."""
         return len(self.x)
 
 
 @lru_cache(maxsize=4)
 def build_road(town: TownPlan) -> RoadNetwork:
-    """Lay out a town: a grid of streets with crossings moved about and some streets left out.
+    """Build a town: a grid of streets with displaced crossings and some streets missing.
 
     Every fifth line is an arterial road, a ring near the border is a motorway.
     """
@@ -76,7 +81,7 @@ def build_road(town: TownPlan) -> RoadNetwork:
 
 
 def _metres_per_unit(town: TownPlan) -> tuple[float, float]:
-    """Return how many metres a degree is, east and north, in the middle of the town; 1 where it is planar."""
+    """Return the metres of a degree, east and north, in the middle of the town; 1 if it is planar."""
     if not town.geodetic:
         return 1.0, 1.0
     degree = float(np.radians(1.0)) * EARTH_RADIUS_M
@@ -84,7 +89,7 @@ def _metres_per_unit(town: TownPlan) -> tuple[float, float]:
 
 
 def _crossings(town: TownPlan, side: int, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Place side x side crossings within the bounds, each moved by up to a fifth of a block."""
+    """Place side x side crossings within the bounds, each displaced by up to a fifth of a block."""
     x1, y1, x2, y2 = town.bounds
     row, column = np.divmod(np.arange(side * side), side)
     moved = random.uniform(-0.2, 0.2, (2, side * side))
@@ -108,7 +113,7 @@ def _edges(side: int, random: np.random.Generator) -> tuple[NDArray[np.int64], N
 def _largest_part(
     x: Floats, y: Floats, ends: NDArray[np.int64], kind: NDArray[np.int8]
 ) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int8]]:
-    """Keep the crossings that hang together, and number them anew."""
+    """Keep the connected crossings, and renumber them."""
     graph = csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(x), len(x)))
     part = connected_components(graph, directed=False)[1]
     kept = part == np.argmax(np.bincount(part))
@@ -118,7 +123,7 @@ def _largest_part(
 
 
 def _next_edges(source: Ints, target: Ints, seconds: Floats, nodes: int) -> Ints:
-    """Find, for each destination and crossing, the edge to take on the quickest way (Dijkstra)."""
+    """Find the first edge of the quickest way for each destination and crossing (Dijkstra)."""
     graph = csr_array((seconds, (source, target)), shape=(nodes, nodes))
     # Roads are as quick both ways: what comes before v on the way from d comes after v on the way to d.
     following = dijkstra(graph, directed=True, return_predecessors=True)[1].astype(np.int64)

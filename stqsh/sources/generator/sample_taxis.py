@@ -1,8 +1,8 @@
-"""The sample data: fifteen minutes of a small town's taxis, and one ambulance; the same bytes each time.
+"""Make the sample data: fifteen minutes of a small town's taxis, and one ambulance.
 
-`python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, one file an object, and beside it
-posts.jsonl, favourites.csv, stands.csv and zones.geojson. The town and what drives in it is made up by
-GENERATOR 'network'.
+`python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, with one file for each object,
+and posts.jsonl, favourites.csv, stands.csv and zones.geojson, with the same bytes each time. GENERATOR
+'network' makes the town and its traffic.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
-from stqsh.sources.generator.sample_posts import favourite_lines, post_lines
-from stqsh.sources.generator.sample_zones import zones_text
+from stqsh.sources.generator.sample_extras import favourite_lines, post_lines, zones_text
 from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, StreamSpec
 
 HEADER = "oid,lon,lat,ts,status,speed"
-#: About 4 by 3.5 km; the station is in its middle.
+#: The bounds of the town, about 4 by 3.5 km; the station is in its middle.
 TOWN = "10.0, 50.0, 10.056, 50.0315"
 STATION = (10.0255, 50.0135, 10.0325, 50.018)
 TAXIS = 200
-#: Places where taxis wait, for REGISTER QUERIES.
+#: The taxi stands, for REGISTER QUERIES.
 _STANDS = [
     "name,lon,lat,radius,wanted",
     "stand_station,10.0290,50.0157,150,free",
@@ -32,12 +31,12 @@ _STANDS = [
 ]
 _START = "2025-06-14T18:00:00Z"
 _SECOND = 1_000_000
-#: Two records that no reader can take, at this place of this taxi's file.
+#: Two unreadable records are inserted in the file of this taxi, at this row.
 _ROUGH_TAXI, _ROUGH_ROW = "taxi-042", 40
 
 
 class SampleRecord(NamedTuple):
-    """One record of the sample; without a place it says that the object leaves."""
+    """A record of the sample; without a place the object leaves."""
 
     oid: str
     place: tuple[float, float] | None
@@ -68,7 +67,7 @@ def write_sample(directory: Path) -> None:
 
 
 def _write_tracks(directory: Path, tracks: dict[str, list[SampleRecord]]) -> None:
-    """Write a file an object, two broken records among them."""
+    """Write a file for each object, with two unreadable records among them."""
     lines = {oid: [report.line() for report in track] for oid, track in tracks.items()}
     rough = lines[_ROUGH_TAXI]
     rough[_ROUGH_ROW:_ROUGH_ROW] = [
@@ -85,7 +84,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def taxi_tracks() -> dict[str, list[SampleRecord]]:
-    """Return the reports of all taxis, one of which falls silent for a while, and one goes home."""
+    """Return the reports of all taxis; one is silent for a while, and one goes home."""
     tracks: dict[str, list[SampleRecord]] = {}
     for report in _reports({"objects": TAXIS, "kinds": "taxi", "report_every": 10 * _SECOND}):
         number = int(report.oid.rpartition("-")[2])
@@ -109,13 +108,14 @@ def _reports(options: Options) -> Iterator[SampleRecord]:
     spec = StreamSpec(name="taxis", columns=columns, key="oid", x="lon", y="lat", time="ts", source=source)
     generator = NetworkGenerator(spec)
     while not generator.ended:
-        for row in generator.advance().to_pylist():
-            place = (row["lon"], row["lat"])
-            yield SampleRecord(row["oid"], place, row["ts"].astimezone(UTC), row["status"], row["speed"])
+        batch = generator.advance()
+        values = [batch.column(name).to_pylist() for name in ("oid", "lon", "lat", "ts", "status", "speed")]
+        for oid, lon, lat, time, status, speed in zip(*values, strict=True):
+            yield SampleRecord(oid, (lon, lat), time.astimezone(UTC), status, speed)
 
 
 def _waiting_at_station(tracks: dict[str, list[SampleRecord]], minute: str) -> tuple[str, int]:
-    """Find a free taxi that reports from the station in a minute (18:05): its name and the report's place."""
+    """Find a free taxi that reports from the station in a minute; return its name and the report's row."""
     for oid, track in tracks.items():
         for row, report in enumerate(track):
             if f"{report.time:%H:%M}" == minute and report.at_station():
@@ -124,13 +124,13 @@ def _waiting_at_station(tracks: dict[str, list[SampleRecord]], minute: str) -> t
 
 
 def _fall_silent(tracks: dict[str, list[SampleRecord]], found: tuple[str, int]) -> None:
-    """Lose a minute and a half of a taxi's reports: longer than REPORT EVERY allows."""
+    """Remove a minute and a half of a taxi's reports, which is longer than REPORT EVERY allows."""
     oid, row = found
     del tracks[oid][row + 1 : row + 10]
 
 
 def _go_home(tracks: dict[str, list[SampleRecord]], found: tuple[str, int]) -> None:
-    """Let a taxi end its shift: a last report without a place."""
+    """End the shift of a taxi with a report without a place."""
     oid, row = found
     tracks[oid][row + 1 :] = [tracks[oid][row + 1]._replace(place=None)]
 

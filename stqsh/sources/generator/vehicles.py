@@ -176,7 +176,7 @@ class Traffic(NamedTuple):
         return SPEEDS[kind, self.road.kind[edge]] * habit * self.speed
 
     def _cross(self, moved: Cohort, active: NDArray[np.int64], ended: NDArray[np.bool_]) -> None:
-        """Let the `active` objects, at a crossing now, take their next road, or begin another trip."""
+        """Move the `active` objects, which are at crossings, to their next roads or trips."""
         node = self.road.target[moved.edge[active]]
         over = node == moved.destination[active]
         done, going = active[over], active[~over]

@@ -1,4 +1,4 @@
-"""Keys that occur again: told exactly, whole columns at a time, over any number of batches."""
+"""Find keys that occur again, whole columns at a time, over any number of batches."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SeenKeys:
         return len(self._interner)
 
     def places(self, keys: Array) -> NDArray[np.int32]:
-        """Return each key (n,) its number, 0 for the first that was ever seen; new ones count on."""
+        """Return the number of each key (n,), in the order in which keys were first seen, from 0."""
         return self._interner.intern(keys)
 
     def seen(self, keys: Array) -> Mask:
-        """Say which keys (n,) were seen before, in earlier calls or earlier in this array; note them all."""
+        """Mark the keys (n,) that were seen before, in earlier calls or in this array; keep all of them."""
         known = len(self)
         places = self.places(keys)
         newest = np.maximum.accumulate(np.append(known - 1, places[:-1]))
@@ -37,7 +37,7 @@ class SeenKeys:
 
 
 class KeptEventKeys:
-    """The keys of an event stream that are kept: of records that share one, the first stands.
+    """The kept keys of an event stream; the first of several records with the same key stays.
 
     A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
     not older than `KEEP` then (language.md).
@@ -48,7 +48,7 @@ class KeptEventKeys:
         self._latest = np.zeros(0, np.int64)
 
     def duplicates(self, keys: Array, times: NDArray[np.int64], ticks: NDArray[np.int64]) -> Mask:
-        """Say which records (n,) are duplicates; they come in replay order, over all calls.
+        """Mark the duplicates among records (n,), which come in replay order over all calls.
 
         keys: as stored. times: their times in µs. ticks: the ticks at which they are replayed.
         """
@@ -68,7 +68,7 @@ def find_duplicates(
     kept_from: NDArray[np.int64],
     latest: NDArray[np.int64],
 ) -> Mask:
-    """Say which records, in replay order, meet one of their key that is still kept. bool (n,).
+    """Mark the records, in replay order, whose key is still kept, bool (n,).
 
     places: int32 (n,), the numbers of their keys. times: int64 (n,), µs. kept_from: int64 (n,), the least
     time that is kept when a record comes. latest: int64 (keys,), the latest time accepted of each key, the

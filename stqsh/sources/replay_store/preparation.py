@@ -1,4 +1,4 @@
-"""Preparation: a stream's source becomes its replay store, once; what was cut off begins again."""
+"""Prepare the replay store of a stream; an interrupted preparation starts again."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ __all__ = ["extend", "prepare"]
 
 Report = Callable[[float | None, str], None]
 
-#: Sources beyond this many bytes of text are sorted by Spark.
+#: Spark sorts sources with more bytes of text than this.
 IN_MEMORY_BYTES = 512 << 20
-#: How much text a byte of a compressed or columnar file stands for, about.
+#: The approximate number of bytes of text in a byte of a compressed or columnar file.
 _INFLATION = 6
-#: Below this mean size, threads would only wait for each other: the work is Python's own.
+#: Files of a smaller mean size are read by one thread, as most of the work is Python code.
 _TINY_BYTES = 64 << 10
 
 
 def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = None) -> Manifest:
-    """Make the replay store of a stream in `directory`, unless it is there; give its manifest.
+    """Make the replay store of a stream in `directory`, unless it is there; return its manifest.
 
-    `spec` is a StreamSpec. `report` is told how far it is (0 to 1, None where unknown) and what it does.
-    `spark` is a Spark session for sources larger than memory; without one all is done here. May be called
-    again after a crash at any time.
+    May be called again after a crash at any time.
+
+    Args:
+        report: called with the progress (0 to 1, None where unknown) and a message.
+        spark: a Spark session for sources larger than memory; None: everything is done here.
 
     Raises:
         SourceError: the source cannot be read: no file, a missing column, an unknown option or format.
@@ -65,7 +67,7 @@ def prepare(spec: StreamSpec, directory: Path, *, report: Report, spark: Any = N
 
 
 def _clear(directory: Path) -> None:
-    """Remove what a preparation that was cut off has left."""
+    """Remove the rest of an interrupted preparation."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
 

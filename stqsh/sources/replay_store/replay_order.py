@@ -1,4 +1,4 @@
-"""The replay order of parsed records, and the way into a store for what fits in memory."""
+"""Sort parsed records that fit in memory into replay order, and write them to a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.sources.formats.pyarrow_typing import one_array
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.duplicate_keys import KeptEventKeys
@@ -17,7 +16,7 @@ from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
 
 class OrderKeys:
-    """What records are replayed by; equal keys stand in order of file and place.
+    """The keys by which records are replayed; equal keys are ordered by file and place.
 
     By time: the time in µs. By arrival: the latest tick so far in the file, over all its parts.
     """
@@ -51,7 +50,8 @@ def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]
 def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: StoreWriter) -> int:
     """Sort the records of all parts, which come in order of file and place, and write them.
 
-    Gives how many were left out as duplicates: those of an event stream whose key is there.
+    Returns:
+        The number of duplicates that were dropped: records of an event stream whose key is there.
     """
     if not parts:
         return 0
@@ -66,7 +66,7 @@ def write_sorted(parts: Sequence[ParsedRecords], layout: RecordSchema, writer: S
     events, duplicates = KeptEventKeys(layout) if layout.event else None, 0
     for start in range(0, len(order), SEGMENT_ROWS):
         chosen = order[start : start + SEGMENT_ROWS]
-        rows = [one_array(column) for column in table.take(chosen).columns]
+        rows = [column.combine_chunks() for column in table.take(chosen).columns]
         batch = pa.RecordBatch.from_arrays([*rows, pa.array(ticks[chosen])], schema=schema)
         if events is not None:
             times = batch.column(layout.time).cast(pa.int64()).to_numpy()

@@ -1,8 +1,8 @@
-"""Sources larger than memory: a Spark job parses them with the same parser and sorts them into a store.
+"""Sort sources larger than memory with Spark, by the same parser, into a store.
 
-Each sorted partition becomes a small store of its own; the driver puts their segments in a row. Spark comes
-as an argument, and nothing of it is imported here. The records of event streams are brought together by key
-first, so that each is compared with all of its key; duplicates are marked, counted and left out.
+Each sorted partition becomes a small store of its own; the driver joins their segments. Spark is an argument,
+and this module imports nothing of it. The records of event streams are first grouped by key, so that each is
+compared with all records of its key; duplicates are marked, counted and dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.sources.source_files import SourceFile, read_group
 from stqsh.spec.stream import FileSourceSpec
 
-#: Bytes on disk that make one sorted partition.
+#: The number of bytes on disk of a sorted partition.
 PARTITION_BYTES = 64 << 20
 _SPARK_TYPES = {
     "STRING": "string",
@@ -48,7 +48,7 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class SortJob:
-    """What the workers need: where to write, how to parse, and the groups of files to read."""
+    """The job of the workers: where to write, how to parse, and the groups of files to read."""
 
     directory: str
     layout: RecordSchema
@@ -57,9 +57,10 @@ class SortJob:
 
 
 def sort_with_spark(spark: Any, job: SortJob, partitions: int) -> Manifest:
-    """Parse and sort all groups; their segments stand in `job.directory` in order when this returns.
+    """Parse and sort all groups into segments in `job.directory`.
 
-    Gives the manifest of the whole, without its dead letters.
+    Returns:
+        The manifest, without the number of dead letters.
     """
     groups = len(job.groups)
     schema = _spark_schema(job.layout)
@@ -74,13 +75,13 @@ def sort_with_spark(spark: Any, job: SortJob, partitions: int) -> Manifest:
 
 
 def _spark_schema(layout: RecordSchema) -> str:
-    """Return the columns on their way through Spark: by place, since its names know no case; times as µs."""
+    """Return the columns for Spark, named by place, as its names ignore case; times are µs."""
     columns = [f"c{i} {_SPARK_TYPES[kind]}" for i, (_, kind) in enumerate(layout.columns)]
     return ", ".join([*columns, "_key bigint", "_file int", "_place bigint"])
 
 
 def _marker(job: SortJob) -> Callable[[Batches], Batches]:
-    """Make the task that marks duplicates; it gets all records of its keys, in replay order."""
+    """Return the task that marks duplicates among all records of some keys, in replay order."""
     layout = job.layout
 
     def mark(batches: Batches) -> Batches:
@@ -95,7 +96,7 @@ def _marker(job: SortJob) -> Callable[[Batches], Batches]:
 
 
 def _reader(job: SortJob) -> Callable[[Batches], Batches]:
-    """Make the task that reads groups: numbers of groups in, parsed records out, dead letters to a file."""
+    """Return the task that parses groups of files by their numbers; dead letters go to a file."""
 
     def read(batches: Batches) -> Batches:
         for batch in batches:
@@ -118,12 +119,12 @@ def _read_group(job: SortJob, number: int) -> Batches:
 
 
 def dead_path(directory: Path, group: int) -> Path:
-    """Return where the dead letters of one group of files wait to be put together."""
+    """Return the path of the dead letters of one group of files."""
     return directory / f".dead-{group:06d}.jsonl"
 
 
 def _writer(job: SortJob) -> Callable[[Batches], Batches]:
-    """Make the task that writes a sorted partition as a store, and tells its name and first record."""
+    """Return the task that writes a sorted partition as a store, and yields its name and first record."""
 
     def write(batches: Batches) -> Batches:
         name = f".part-{uuid.uuid4().hex}"
@@ -156,7 +157,7 @@ def _stored(batch: pa.RecordBatch, layout: RecordSchema) -> pa.RecordBatch:
 
 
 def _in_a_row(job: SortJob, stores: Sequence[str]) -> Manifest:
-    """Move the segments of all partitions into one folder, numbered in order, their indexes counting on."""
+    """Move the segments of all partitions into one folder, and renumber them and their rows."""
     directory = Path(job.directory)
     segments: list[Segment] = []
     rows = duplicates = 0

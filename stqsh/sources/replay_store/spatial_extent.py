@@ -1,4 +1,4 @@
-"""Where the records of an event stream lie: what a routing by space is made from."""
+"""Find where the records of an event stream are, for routing by space."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.replay_store.manifest import Manifest
 
-#: So many places make the sample, at even distances over the whole store.
+#: The number of places of the sample, at even distances over the whole store.
 SAMPLE = 4096
-#: Of the sample's coordinates, so much is left out at either end: a few records far off, (0, 0) for instance,
-#: must not make the cells of all others too large. What lies outside counts to a border cell.
+#: The share of the sample's coordinates that is dropped at either end, as a few remote records, such as
+#: (0, 0), would make the cells of all others too large. Records outside belong to a border cell.
 _OUTLIERS = 0.005
-#: How far bounds go beyond what they are taken from, in parts of its width; and at least so far.
+#: How far bounds exceed the sample: as a share of its width, and at least.
 _MARGIN, _LEAST = 0.05, 1e-6
 
 
@@ -50,7 +50,7 @@ def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> 
 
 
 def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """Return x1, y1, x2, y2 around places, float64 (m, 2), but for a few far off; never without area."""
+    """Return x1, y1, x2, y2 around most places, float64 (m, 2); never without area."""
     if not len(places):
         return (0.0, 0.0, 1.0, 1.0)
     low = np.quantile(places, _OUTLIERS, axis=0, method="lower")

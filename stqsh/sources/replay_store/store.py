@@ -32,7 +32,7 @@ SEGMENT_BYTES = 128 << 20
 
 
 class StoreWriter:
-    """Write batches that come in replay order as the segments of a new store, to be seen once published."""
+    """Write batches in replay order as the segments of a new store, which `publish` makes visible."""
 
     def __init__(self, directory: Path, columns: Iterable[Iterable[str]]) -> None:
         self._directory = directory
@@ -63,13 +63,13 @@ class StoreWriter:
         self._waiting = []
 
     def finish(self, *, complete: bool = True, dead: int = 0, duplicates: int = 0) -> Manifest:
-        """Write what is left, and give the manifest, which is not written yet."""
+        """Write the rest, and return the manifest, which is not written yet."""
         self.flush()
         segments = tuple(self._segments)
         return Manifest(self._columns, segments, complete, dead, duplicates=duplicates)
 
     def publish(self, *, complete: bool = True, dead: int = 0, duplicates: int = 0) -> Manifest:
-        """Write what is left and the manifest: the store is there."""
+        """Write the rest and the manifest, which makes the store visible."""
         manifest = self.finish(complete=complete, dead=dead, duplicates=duplicates)
         write_manifest(self._directory, manifest)
         return manifest

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.kernels.geometry.shapes import Place
+from stqsh.core.kernels.geometry.shapes import Point
 from stqsh.core.kernels.jit import Array, Float, Int, inlined, kernel
 
 
@@ -154,7 +154,7 @@ def expiry(ts: Int, timing: BatchTiming) -> Int:
 
 
 @kernel
-def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, place: Place) -> None:
+def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, place: Point) -> None:
     """Store the event at which a version of an object at a place expires."""
     events.step[k], events.obj[k], events.old[k], events.new[k] = step, obj, version, version
     events.ox[k], events.oy[k] = place.x, place.y
@@ -204,10 +204,10 @@ def build(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing:
         events.ny[k] = rows.y[r] if present else np.nan
         k += 1
         if present and end <= timing.last and end < accepted.until[r] and not np.isnan(rows.x[r]):
-            _add_expiry(events, k, end, o, np.int32(v), Place(rows.x[r], rows.y[r]))
+            _add_expiry(events, k, end, o, np.int32(v), Point(rows.x[r], rows.y[r]))
             k += 1
     for o in silent:
-        _add_expiry(events, k, expiry(stored.ts[o], timing), o, o, Place(stored.x[o], stored.y[o]))
+        _add_expiry(events, k, expiry(stored.ts[o], timing), o, o, Point(stored.x[o], stored.y[o]))
         k += 1
     return first_of(events, k)
 

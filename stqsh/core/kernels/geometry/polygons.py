@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stqsh.core.kernels.geometry.shapes import Box, Place
+from stqsh.core.kernels.geometry.shapes import Box, Point
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 
 _FEW = 16
@@ -170,13 +170,13 @@ def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: Polygon
             continue
         if not (my + (y1 - my) * f <= py <= my + (y2 - my) * f):
             continue
-        edges = _scaled_edges(r, Place(mx, my), py, f, areas)
+        edges = _scaled_edges(r, Point(mx, my), py, f, areas)
         out[i] = _in_edges(px, py, edges, 0, len(edges))
     return out
 
 
 @kernel
-def _scaled_edges(r: Int, middle: Place, y: Float, factor: Float, areas: PolygonArrays) -> Array:
+def _scaled_edges(r: Int, middle: Point, y: Float, factor: Float, areas: PolygonArrays) -> Array:
     """Return the scaled edges of an area that can reach the height y; float64 (n, 4).
 
     They are in the band of the unscaled y or, because of rounding, in a neighbouring one; each comes once.

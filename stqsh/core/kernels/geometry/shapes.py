@@ -7,14 +7,14 @@ from typing import NamedTuple
 from stqsh.core.kernels.jit import Float, Int
 
 
-class Span(NamedTuple):
+class IndexRange(NamedTuple):
     """The positions begin <= i < end of an array."""
 
     begin: Int
     end: Int
 
 
-class Place(NamedTuple):
+class Point(NamedTuple):
     """A point; NaN for none."""
 
     x: Float

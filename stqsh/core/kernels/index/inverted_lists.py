@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, kernel
 from stqsh.core.kernels.join.keyword_join import AskedTerms
 from stqsh.core.kernels.text.term_sets import TermSpans, has_terms
@@ -117,11 +117,11 @@ def _find(row: Int, x: Float, y: Float, search: TermSearch, out: _Distances) -> 
         term = asked.terms[k]
         for at in range(postings.start[term], postings.start[term + 1]):
             i = postings.place[at]
-            span = Span(spans.begin[postings.text[i]], spans.end[postings.text[i]])
+            span = IndexRange(spans.begin[postings.text[i]], spans.end[postings.text[i]])
             if asked.every[row]:
-                counts = has_terms(spans.codes, span, asked.terms, Span(first, last), True)
+                counts = has_terms(spans.codes, span, asked.terms, IndexRange(first, last), True)
             else:  # a place is in several lists: the first one counts
-                counts = not has_terms(spans.codes, span, asked.terms, Span(first, k), False)
+                counts = not has_terms(spans.codes, span, asked.terms, IndexRange(first, k), False)
             if counts:
                 place[used], far[used] = i, distance(x, y, postings.x[i], postings.y[i], planar)
                 used += 1

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.shapes import CellWindow, Place, Span
+from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange, Point
 from stqsh.core.kernels.index.static_rects import (
     EventMove,
     GridFrame,
@@ -209,7 +209,7 @@ def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
 
 
 @inlined
-def _cells_around(place: Place, reach: Place, side: Int, lattice: GridFrame) -> CellWindow:
+def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> CellWindow:
     """Return the cells where the centres of regions may be that hold a place."""
     x, y = place
     dx, dy = reach.x + (abs(x) + reach.x) * _ROUNDING, reach.y + (abs(y) + reach.y) * _ROUNDING
@@ -222,7 +222,9 @@ def _cells_around(place: Place, reach: Place, side: Int, lattice: GridFrame) -> 
 
 
 @kernel
-def match_indexed(events: Transitions, span: Span, grid: MovingBoxGrid, lattice: GridFrame) -> MoverPairs:
+def match_indexed(
+    events: Transitions, span: IndexRange, grid: MovingBoxGrid, lattice: GridFrame
+) -> MoverPairs:
     """Find the pairs of events and indexed regions where an object enters or leaves a box.
 
     Where a tag says that the box does not decide, also those where it stays inside. Each pair comes once.
@@ -245,12 +247,12 @@ class _SizeClass(NamedTuple):
 
 @kernel
 def _match_size(
-    events: Transitions, span: Span, size: _SizeClass, lattice: GridFrame, out: PairRoom, used: Int
+    events: Transitions, span: IndexRange, size: _SizeClass, lattice: GridFrame, out: PairRoom, used: Int
 ) -> tuple[PairRoom, Int]:
     """Append the pairs of some events and the regions of one size class; `out` grows."""
     grid, s = size
     start, listed = grid.lists.start, ListedRects(grid.lists.rects, grid.lists.tag)
-    first, side, reach = grid.first[s], grid.side[s], Place(grid.reach[s, 0], grid.reach[s, 1])
+    first, side, reach = grid.first[s], grid.side[s], Point(grid.reach[s, 0], grid.reach[s, 1])
     held = np.int64(start[grid.first[s + 1]]) - start[first]
     nothing = CellWindow(np.int64(0), np.int64(-1), np.int64(0), np.int64(-1))
     for e in range(span.begin, span.end):
@@ -258,7 +260,7 @@ def _match_size(
             event, mover = longer(out.event, used, 2 * held), longer(out.query, used, 2 * held)
             out = PairRoom(event, mover, longer(out.flags, used, 2 * held), out.found)
         move = EventMove(e, events.ox[e], events.oy[e], events.nx[e], events.ny[e])
-        old, new = Place(move.ox, move.oy), Place(move.nx, move.ny)
+        old, new = Point(move.ox, move.oy), Point(move.nx, move.ny)
         left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
         entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
         # The window of the old place has the pairs that had the object, the other those that get it.
@@ -268,11 +270,11 @@ def _match_size(
             left, entered = one, nothing
         for row in range(left.bottom, left.top + 1):
             cell = first + row * side
-            entries = Span(start[cell + left.left], start[cell + left.right + 1])
+            entries = IndexRange(start[cell + left.left], start[cell + left.right + 1])
             used = scan(listed, entries, move, WantedPairs(True, both), out, used)
         for row in range(entered.bottom, entered.top + 1):
             cell = first + row * side
-            entries = Span(start[cell + entered.left], start[cell + entered.right + 1])
+            entries = IndexRange(start[cell + entered.left], start[cell + entered.right + 1])
             used = scan(listed, entries, move, WantedPairs(False, True), out, used)
     return out, used
 

@@ -13,7 +13,7 @@ import numpy as np
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.geometry.shapes import Box, Place, Span
+from stqsh.core.kernels.geometry.shapes import Box, IndexRange, Point
 from stqsh.core.kernels.index.static_rects import within
 from stqsh.core.kernels.jit import Array, Float, Int, kernel
 
@@ -25,7 +25,7 @@ _BLOCK = 4096
 
 
 @kernel
-def _scan(stored: StoredArrays, since: int, box: Box, span: Span, found: Array) -> Int:
+def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: Array) -> Int:
     """Put the objects of a span that are in a box into `found`, and return their number."""
     x1, y1, x2, y2 = box
     xs, ys, ts, known = stored.x, stored.y, stored.ts, stored.known
@@ -43,7 +43,10 @@ def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
     box: float64 (4,), x1, y1, x2, y2. An object without a location is in no box.
     """
     found = np.empty(len(stored.known) + 1, np.int32)
-    corners, everything = Box(box[0], box[1], box[2], box[3]), Span(np.int64(0), np.int64(len(stored.known)))
+    corners, everything = (
+        Box(box[0], box[1], box[2], box[3]),
+        IndexRange(np.int64(0), np.int64(len(stored.known))),
+    )
     used = _scan(stored, since, corners, everything, found)
     return found[:used].copy()
 
@@ -60,7 +63,7 @@ def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
 
 
 @kernel
-def nearest(stored: StoredArrays, since: int, place: Place, k: int, planar: bool) -> Array:
+def nearest(stored: StoredArrays, since: int, place: Point, k: int, planar: bool) -> Array:
     """Return the k present objects nearest to a place, and all that are as near as the k-th of them.
 
     since: as in `in_box`. Returns int32 (n,), in no order; n >= k unless there are fewer objects.
@@ -71,7 +74,7 @@ def nearest(stored: StoredArrays, since: int, place: Place, k: int, planar: bool
     box = Box(-np.inf, -np.inf, np.inf, np.inf)
     few = np.empty(_BLOCK + 1, np.int32)
     for start in range(0, len(stored.known), _BLOCK):
-        span = Span(np.int64(start), np.int64(min(start + _BLOCK, len(stored.known))))
+        span = IndexRange(np.int64(start), np.int64(min(start + _BLOCK, len(stored.known))))
         for o in few[: _scan(stored, since, box, span, few)]:
             d = distance(place.x, place.y, stored.x[o], stored.y[o], planar)
             if used == len(found):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.shapes import CellWindow, Span
+from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange
 from stqsh.core.kernels.jit import Array, Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
@@ -234,7 +234,7 @@ def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Fl
 
 @inlined
 def scan(
-    lists: ListedRects, span: Span, move: EventMove, wanted: WantedPairs, out: PairRoom, used: Int
+    lists: ListedRects, span: IndexRange, move: EventMove, wanted: WantedPairs, out: PairRoom, used: Int
 ) -> Int:
     """Append the pairs that some entries of lists make with an event, and return the number of pairs.
 

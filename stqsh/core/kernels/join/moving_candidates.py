@@ -8,7 +8,7 @@ import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.geometry.shapes import CellWindow, Place, Span
+from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange, Point
 from stqsh.core.kernels.index.moving_boxes import MoverPairs, MovingBoxGrid, MovingQueries, is_moving
 from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid
 from stqsh.core.kernels.index.static_rects import (
@@ -44,7 +44,7 @@ class EventsByCell(NamedTuple):
 
 
 @kernel
-def _events_by_cell(events: Transitions, span: Span, lattice: GridFrame, leaving: Flag) -> EventsByCell:
+def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, leaving: Flag) -> EventsByCell:
     """Sort events by the cell that they leave, or else enter."""
     count, times = span.end - span.begin, 0
     while (lattice.side >> (2 * times)) > 1 and (lattice.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
@@ -75,7 +75,7 @@ def _events_by_cell(events: Transitions, span: Span, lattice: GridFrame, leaving
 
 @kernel
 def match_moved(
-    events: Transitions, span: Span, moving: Array, movers: MovingQueries, lattice: GridFrame
+    events: Transitions, span: IndexRange, moving: Array, movers: MovingQueries, lattice: GridFrame
 ) -> MoverPairs:
     """Find the pairs of a step's events and regions that move in it where the object was or is in the box.
 
@@ -112,7 +112,7 @@ def match_moved(
 
 @kernel
 def match_unindexed(
-    events: Transitions, span: Span, grid: MovingBoxGrid, movers: MovingQueries
+    events: Transitions, span: IndexRange, grid: MovingBoxGrid, movers: MovingQueries
 ) -> MoverPairs:
     """Match events with unindexed regions that do not move now, as `match_indexed` does with the others."""
     event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)
@@ -133,7 +133,7 @@ def match_unindexed(
 
 
 @kernel
-def is_outside(place: Place, radius: Float, centre: Place, planar: Flag) -> Flag:
+def is_outside(place: Point, radius: Float, centre: Point, planar: Flag) -> Flag:
     """Tell whether a place in the box of a circle is outside the circle; a negative radius is no circle."""
     return radius >= 0 and distance(centre.x, centre.y, place.x, place.y, planar) > radius
 
@@ -207,8 +207,8 @@ def _scan_cells(
     room, used = out
     if radius >= 0:
         right, high = left, low
-    x1, y1, x2, y2, old_centre = past[0], past[1], past[2], past[3], Place(past[4], past[5])
-    u1, v1, u2, v2, new_centre = now[0], now[1], now[2], now[3], Place(now[4], now[5])
+    x1, y1, x2, y2, old_centre = past[0], past[1], past[2], past[3], Point(past[4], past[5])
+    u1, v1, u2, v2, new_centre = now[0], now[1], now[2], now[3], Point(now[4], now[5])
     head, size, following, owner, place = cells.head, cells.size, cells.next, cells.owner, cells.place
     for row in range(bottom, top + 1):
         column = first
@@ -226,8 +226,8 @@ def _scan_cells(
                     x, y = place[2 * seat], place[2 * seat + 1]
                     was, has = within(x, y, x1, y1, x2, y2), within(x, y, u1, v1, u2, v2)
                     if radius >= 0:
-                        was = was and not is_outside(Place(x, y), radius, old_centre, planar)
-                        has = has and not is_outside(Place(x, y), radius, new_centre, planar)
+                        was = was and not is_outside(Point(x, y), radius, old_centre, planar)
+                        has = has and not is_outside(Point(x, y), radius, new_centre, planar)
                     room[used] = 2 * np.int64(owner[seat]) + has
                     used += (leaving & was & (not has)) | (entering & has & (not was))
                 block, count = np.int64(following[block - 1]), np.int64(BLOCK)

@@ -15,7 +15,7 @@ from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.geometry.boxes import extended_box
 from stqsh.core.kernels.geometry.circles import circle_box
-from stqsh.core.kernels.geometry.shapes import Place, Span
+from stqsh.core.kernels.geometry.shapes import IndexRange, Point
 from stqsh.core.kernels.index.moving_boxes import (
     MoverPairs,
     MovingBoxGrid,
@@ -92,13 +92,13 @@ class JoinState(NamedTuple):
     moving: Array
 
 
-class Step(NamedTuple):
+class JoinStep(NamedTuple):
     """A step, its number within the batch, and its object and focal transitions."""
 
     step: Int
     number: Int
-    events: Span
-    turns: Span
+    events: IndexRange
+    turns: IndexRange
 
 
 class JoinOutput(NamedTuple):
@@ -182,7 +182,9 @@ def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, Un
         step = min(step_at(events, i), step_at(turns, j))
         begin, i = i, end_of_step(events, i, step)
         turned, j = j, end_of_step(turns, j, step)
-        state, out = join_step(join, Step(step, number, Span(begin, i), Span(turned, j)), state, out)
+        state, out = join_step(
+            join, JoinStep(step, number, IndexRange(begin, i), IndexRange(turned, j)), state, out
+        )
         number += 1
     pairs = resize_pairs(out.pairs, out.used, out.used)
     return pairs, _resize_unchanged(out.unchanged, out.unchanged_used, out.unchanged_used)
@@ -190,7 +192,7 @@ def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, Un
 
 @kernel
 def join_step(
-    join: MovingJoin, step: Step, state: JoinState, out: JoinOutput
+    join: MovingJoin, step: JoinStep, state: JoinState, out: JoinOutput
 ) -> tuple[JoinState, JoinOutput]:
     """Process one step: append the pairs of its transitions, and update regions and objects."""
     events, turns, movers, params = join
@@ -226,7 +228,9 @@ def end_of_step(events: Transitions, i: Int, step: Int) -> Int:
 
 
 @kernel
-def _move_regions(turns: Transitions, span: Span, movers: MovingQueries, planar: Flag, moving: Array) -> Int:
+def _move_regions(
+    turns: Transitions, span: IndexRange, movers: MovingQueries, planar: Flag, moving: Array
+) -> Int:
     """Set the regions whose focal objects move in a step, list them in `moving`, and return their number."""
     count, now = 0, movers.now
     for k in range(span.begin, span.end):
@@ -260,10 +264,10 @@ def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
         e, m, flag = event[i], mover[i], flags[i]
         query, step = query_of[m], events.step[e]
         if radii[m] >= 0:
-            old, new = Place(events.ox[e], events.oy[e]), Place(events.nx[e], events.ny[e])
-            if is_outside(old, radii[m], Place(past[m, 4], past[m, 5]), planar):
+            old, new = Point(events.ox[e], events.oy[e]), Point(events.nx[e], events.ny[e])
+            if is_outside(old, radii[m], Point(past[m, 4], past[m, 5]), planar):
                 flag &= ~np.uint8(WAS)
-            if is_outside(new, radii[m], Place(now[m, 4], now[m, 5]), planar):
+            if is_outside(new, radii[m], Point(now[m, 4], now[m, 5]), planar):
                 flag &= ~np.uint8(IS)
         changes = flag in (WAS, IS) or (flag == WAS + IS and checked[m])
         if changes and own[m] != events.obj[e] and since[query] < step < until[query]:
@@ -274,7 +278,7 @@ def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
 
 @kernel
 def _move_objects(
-    events: Transitions, span: Span, objects: BatchObjectCells, number: Int, lattice: GridFrame
+    events: Transitions, span: IndexRange, objects: BatchObjectCells, number: Int, lattice: GridFrame
 ) -> None:
     """Move the objects of a step's events."""
     for e in range(span.begin, span.end):
@@ -286,7 +290,7 @@ def _move_objects(
 
 @kernel
 def _append_unchanged(
-    join: MovingJoin, moving: Array, step: Step, objects: BatchObjectCells, out: JoinOutput
+    join: MovingJoin, moving: Array, step: JoinStep, objects: BatchObjectCells, out: JoinOutput
 ) -> JoinOutput:
     """Append the objects without an event that moving regions gain and lose (Algorithm 4).
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stqsh.core.kernels.events.transitions import Transitions
-from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.static_rects import (
     CandidatePairs,
     EventMove,
@@ -115,19 +115,19 @@ def _join_grid(
         The event at which it ended, and the number of pairs.
     """
     start, whole = lists.start[grid.first :], lists.whole[grid.first :]
-    listed, nothing = ListedRects(lists.rects, lists.tag), Span(np.int32(0), np.int32(0))
+    listed, nothing = ListedRects(lists.rects, lists.tag), IndexRange(np.int32(0), np.int32(0))
     for i in range(begin, len(events.ox)):
         move = EventMove(i, events.ox[i], events.oy[i], events.nx[i], events.ny[i])
         left, entered = (
             _cell_or_none(move.ox, move.oy, grid.frame),
             _cell_or_none(move.nx, move.ny, grid.frame),
         )
-        had = Span(start[left], start[left + 1]) if left >= 0 else nothing
-        gets = Span(start[entered], start[entered + 1]) if entered >= 0 else nothing
+        had = IndexRange(start[left], start[left + 1]) if left >= 0 else nothing
+        gets = IndexRange(start[entered], start[entered + 1]) if entered >= 0 else nothing
         if used + had.end - had.begin + gets.end - gets.begin >= len(out.event):
             return i, used
         if left == entered and left >= 0:
-            partly = Span(had.begin, whole[left])
+            partly = IndexRange(had.begin, whole[left])
             used = scan(listed, partly, move, WantedPairs(True, True), out, used)
             continue
         # The list of the cell that is left has the pairs that had the object, the other those that get it.

@@ -13,7 +13,7 @@ import numpy as np
 
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.geometry.distance import distance
-from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.static_rects import IS
 from stqsh.core.kernels.jit import Array, Float, Int, kernel
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
@@ -244,7 +244,7 @@ def _rank_query(ranking: _Ranking, q: Int, count: Int, out: Offers) -> tuple[Off
         first = i
         while i < seen.start[q + 1] and seen.step[i] == step:
             i += 1
-        out, count = _apply_events(ranking, q, Span(first, i), count, out)
+        out, count = _apply_events(ranking, q, IndexRange(first, i), count, out)
         if turned:
             rank_members(ring, count, world)
             ring.fresh[:count] = True
@@ -270,7 +270,7 @@ def _next_step(ranking: _Ranking, q: Int, t: Int, i: Int, begin: Int) -> Int:
 
 
 @kernel
-def _apply_events(ranking: _Ranking, q: Int, span: Span, count: Int, out: Offers) -> tuple[Offers, Int]:
+def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: Offers) -> tuple[Offers, Int]:
     """Add and remove a step's members; those that had been sent and leave are taken back."""
     _, _, seen, ring, world = ranking
     radius = ranking.circles.radius[q]

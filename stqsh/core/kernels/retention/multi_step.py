@@ -21,16 +21,16 @@ from stqsh.core.kernels.events.transitions import (
     first_of,
     room_for,
 )
-from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import ObjectGrid, move_object
 from stqsh.core.kernels.index.static_rects import IS, WAS
 from stqsh.core.kernels.jit import Array, Int, kernel
 from stqsh.core.kernels.join.moving_join import (
     JoinOutput,
+    JoinStep,
     MovingJoin,
     MovingJoinParams,
-    Step,
     begin_join,
     empty_output,
     end_of_step,
@@ -137,11 +137,11 @@ def evaluate_steps(
         while _due_step(plan, d) == step:
             d += 1
         j = end_of_step(moving.turns, j, step)
-        stale += _accept(run, Span(row, i))
-        k = _arrive(run, Span(row, i), k)
-        k = _expire(run, Span(due, d), step, k)
+        stale += _accept(run, IndexRange(row, i))
+        k = _arrive(run, IndexRange(row, i), k)
+        k = _expire(run, IndexRange(due, d), step, k)
         if len(moving.movers.query):
-            now = Step(step, number, Span(begin, k), Span(turned, j))
+            now = JoinStep(step, number, IndexRange(begin, k), IndexRange(turned, j))
             out = JoinOutput(out.pairs, none, out.unchanged, none)
             joined, out = join_step(join, now, joined, out)
             _count(run, out)
@@ -167,7 +167,7 @@ def _due_step(plan: MultiStepPlan, d: Int) -> Int:
 
 
 @kernel
-def _accept(run: _Run, span: Span) -> Int:
+def _accept(run: _Run, span: IndexRange) -> Int:
     """Accept or reject a step's rows, and return how many are stale."""
     rows, stored, version, stale = run.source.rows, run.source.stored, run.state.version, 0
     for at in range(span.begin, span.end):
@@ -188,7 +188,7 @@ def _add_departure(run: _Run, step: Int, obj: Int, old: Int, new: Int, k: Int) -
 
 
 @kernel
-def _arrive(run: _Run, span: Span, k: Int) -> Int:
+def _arrive(run: _Run, span: IndexRange, k: Int) -> Int:
     """Add the events of the step's accepted rows, and return the number of events."""
     rows, stored, timing = run.source
     plan, state, accepted, events = run.plan, run.state, run.accepted, run.events
@@ -209,7 +209,7 @@ def _arrive(run: _Run, span: Span, k: Int) -> Int:
 
 
 @kernel
-def _expire(run: _Run, span: Span, step: Int, k: Int) -> Int:
+def _expire(run: _Run, span: IndexRange, step: Int, k: Int) -> Int:
     """Add the events of objects whose records expire, and return the number of events."""
     rows, plan, state = run.source.rows, run.plan, run.state
     known = len(state.version)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stqsh.core.kernels.geometry.shapes import Span
+from stqsh.core.kernels.geometry.shapes import IndexRange
 from stqsh.core.kernels.jit import Array, Flag, kernel
 
 
@@ -116,7 +116,7 @@ def recode(coded: CodedTexts, names: Array) -> CodedTexts:
 
 
 @kernel
-def has_terms(codes: Array, span: Span, terms: Array, asked: Span, every: Flag) -> Flag:
+def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, every: Flag) -> Flag:
     """Tell whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
     at, end = span
     for k in range(asked.begin, asked.end):
@@ -143,8 +143,8 @@ def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -
     """
     out = np.empty(len(text), np.bool_)
     for i in range(len(out)):
-        span = Span(coded.start[text[i]], coded.start[text[i] + 1])
-        asked = Span(coded.start[phrase[i]], coded.start[phrase[i] + 1])
+        span = IndexRange(coded.start[text[i]], coded.start[text[i] + 1])
+        asked = IndexRange(coded.start[phrase[i]], coded.start[phrase[i] + 1])
         out[i] = has_terms(coded.codes, span, coded.codes, asked, every)
     return out
 

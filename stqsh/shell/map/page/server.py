@@ -82,7 +82,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     finally:
         screen.close()
     board.post(states.last(why) or b"", last=True)
-    time.sleep(_GOODBYE_S)  # the pages that are open hear of it
+    time.sleep(_GOODBYE_S)  # open pages receive the last state
     server.shutdown()
     server.server_close()
     ends = "the session's engine has stopped" if why == STOPPED else f"{feed.stream.name} goes on"

@@ -23,7 +23,7 @@ class MapActions:
     """The user's choices on a map.
 
     Attributes:
-        keeper: Loads the scenes.
+        loader: Loads the scenes.
         camera: What part of the world is shown.
         look: Which layers and queries are shown.
         still: The scene of a paused map.
@@ -31,7 +31,7 @@ class MapActions:
         notice: The message of the last key.
     """
 
-    keeper: MapLoader
+    loader: MapLoader
     camera: Camera = field(default_factory=Camera)
     look: MapOptionsShown = field(default_factory=MapOptionsShown)
     still: Scene | None = None
@@ -41,7 +41,7 @@ class MapActions:
     @property
     def scene(self) -> Scene | None:
         """The scene to draw; None before the first."""
-        return self.still or self.keeper.scene
+        return self.still or self.loader.scene
 
     def hide(self, number: int) -> None:
         """Hide the query with a number, or show it again."""
@@ -59,7 +59,7 @@ class MapActions:
 
     def stand_still(self) -> None:
         """Pause the map at its current scene, or continue."""
-        self.still = None if self.still is not None else self.keeper.scene
+        self.still = None if self.still is not None else self.loader.scene
 
     def help(self) -> None:
         """Show the keys, or hide them again."""
@@ -72,7 +72,7 @@ class MapActions:
             key = self.scene.places.keys[number].as_py()
             self.camera.look_at(self.scene, number)
         self.look.picked = key
-        self.keeper.pick(key)
+        self.loader.pick(key)
 
     def next(self, step: int) -> None:
         """Select the next object, or the one before."""
@@ -110,9 +110,9 @@ class MapActions:
             self.notice = "nothing to follow: pick an object with n or /"
 
 
-def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
+def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
     """Return the keys of a map, as prompt_toolkit names them, with their actions."""
-    camera = hands.camera
+    camera = actions.camera
     return {
         "left h": lambda: camera.pan(-1, 0),
         "right l": lambda: camera.pan(1, 0),
@@ -121,16 +121,16 @@ def actions(hands: MapActions) -> dict[str, Callable[[], None]]:
         "+ =": lambda: camera.zoom(1),
         "- _": lambda: camera.zoom(-1),
         "0 f": camera.fit,
-        "n tab": lambda: hands.next(1),
-        "N s-tab": lambda: hands.next(-1),
-        "enter": hands.pick_in_the_middle,
-        "escape": lambda: hands.pick(None),
-        "t": hands.follow,
-        "s": lambda: hands.toggle("slots"),
-        "r": lambda: hands.toggle("regions"),
-        "g": lambda: hands.toggle("graticule"),
-        "d": hands.change_density,
-        "space": hands.stand_still,
-        "?": hands.help,
-        **{str(number + 1): partial(hands.hide, number) for number in range(9)},
+        "n tab": lambda: actions.next(1),
+        "N s-tab": lambda: actions.next(-1),
+        "enter": actions.pick_in_the_middle,
+        "escape": lambda: actions.pick(None),
+        "t": actions.follow,
+        "s": lambda: actions.toggle("slots"),
+        "r": lambda: actions.toggle("regions"),
+        "g": lambda: actions.toggle("graticule"),
+        "d": actions.change_density,
+        "space": actions.stand_still,
+        "?": actions.help,
+        **{str(number + 1): partial(actions.hide, number) for number in range(9)},
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings
 
-from stqsh.shell.map.terminal.actions import MapActions, actions
+from stqsh.shell.map.terminal.actions import MapActions, key_actions
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.canvas import DOTS
 from stqsh.shell.map.terminal.drawing import MapOptionsShown
@@ -38,15 +38,15 @@ def show_map(feed: MapFeed, scheme: str = "auto") -> str:
     Raises:
         StqshError: The session cannot be read.
     """
-    keeper = MapLoader(feed)
-    view = MapView(MapActions(keeper), Palette(scheme_name(scheme)), has_braille())
+    loader = MapLoader(feed)
+    view = MapView(MapActions(loader), Palette(scheme_name(scheme)), has_braille())
     dots = DOTS[view.braille]
-    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=MapMouse(view.hands, *dots))
-    keeper.start()
+    screen = Fullscreen(view, view.bindings(), view.entry, scheme, mouse=MapMouse(view.actions, *dots))
+    loader.start()
     try:
         screen.run()
     finally:
-        keeper.stop()
+        loader.stop()
     engine = engine_text(feed.link.home)
     return f"left the map of {feed.stream.name}; {'it goes on' if engine == READY else engine}"
 
@@ -71,18 +71,18 @@ def has_braille() -> bool:
 class MapView:
     """A `FullscreenView` of the latest scene, with the user's choices."""
 
-    hands: MapActions
+    actions: MapActions
     palette: Palette
     braille: bool = True
     entry: TextEntry = field(init=False)
 
     def __post_init__(self) -> None:
-        self.entry = TextEntry("/", self.hands.find)
+        self.entry = TextEntry("/", self.actions.find)
 
     def draw(self, width: int, height: int) -> list[Line]:
         """Return the lines of the screen. Raises the error that ended the loader."""
-        if self.hands.keeper.error is not None:
-            raise self.hands.keeper.error
+        if self.actions.loader.error is not None:
+            raise self.actions.loader.error
         lines = self._lines(width, height, KEYS)
         if self.entry.is_open:
             lines[-1] = [("", self.entry.shown)]
@@ -90,28 +90,28 @@ class MapView:
 
     def last(self, width: int, height: int) -> list[Line]:
         """Return the map without the list of keys; the terminal needs the last column itself."""
-        self.hands.helping, self.hands.notice = False, ""
-        return self._lines(width - 1, height, "") if self.hands.scene is not None else []
+        self.actions.helping, self.actions.notice = False, ""
+        return self._lines(width - 1, height, "") if self.actions.scene is not None else []
 
     def bindings(self) -> KeyBindings:
         """Return the keys of a map."""
         keys = KeyBindings()
-        for names, action in {**actions(self.hands), "/": self.entry.open}.items():
+        for names, action in {**key_actions(self.actions), "/": self.entry.open}.items():
             for name in names.split():
                 keys.add(name)(lambda _, action=action: self._press(action))
         return keys
 
     def _lines(self, width: int, height: int, keys: str) -> list[Line]:
-        hands, keeper = self.hands, self.hands.keeper
-        if hands.scene is None:
-            return [[("", f"{keeper.alive}  looking at the objects…  q leaves".strip())]]
-        key, record = keeper.record
-        picture = MapPicture(hands.scene, hands.camera, hands.look, self.palette, self.braille)
-        picture.record = record if key == hands.look.picked else None
-        picture.alive, picture.helping, picture.keys = keeper.alive, hands.helping, keys
-        picture.notice = "paused; space continues" if hands.still is not None else hands.notice
+        actions, loader = self.actions, self.actions.loader
+        if actions.scene is None:
+            return [[("", f"{loader.alive}  looking at the objects…  q leaves".strip())]]
+        key, record = loader.record
+        picture = MapPicture(actions.scene, actions.camera, actions.look, self.palette, self.braille)
+        picture.record = record if key == actions.look.picked else None
+        picture.alive, picture.helping, picture.keys = loader.alive, actions.helping, keys
+        picture.notice = "paused; space continues" if actions.still is not None else actions.notice
         return [[*pieces] for pieces in picture.lines(width, height)]
 
     def _press(self, action: Callable[[], None]) -> None:
-        self.hands.notice = ""
+        self.actions.notice = ""
         action()

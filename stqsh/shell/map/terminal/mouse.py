@@ -26,7 +26,7 @@ _WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
 class MapMouse:
     """Turns mouse events into actions; `across` and `down` are the dots of a character."""
 
-    hands: MapActions
+    actions: MapActions
     across: int
     down: int
     _held: Point | None = field(default=None, init=False)
@@ -36,7 +36,7 @@ class MapMouse:
         """Handle an event; return `NotImplemented` for those that change nothing, such as plain moves."""
         at, kind = event.position, event.event_type
         if kind in _WHEEL:
-            self.hands.camera.zoom_at(_WHEEL[kind], *self._dot(at))
+            self.actions.camera.zoom_at(_WHEEL[kind], *self._dot(at))
         elif kind is MouseEventType.MOUSE_DOWN and event.button is MouseButton.LEFT:
             self._held, self._is_dragged = at, False
         elif kind is MouseEventType.MOUSE_MOVE and self._held is not None:
@@ -53,16 +53,16 @@ class MapMouse:
             self._held = None
         if self._held is None or held is None or at == held:
             return NotImplemented
-        self.hands.camera.drag((at.x - held.x) * self.across, (at.y - held.y) * self.down)
+        self.actions.camera.drag((at.x - held.x) * self.across, (at.y - held.y) * self.down)
         self._held, self._is_dragged = at, True
         return None
 
     def _let_go(self, at: Point) -> None:
         """End a drag, or select the object at a click."""
-        scene, projection = self.hands.scene, self.hands.camera.projection
+        scene, projection = self.actions.scene, self.actions.camera.projection
         if not self._is_dragged and scene is not None and projection is not None:
             number = nearest_to(scene, projection, self._dot(at), _NEAR * 2 * self.across)
-            self.hands.pick(number)
+            self.actions.pick(number)
         self._held = None
 
     def _dot(self, at: Point) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What people in the sample's town post, and whose taxis they like best; the same each time."""
+"""Make the posts, the favourite taxis and the zones of the sample's town."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _DRIVERS = (
 
 
 def post_lines(start: datetime, town: Sequence[float], station: Sequence[float]) -> list[str]:
-    """Return the posts as JSON, in the order of time; every third is from the station, one from nowhere.
+    """Return the posts as JSON in the order of time; a third are from the station, one has no place.
 
-    town, station: x1, y1, x2, y2 in degrees.
+    Args:
+        town, station: x1, y1, x2, y2 in degrees.
     """
     draw = Random(9).random
     seconds = sorted(int(draw() * _SECONDS) for _ in range(POSTS))
@@ -65,7 +66,7 @@ def post_lines(start: datetime, town: Sequence[float], station: Sequence[float])
 
 
 def favourite_lines(taxis: Sequence[str]) -> list[str]:
-    """Return the table of favourites as CSV: some of the taxis, who drives them, how many stars they have."""
+    """Return the table of favourites as CSV: some taxis with their drivers and stars."""
     draw, left = Random(9).random, list(taxis)
     chosen = sorted(left.pop(int(draw() * len(left))) for _ in range(FAVOURITES))
     rows = [
@@ -74,6 +75,27 @@ def favourite_lines(taxis: Sequence[str]) -> list[str]:
     return ["oid,driver,stars", *rows]
 
 
+def zones_text(town: Sequence[float]) -> str:
+    """Return the four quarters of the town, x1, y1, x2, y2 in degrees, as GeoJSON; `zone` names them."""
+    west, south, east, north = town
+    x, y = (west + east) / 2, (south + north) / 2
+    boxes = {
+        "north-west": (west, y, x, north),
+        "north-east": (x, y, east, north),
+        "south-west": (west, south, x, y),
+        "south-east": (x, south, east, y),
+    }
+    features = [_feature(name, *box) for name, box in boxes.items()]
+    return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
+
+
+def _feature(name: str, x1: float, y1: float, x2: float, y2: float) -> dict[str, object]:
+    corners = ((x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1))
+    ring = [[round(x, 6), round(y, 6)] for x, y in corners]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "properties": {"zone": name}, "geometry": geometry}
+
+
 def _one(choices: Sequence[str], draw: Callable[[], float]) -> str:
-    """Pick one; only `Random.random` is sure to be the same in every version of Python."""
+    """Choose one; only `Random.random` is the same in every version of Python."""
     return choices[int(draw() * len(choices))]
