@@ -12,8 +12,8 @@ from stqsh.client.results import Rows, SnapshotMark
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
 from stqsh.shell.writers.aligned_text import cells
-from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.text_columns import instant, json_fragments, rounded, texts
+from stqsh.shell.writers.writer import check_format
 from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")

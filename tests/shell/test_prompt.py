@@ -23,8 +23,14 @@ from stqsh.shell.terminal.colours import STYLES, scheme_name
         ("auto", {"TERM": "dumb"}, "none"),
     ],
 )
-def test_the_scheme_is_the_users_or_the_terminals(wanted: str, environ: dict[str, str], name: str) -> None:
-    assert scheme_name(wanted, environ) == name
+def test_the_scheme_is_the_users_or_the_terminals(
+    wanted: str, environ: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("NO_COLOR", "TERM", "COLORFGBG"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    assert scheme_name(wanted) == name
 
 
 def test_each_scheme_of_the_setting_has_a_style_with_the_same_classes() -> None:

@@ -5,6 +5,7 @@ The shell imports this module with the first statement, so that the prompt does 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.watch_command import check_read_only
 from stqsh.shell.status import READY, status_text
 from stqsh.shell.terminal.interrupts import overwrite_echo
-from stqsh.shell.terminal.screen import stdout_screen
+from stqsh.shell.terminal.screen import open_screen
 from stqsh.shell.user_files import script_text
 from stqsh.storage.session_settings import session_settings
 
@@ -71,7 +72,8 @@ class StatementExecutor:
         session = self._ready_session()
         self._console.last = replace(block, statements=block.statements[-1:])
         renderer, watch = PromptRenderer(self._console, session), Stopwatch(self._console)
-        notice, waiting = InterruptNotice(session), WaitIndicator(stdout_screen, self._activity)
+        notice = InterruptNotice(session)
+        waiting = WaitIndicator(lambda: open_screen(sys.stdout), self._activity)
 
         def begin(number: int) -> None:
             statement = block.statements[number - 1]

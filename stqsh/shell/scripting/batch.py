@@ -24,8 +24,8 @@ from stqsh.shell.scripting.scripts import read_scripts
 from stqsh.shell.scripting.variables import given_variables
 from stqsh.shell.terminal.capabilities import is_interactive
 from stqsh.shell.user_files import profile_script, script_text
-from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.redirect import open_outlet
+from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
     from stqsh.storage.home import SessionHome

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from stqsh.shell.writers.formats import check_format
+from stqsh.shell.writers.writer import check_format
 
 if TYPE_CHECKING:
     from stqsh.shell.scripting.blocks import StatementBlock

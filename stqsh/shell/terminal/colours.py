@@ -6,7 +6,6 @@ Only the terminal's own sixteen colours are used, so that its palette stays the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
@@ -50,13 +49,13 @@ def colour_depth() -> ColorDepth | None:
     return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
 
 
-def scheme_name(wanted: str, environ: Mapping[str, str] = os.environ) -> str:
+def scheme_name(wanted: str) -> str:
     """Return the name of the colour scheme.
 
     Without colours (NO_COLOR, a dumb terminal) that is `none`; `auto` depends on the terminal's background.
     """
-    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return "none"
     if wanted in STYLES:
         return wanted
-    return "light" if environ.get("COLORFGBG", "").rpartition(";")[2] in _BRIGHT else "dark"
+    return "light" if os.environ.get("COLORFGBG", "").rpartition(";")[2] in _BRIGHT else "dark"

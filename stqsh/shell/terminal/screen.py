@@ -10,7 +10,6 @@ line, and all of it is cleared from there.
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import IO, TextIO
@@ -141,11 +140,6 @@ class Screen:
 def open_screen(stream: TextIO) -> Screen:
     """Return a screen on a standard stream, with a status line where that is an interactive terminal."""
     return Screen(stream.buffer, colour=has_colour(stream), visible=is_interactive(stream))
-
-
-def stdout_screen() -> Screen:
-    """Return a screen on the current standard output."""
-    return open_screen(sys.stdout)
 
 
 def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:

@@ -8,13 +8,12 @@ from typing import TypeAlias
 
 from stqsh.client.results import Answer, Rows, Script, SnapshotMark, Updates
 from stqsh.shell.writers.csv_writer import CsvWriter
-from stqsh.shell.writers.formats import check_format
 from stqsh.shell.writers.geojson import GeoJsonWriter
 from stqsh.shell.writers.jsonl import JsonLinesWriter
 from stqsh.shell.writers.markdown import MarkdownWriter
 from stqsh.shell.writers.update_table import TableWriter
 from stqsh.shell.writers.vertical import VerticalWriter
-from stqsh.shell.writers.writer import Target, Writer
+from stqsh.shell.writers.writer import Target, Writer, check_format
 
 Data: TypeAlias = Rows | Answer | Script
 """What a statement answers at once."""

@@ -16,9 +16,8 @@ from typing import IO, TYPE_CHECKING
 
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.messages import file_error_hint, file_error_reason
-from stqsh.shell.writers.formats import COLUMNAR, SUFFIXES, check_format
 from stqsh.shell.writers.opening import open_writer
-from stqsh.shell.writers.writer import ByteSink, Target
+from stqsh.shell.writers.writer import COLUMNAR, SUFFIXES, ByteSink, Target, check_format
 
 if TYPE_CHECKING:
     from stqsh.shell.writers.arrow_files import ArrowFileWriter

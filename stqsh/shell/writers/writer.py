@@ -1,17 +1,48 @@
-"""The protocol of the output formats, and where a writer writes.
+"""The output formats: their names, the protocol of their writers, and where a writer writes.
 
 Data goes to the given binary stream and nowhere else, and is flushed after each value.
 """
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from stqsh.errors import CommandLineError
+from stqsh.settings import FORMATS
 from stqsh.shell.terminal.capabilities import RESET, encode_for_terminal
 
 if TYPE_CHECKING:
     from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
+
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".geojson": "geojson",
+    ".geojsonl": "geojson",
+    ".md": "markdown",
+}
+"""The format that a file name asks for, by its suffix."""
+COLUMNAR = (".arrow", ".parquet")
+"""Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
+
+
+def check_format(name: str) -> str:
+    """Return the name of a format.
+
+    Raises:
+        CommandLineError: There is no such format; the hint is a similar name.
+    """
+    if name in FORMATS:
+        return name
+    if f".{name}" in COLUMNAR:
+        raise CommandLineError(f"{name} is for files", hint=rf"--output FILE.{name}, or \o FILE.{name}")
+    near = difflib.get_close_matches(name, FORMATS, n=1)
+    hint = f"maybe you meant {near[0]}" if near else f"formats: {', '.join(FORMATS)}"
+    raise CommandLineError(f"there is no format '{name}'", hint=hint)
 
 
 class Writer(Protocol):

@@ -140,7 +140,7 @@ def test_a_page_that_is_served_hears_of_each_step(town: Town, browser: Browser) 
     browser.asked()
     browser.requests.clear()
     with town.mapped("posts", "--serve") as process:
-        address = first_line(process, r"http://127\.0\.0\.1:\d+/")[0]
+        address = first_line(process, r"http://127\.0\.0\.1:\d+/[\w-]+/")[0]
         browser.open(address)
         assert browser.text("title") == "posts · local"
         browser.driver.find_element("id", "layer-slots").click()

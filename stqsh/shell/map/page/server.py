@@ -1,11 +1,14 @@
 """`stqsh map --serve`: the page on this machine's own address, kept up to date by server-sent events.
 
-It listens on 127.0.0.1 and refuses requests that address it by another name, so that no web page can read it
-through a host name that resolves to this machine.
+It listens on 127.0.0.1. Its address holds a random token, so that other users of the machine cannot read it.
+It refuses requests that address it by another name and forbids frames, so that no other web page can read it.
 """
 
 from __future__ import annotations
 
+import hmac
+import secrets
+import sys
 import threading
 import time
 from http import HTTPStatus
@@ -16,6 +19,7 @@ from stqsh.errors import StqshError
 from stqsh.shell.map.page.page_loop import STOPPED, follow
 from stqsh.shell.map.page.page_state import PageStates, page
 from stqsh.shell.messages import file_error_reason
+from stqsh.shell.user_files import write_traceback
 from stqsh.units import group_digits
 
 if TYPE_CHECKING:
@@ -25,6 +29,15 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 _BEAT_S = 5.0
 _GOODBYE_S = 0.5
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Sent with each answer."""
 
 
 class StateBoard:
@@ -62,16 +75,15 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     """
     board, states = StateBoard(), PageStates(feed)
     try:
-        server = _Server((HOST, port), _Answers)
+        server = MapServer((HOST, port), board)
     except OSError as error:
         reason = file_error_reason(error)
         raise StqshError(
             f"cannot serve on port {port}: {reason}", hint="--serve without a port takes a free one"
         ) from error
-    server.board = board
     thread = threading.Thread(target=server.serve_forever, name="map server", daemon=True)
     thread.start()
-    screen.message(f"http://{HOST}:{server.server_port}/ shows {feed.stream.name}; Ctrl-C ends it")
+    screen.message(f"{server.address} shows {feed.stream.name}; Ctrl-C ends it")
 
     def take(state: bytes) -> None:
         board.post(state)
@@ -89,46 +101,66 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
     return f"the map is not served any more; {ends}"
 
 
-class _Server(ThreadingHTTPServer):
+class MapServer(ThreadingHTTPServer):
+    """Serves the newest state of a board at `address`, to whoever knows it."""
+
     daemon_threads = True
-    board: StateBoard
+
+    def __init__(self, address: tuple[str, int], board: StateBoard) -> None:
+        super().__init__(address, _Answers)
+        self.board, self.path = board, f"/{secrets.token_urlsafe(16)}/"
+
+    @property
+    def address(self) -> str:
+        """The page's address."""
+        return f"http://{HOST}:{self.server_port}{self.path}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore a client that hangs up; other errors have their traceback in the log."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            write_traceback()
 
 
 class _Answers(BaseHTTPRequestHandler):
     """Answers requests with the page, or with states as they come."""
 
-    server: _Server
+    server: MapServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Answer a request."""
         names = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
+        path = self.path.partition("?")[0]
+        start = path[: len(self.server.path)]
         if self.headers.get("Host") not in names:
             self._plain(HTTPStatus.FORBIDDEN, b"this map is for 127.0.0.1 only\n")
-        elif self.path.partition("?")[0] == "/":
+        elif not hmac.compare_digest(start.encode(), self.server.path.encode()):
+            self._plain(HTTPStatus.FORBIDDEN, b"open the whole address that stqsh printed\n")
+        elif path == self.server.path:
             self._plain(HTTPStatus.OK, page(self.server.board.read()[1]), "text/html; charset=utf-8")
-        elif self.path == "/events":
+        elif path == self.server.path + "events":
             self._events()
         else:
-            self._plain(HTTPStatus.NOT_FOUND, b"there is only the map: /\n")
+            self._plain(HTTPStatus.NOT_FOUND, b"there is only the map\n")
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the terminal belongs to the map."""
 
-    def _plain(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+    def _head(self, status: HTTPStatus, kind: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
+        for name, value in (_HEADERS | {"Content-Type": kind}).items():
+            self.send_header(name, value)
+
+    def _plain(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
+        self._head(status, kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(body)
 
     def _events(self) -> None:
         """Send each new state until the browser or the map has gone."""
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-store")
+        self._head(HTTPStatus.OK, "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
