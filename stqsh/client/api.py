@@ -30,7 +30,6 @@ from stqsh.client.results import Answer, BulkRegistration, Outcome, Updates
 from stqsh.client.run import RunHandle
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import perform, start_run
-from stqsh.client.statements.register_queries import register_many
 from stqsh.errors import StqshError
 from stqsh.lang.ast import statements as ast
 from stqsh.lang.syntax.parse import parse
@@ -173,6 +172,8 @@ class Session:
         Raises:
             StqshError: the template is wrong, or no row makes a query.
         """
+        from stqsh.client.statements.register_queries import register_many  # pyarrow
+
         return register_many(self._desk, template, table)
 
     def finish_script(self) -> RunHandle | None:

@@ -102,12 +102,12 @@ class _StreamMerge:
 
     def _encode(self, merged: MergedUpdates) -> list[Chunk]:
         """Return the updates of one kind, in parts, with the rows that they show."""
-        self.updates += len(merged.told.step)
-        ids, position = np.unique(merged.told.query, return_inverse=True)
-        self._grown.append((ids, tally(position, merged.told.op, len(ids))))
+        self.updates += len(merged.updates.step)
+        ids, position = np.unique(merged.updates.query, return_inverse=True)
+        self._grown.append((ids, tally(position, merged.updates.op, len(ids))))
         timing = BatchTiming(self.chunks[0].first_step, self.chunks[0].last_step, 0, 1, -1)
         slot, records = self.state.slot, merged.records
         origin = UpdateOrigin(slot, self.stream, timing, len(records), records.show)
-        chunks = update_chunks(origin, merged.told, ChunkOrder(Phase.MERGED, number=self._number))
+        chunks = update_chunks(origin, merged.updates, ChunkOrder(Phase.MERGED, number=self._number))
         self._number += len(chunks) // 2
         return chunks

@@ -6,7 +6,7 @@ from time import perf_counter_ns
 
 import msgspec
 
-from stqsh.core.conditions.resolver import let_go, take_in
+from stqsh.core.conditions.resolver import apply_definitions, apply_drops
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.state.slot_state import SlotClock, SlotState, stream_specs
@@ -16,7 +16,7 @@ from stqsh.spec.stats import SlotStats
 
 
 def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-    """Take one batch in, and give the updates that it brings.
+    """Evaluate one batch, and return the updates that it brings.
 
     A deterministic function of state and chunks: no clock, no order of hashes, no threads play a part.
 
@@ -42,13 +42,13 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
     every = [chunk for chunks in batch.by_stream.values() for chunk in chunks]
     defines = [chunk for chunk in every if chunk.kind == "define"]
     out = [*([batch.clock_chunk] if batch.slot == 0 else []), *defines]
-    take_in(batch.state, every)
+    apply_definitions(batch.state, every)
     streams = batch.state.entry("streams")
     for chunk in defines:
         streams.setdefault(str(chunk.stream), unpack_json(chunk.payload))
     for stream, spec in sorted(stream_specs(batch.state).items()):
         out += advance(batch, spec, batch.by_stream.get(stream, []))
-    let_go(batch.state, every)
+    apply_drops(batch.state, every)
     clock = batch.clock
     now = SlotClock(clock.last_step, clock.base_tick, clock.tick_us)
     batch.state.header["clock"] = msgspec.to_builtins(now)

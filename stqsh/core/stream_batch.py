@@ -34,15 +34,15 @@ from stqsh.spec.stream import StreamSpec
 
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """Take a stream's chunks of a batch in, or let time pass where there are none; give what it tells."""
+    """Evaluate a stream's chunks of a batch, or only its time where there are none; return its output."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
     whole = _whole(batch, spec, chunks)
     if whole.commands.memory is not None:
         remember(batch.state, spec.id, whole.commands.memory)
     there = 0
     for number, piece in enumerate(_pieces(batch.state, spec, whole)):
-        told, there = _piece(batch, spec, piece)
-        out += [_renumbered(batch, chunk, number) for chunk in told]
+        made, there = _piece(batch, spec, piece)
+        out += [_renumbered(batch, chunk, number) for chunk in made]
     batch.add(objects=there)
     if spec.is_significant and not whole.commands.stream_dropped:
         batch.memory[spec.id] = figures(batch.state, spec)
@@ -58,7 +58,7 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
 
 
 def _commands(chunks: Iterable[Chunk]) -> Iterator[SlotCommand | NewQueries]:
-    """Yield what chunks tell slots to do, in the log's order."""
+    """Yield the commands in chunks, in the log's order."""
     for chunk in chunks:
         if chunk.kind == "commands":
             yield from unpack_commands(chunk.payload)
@@ -106,14 +106,14 @@ def _renumbered(batch: SlotBatch, chunk: Chunk, piece: int) -> Chunk:
 
 
 def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[Chunk], int]:
-    """Take a piece in: what it tells, and how many objects there are then."""
+    """Evaluate a piece; return its chunks and the number of objects after it."""
     report, begun = BatchOutput(), perf_counter_ns()
     stream = _stream_batch(batch.state, spec, piece)
     decoded = perf_counter_ns()
     kept = take_out(stream)
     for name, kind in KINDS.items():
         run_kind(kind, replace(stream, commands=stream.commands.of_kind(name)), report)
-    told = chunks_of(batch.slot, stream.objects, report)
+    made = chunks_of(batch.slot, stream.objects, report)
     kernel = perf_counter_ns()
     stream.objects.finish()
     stream.focal.finish()
@@ -122,12 +122,12 @@ def _piece(batch: SlotBatch, spec: StreamSpec, piece: BatchPiece) -> tuple[list[
     batch.add(
         records=len(stream.objects.rows) + piece.passed,
         stale=stream.objects.accepted.stale,
-        updates=sum(chunk.rows for chunk in told if chunk.kind == "updates"),
+        updates=sum(chunk.rows for chunk in made if chunk.kind == "updates"),
         decode_us=(decoded - begun) // 1000,
         kernel_us=(kernel - decoded) // 1000,
         state_us=(perf_counter_ns() - kernel) // 1000,
     )
-    return told, there
+    return made, there
 
 
 def _left(stream: StreamBatch) -> int:

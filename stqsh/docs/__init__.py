@@ -1,18 +1,18 @@
-"""The documents: Markdown files that `HELP topic;` and `stqsh docs` show."""
+"""Find the documents, Markdown files that `HELP topic;` and `stqsh docs` show."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 TOPICS: dict[str, str] = {
-    "language": "every statement and every clause",
-    "architecture": "how it is built: the path of a record and of a statement",
+    "language": "all statements and clauses",
+    "architecture": "how stqsh is built: the paths of a record and of a statement",
     "operations": "session homes, recovery, disk, memory, clusters, settings",
     "extending": "write your own kind of query, or your own source",
-    "benchmarks": "what it costs, and how to measure it",
+    "benchmarks": "figures, and how to measure them",
     "glossary": "the terms of the project",
 }
-"""The documents by topic, and what each is about."""
+"""The topics of the documents, and a summary of each."""
 
 
 def document_path(topic: str) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from core.slots import SPEC, Slot
 from support.specs import stream_spec
 
-from stqsh.client.read.live_keys import MOST, _keys
+from stqsh.client.read.key_lookup import first_keys
+from stqsh.client.read.live_keys import MOST
 from stqsh.core.state.slot_state import SlotState
 
 STREAM = stream_spec(SPEC)
@@ -23,16 +24,16 @@ def states(*keys: str) -> list[SlotState]:
 
 def test_keys_that_begin_with_a_prefix_in_order_from_all_slots() -> None:
     held = states("taxi-2", "bus-1", "taxi-1", "taxi-3", "it's", "50%")
-    assert _keys(held, STREAM, "taxi") == ("taxi-1", "taxi-2", "taxi-3")
-    assert _keys(held, STREAM, "") == ("50%", "bus-1", "it's", "taxi-1", "taxi-2", "taxi-3")
-    assert _keys(held, STREAM, "it'") == ("it's",)
-    assert _keys(held, STREAM, "50%") == ("50%",)
-    assert _keys(held, STREAM, "x") == ()
+    assert first_keys(held, STREAM, "taxi", MOST) == ("taxi-1", "taxi-2", "taxi-3")
+    assert first_keys(held, STREAM, "", MOST) == ("50%", "bus-1", "it's", "taxi-1", "taxi-2", "taxi-3")
+    assert first_keys(held, STREAM, "it'", MOST) == ("it's",)
+    assert first_keys(held, STREAM, "50%", MOST) == ("50%",)
+    assert first_keys(held, STREAM, "x", MOST) == ()
 
 
 def test_no_more_than_a_menu_takes() -> None:
-    assert len(_keys(states(*(f"{n:03}" for n in range(3 * MOST))), STREAM, "0")) == MOST
+    assert len(first_keys(states(*(f"{n:03}" for n in range(3 * MOST))), STREAM, "0", MOST)) == MOST
 
 
 def test_nothing_where_the_slots_have_not_heard_of_the_stream() -> None:
-    assert _keys([SlotState.fresh(0)], STREAM, "") == ()
+    assert first_keys([SlotState.fresh(0)], STREAM, "", MOST) == ()

@@ -36,7 +36,8 @@ def events_of(steps):
         now = np.full(len(acts), step)
         columns.append((now, acts, now - 1, now, before[acts].T, after[acts].T))
     step, obj, old, new = (np.concatenate([row[i] for row in columns]) for i in range(4))
-    (ox, oy), (nx, ny) = (np.hstack([row[i] for row in columns]) for i in (4, 5))
+    # In rows, as they come in a batch: kernels are compiled anew for columns.
+    (ox, oy), (nx, ny) = (np.ascontiguousarray(np.hstack([row[i] for row in columns])) for i in (4, 5))
     return Transitions(step.astype(np.int64), *(c.astype(np.int32) for c in (obj, old, new)), ox, oy, nx, ny)
 
 

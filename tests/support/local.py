@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from unittest import mock
 
 import orjson
 from pyspark.sql import DataFrame
@@ -25,6 +26,7 @@ from stqsh.engine.ingest.stream_preparer import StreamPreparer
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import arena_folders, payload_folders, run_batch
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
+from stqsh.engine.spark import worker_daemon
 from stqsh.engine.state import slot_runner
 from stqsh.engine.state.arena import Arena
 from stqsh.profile import load_profile
@@ -116,8 +118,10 @@ class LocalEngine:
         offsets.mkdir(parents=True, exist_ok=True)
         (offsets / str(self.number)).write_bytes(orjson.dumps(end.to_json()))
         tasks = self.reader.partitions(self.offset.to_json(), end.to_json())
-        chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
-        with self.memory.in_place() if self.memory else nullcontext():
+        # What a worker does for its garbage collection is not for a process that runs tests.
+        unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
+        with unfrozen, self.memory.in_place() if self.memory else nullcontext():
+            chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)
 

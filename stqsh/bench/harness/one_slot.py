@@ -59,12 +59,10 @@ class BatchCost:
     Attributes:
         seconds: the processor time of Evaluate, which has one thread; other work on the machine hardly
             counts.
-        sent: the chunks that the slot sent.
     """
 
     seconds: float
     stats: SlotStats
-    sent: Sequence[Chunk]
 
     @property
     def ms(self) -> float:
@@ -101,11 +99,14 @@ def evaluate_batch(
     steps: Steps,
     commands: Sequence[SlotCommand],
     records: Iterable[tuple[ChunkKind, bytes]],
-) -> BatchCost:
+) -> tuple[BatchCost, list[Chunk]]:
     """Evaluate one batch on a slot with one stream, which the first batch defines.
 
     Args:
         records: chunks of records, by their kind and payload.
+
+    Returns:
+        The cost of the batch, and the chunks that the slot sent.
     """
     clock = BatchClock(steps.first, steps.last, steps.base_tick, SECOND)
     parts = [(ChunkKind.CLOCK, pack_json(clock))]
@@ -130,7 +131,7 @@ def evaluate_batch(
     sent = evaluate(state, chunks)
     seconds = process_time() - begun
     payload = next(chunk.payload for chunk in sent if chunk.kind == ChunkKind.STATS)
-    return BatchCost(seconds, unpack_struct(payload, SlotStats), sent)
+    return BatchCost(seconds, unpack_struct(payload, SlotStats)), sent
 
 
 @dataclass
@@ -175,7 +176,7 @@ class OneSlot:
         self, steps: int, commands: Sequence[SlotCommand], records: Sequence[tuple[ChunkKind, bytes]]
     ) -> BatchCost:
         taken = Steps(self.step + 1, self.step + steps)
-        cost = evaluate_batch(self.state, self.spec, taken, commands, records)
+        cost, _ = evaluate_batch(self.state, self.spec, taken, commands, records)
         self.step = taken.last
         return cost
 

@@ -128,9 +128,9 @@ def supported(bench: FigureRun) -> list[FigureResult]:
     ]
     note = (
         f"The budget is what {full.queries:,} shared queries of 0.01 % take: {full.shared / 1e6:,.1f} MB of "
-        "arrays in use, of objects and queries both. Of other sizes so many fit as leave room for all "
-        f"objects, by what {_MEASURED[1]:,} take. Copies, x: how many copies of an object the queries run "
-        f"here would keep. All queries move; cache {FACTOR:.0%}."
+        "arrays in use, for objects and queries. The numbers of other sizes leave room for all objects, "
+        f"and follow from the bytes of {_MEASURED[1]:,} queries. Copies, x: how many copies of an object the "
+        f"measured queries would keep. All queries move; cache {FACTOR:.0%}."
     )
     title, rows = "queries supported with and without sharing", [asdict(one) for one in found]
     return [FigureResult("19", title, _SUPPORTED, rows, _gain_charts(found), bars, [note])]

@@ -13,7 +13,7 @@ from stqsh.bench.harness.one_slot import STREAM, Array, BatchCost, Steps, evalua
 from stqsh.bench.sole.town import Drive, TownWorld, stream_spec
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import ChunkKind, pack, unpack
+from stqsh.spec.chunk import Chunk, ChunkKind, pack, unpack
 from stqsh.spec.command import MemoryCommand, RegisterCommand, SlotCommand
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.stream import Retention
@@ -47,9 +47,9 @@ class DrivenSlot:
         taken = Steps(self.step + 1, self.step + steps, self.world.base)
         self._follow(commands)
         records = [part for step in range(taken.first, taken.last + 1) for part in self._records(step)]
-        cost = evaluate_batch(self.state, self.spec, taken, commands, records)
+        cost, sent = evaluate_batch(self.state, self.spec, taken, commands, records)
         self.step = taken.last
-        self._count(cost)
+        self._count(sent)
         return cost
 
     def units(self, count: int = 1, commands: Sequence[SlotCommand] = ()) -> list[BatchCost]:
@@ -80,9 +80,9 @@ class DrivenSlot:
             parts.append((ChunkKind.FOCAL, pack(records.filter(pa.array(followed)))))
         return parts
 
-    def _count(self, cost: BatchCost) -> None:
+    def _count(self, sent: Iterable[Chunk]) -> None:
         """Add up by how much the answers grew in a batch."""
-        for chunk in cost.sent:
+        for chunk in sent:
             if chunk.kind == ChunkKind.COUNTS:
                 counts = unpack(chunk.payload)
                 ids, deltas = (counts.column(name).to_numpy().tolist() for name in ("query", "delta"))

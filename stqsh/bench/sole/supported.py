@@ -116,12 +116,12 @@ _RATIOS: dict[str, Callable[[BudgetSupport], float | None]] = {
 def _notes(paper: float) -> list[str]:
     least = f"{_LEAST:.0%}"
     return [
-        f"Stationary queries, cache {FACTOR:.0%}, each at least {least} accurate. The paper's memory is that "
-        f"which 1,200 queries of various sizes fill (figure 25b): {paper:.1%} of the objects; the bar is for "
-        "that. As many as the most tried: at least so many fit.",
-        f"Where regions cover the town, {least} of each query's objects are about {least} of all: with less "
-        "memory no shedding gains much, with more only the queries' own memory bounds their number. "
-        "By bytes: the memory is that of the objects' arrays, and shadows are in it.",
+        f"Stationary queries, cache {FACTOR:.0%}, each at least {least} accurate. The paper's memory is what "
+        f"1,200 queries of various sizes fill (figure 25b): {paper:.1%} of the objects; the bar is for that "
+        "memory. A number that equals the most tried is a lower bound.",
+        f"Where regions cover the town, {least} of each query's objects are about {least} of all objects: "
+        "with less memory no shedding gains much; with more, only the queries' own memory limits their "
+        "number. By bytes: the memory of the objects' arrays, including shadows.",
     ]
 
 

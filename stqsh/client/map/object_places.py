@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from stqsh.core.contract.snapshot_selection import PresentObjects
+from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.kernels.index.scan import in_box
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.catalogue import Catalogue
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import Progress
 
@@ -77,8 +85,6 @@ def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, l
 
 
 def _nothing(stream: StreamSpec) -> ObjectColumns:
-    from stqsh.spec.chunk import columns_schema
-
     schema, none = columns_schema(stream.columns), np.empty(0)
     keys = pa.array([], schema.field(stream.key).type)
     return ObjectColumns(0, None, keys, none, none, none.astype(np.int32), 0, schema.empty_table())
@@ -94,9 +100,6 @@ def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest)
 
 def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
     """One slot's objects; None where it has not heard of the stream."""
-    from stqsh.core.contract.snapshot_selection import PresentObjects
-    from stqsh.core.kernels.index.scan import in_box
-
     present = PresentObjects.of(state, stream.id)
     if present is None:
         return None
@@ -119,8 +122,6 @@ def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None
     """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
     if len(keys) <= most:
         return None
-    from stqsh.core.kernels.index.hashing import hash_keys
-
     # The low bits: which slot an object is on depends on the high ones.
     luck = hash_keys(keys) & _LOW
     first = _are_among(keys, wish.keys)
@@ -138,8 +139,6 @@ def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
     """Whether keys are among others; bool (n,)."""
     if wanted is None or not len(wanted):
         return np.zeros(len(keys), np.bool_)
-    import pyarrow.compute as pc
-
     found: Any = pc.is_in(keys, value_set=wanted.cast(keys.type))
     among: Array = found.to_numpy(zero_copy_only=False)
     return among.copy()
@@ -163,10 +162,6 @@ def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress)
 
 def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
     """The same as a SELECT * answers it by way of the control log."""
-    from stqsh.lang.binder.bind import bind
-    from stqsh.lang.catalogue import Catalogue
-    from stqsh.lang.syntax.parse import parse
-
     [statement] = parse('SELECT * FROM "' + stream.name.replace('"', '""') + '"')
     spec = bind(statement, Catalogue({stream.name: stream})).spec
     found = snapshots.ask(spec, stream)

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
+from stqsh.core.kernels.geometry.distance import EARTH_M
+from stqsh.spec.chunk import unpack
 from stqsh.spec.region import (
     CircleSpec,
     MovingCircleSpec,
@@ -80,8 +83,6 @@ class RegionOutlines:
 def _rings_of_area(payload: bytes) -> dict[str | None, Rings]:
     import shapely  # takes a while to load
 
-    from stqsh.spec.chunk import unpack
-
     geometry = unpack(payload)
     members = geometry.column("member").to_pylist()
     shapes = shapely.from_wkb(geometry.column("wkb").to_numpy(zero_copy_only=False))
@@ -112,8 +113,6 @@ def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
         case PolygonSpec(rings), _:
             return tuple(np.array(ring, np.float64) for ring in rings)
         case MovingRectangleSpec(_, xdist, ydist), (x, y):
-            from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
-
             return _box(*rectangle_around(x, y, xdist, ydist, planar))
         case CircleSpec() | MovingCircleSpec(), (x, y):
             return (circle((x, y), region.radius, planar),)
@@ -125,8 +124,6 @@ def circle(centre: Place, radius: float, planar: bool) -> Array:
 
     On the sphere (metres, degrees) by the formula of the place that one comes to along a great circle.
     """
-    from stqsh.core.kernels.geometry.distance import EARTH_M
-
     turn = np.linspace(0, 2 * math.pi, CORNERS + 1)
     x, y = centre
     if planar:

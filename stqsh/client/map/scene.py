@@ -15,6 +15,9 @@ from stqsh.client.map.object_places import ObjectColumns, PlacesRequest, places
 from stqsh.client.map.query_members import QueryMembers
 from stqsh.client.map.region_outlines import RegionOutline, RegionOutlines
 from stqsh.client.map.slot_cells import SlotCells, cells_of
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.catalogue import Catalogue
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.region import NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
 from stqsh.storage.control_log import last_seq
@@ -105,10 +108,6 @@ class MapFeed:
 
     def record(self, key: Any) -> dict[str, Any] | None:
         """Return all columns of one object now, or None if it is absent. Raises as `SnapshotReader.ask`."""
-        from stqsh.lang.binder.bind import bind
-        from stqsh.lang.catalogue import Catalogue
-        from stqsh.lang.syntax.parse import parse
-
         spec = self.stream.spec
         name, column = (part.replace('"', '""') for part in (spec.name, spec.key))
         said = str(key) if isinstance(key, int) else "'" + str(key).replace("'", "''") + "'"

@@ -8,6 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
+from stqsh.routing.grid_routing import CellRouting
+from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import StreamRow
 
@@ -25,9 +27,6 @@ def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
     slots = get_meta(link.db, "slots")
     if slots is None or not stream.spec.is_event:
         return None
-    from stqsh.routing.grid_routing import CellRouting
-    from stqsh.sources.replay_store.manifest import read_manifest
-
     manifest = read_manifest(link.home.stream(stream.id))
     if manifest is None or manifest.bounds is None:
         return None

@@ -11,13 +11,10 @@ import time
 from typing import TYPE_CHECKING
 
 from stqsh.client.connection import Connection
-from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import get_meta
 
 if TYPE_CHECKING:
-    from stqsh.core.state.slot_state import SlotState
-    from stqsh.spec.query import SnapshotSpec
     from stqsh.storage.slot_files import PublishedSlots
 
 MOST = 50
@@ -30,9 +27,7 @@ PATIENCE_S = 0.2
 
 def warm_up() -> None:
     """Import what looking keys up takes: a second or so, which nobody should wait for at a key."""
-    import stqsh.core.snapshots.select
-    import stqsh.lang.syntax.parse
-    import stqsh.storage.slot_files  # noqa: F401
+    import stqsh.client.read.key_lookup  # noqa: F401
 
 
 class LiveKeys:
@@ -57,7 +52,7 @@ class LiveKeys:
             return keys
 
     def _read(self, stream: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
-        from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
+        from stqsh.client.read.key_lookup import NotPublishedError, PublishedSlots, first_keys
 
         row, slots = find_stream(self._link.db, stream), get_meta(self._link.db, "slots")
         folder = self._link.home.arena()
@@ -65,32 +60,8 @@ class LiveKeys:
             return ()
         self._published = self._published or PublishedSlots(folder, int(slots))
         try:
-            return self._published.read(lambda states: _keys(states, row.spec, prefix), 0, lambda: PATIENCE_S)
+            return self._published.read(
+                lambda states: first_keys(states, row.spec, prefix, MOST), 0, lambda: PATIENCE_S
+            )
         except NotPublishedError:
             return before
-
-
-def _keys(states: list[SlotState], stream: StreamSpec, prefix: str) -> tuple[str, ...]:
-    """The answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
-    from stqsh.core.snapshots.select import nothing, part, whole
-
-    spec = _snapshot(stream, prefix)
-    shares = [share for share in (part(state, spec) for state in states) if share is not None]
-    found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
-    return tuple(key for key in map(str, found) if key.startswith(prefix))[:MOST]
-
-
-def _snapshot(stream: StreamSpec, prefix: str) -> SnapshotSpec:
-    from stqsh.lang.binder.bind import bind
-    from stqsh.lang.catalogue import Catalogue
-    from stqsh.lang.syntax.parse import parse
-
-    key = '"' + stream.key.replace('"', '""') + '"'
-    name = '"' + stream.name.replace('"', '""') + '"'
-    types = stream.types
-    like = types[stream.key] == "STRING" and prefix and not set(prefix) & set("%_\\")
-    condition = f" WHERE {key} LIKE '" + prefix.replace("'", "''") + "%'" if like else ""
-    limit = f" LIMIT {MOST}" if like or not prefix else ""
-    [statement] = parse(f"SELECT {key} FROM {name}{condition}{limit}")
-    spec: SnapshotSpec = bind(statement, Catalogue({stream.name: stream})).spec
-    return spec

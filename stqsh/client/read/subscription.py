@@ -14,12 +14,12 @@ from stqsh.spec.expression import Expr
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.catalogue_writer import change_query
 from stqsh.storage.rows import Progress, QueryRow
+from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, read_base
 from stqsh.storage.update_log.leases import Lease
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stqsh.storage.update_log.files import CompactedBase
     from stqsh.storage.update_log.reader import Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
@@ -70,7 +70,6 @@ class UpdateReader:
 
         Raises `LogCompactedError` where some of them are no longer there; the next call goes on behind them.
         """
-        from stqsh.storage.update_log.files import LogCompactedError
         from stqsh.storage.update_log.order import ordered
 
         if 0 <= self.after < (base := self.base().batch):
@@ -88,8 +87,6 @@ class UpdateReader:
 
     def base(self) -> CompactedBase:
         """How far the log is folded."""
-        from stqsh.storage.update_log.files import read_base
-
         return read_base(self._link.home.updates)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:

@@ -12,6 +12,7 @@ from stqsh.client.read.accuracy import accuracies
 from stqsh.client.results import Updates
 from stqsh.storage.catalogue import query_by_id
 from stqsh.storage.rows import Progress, QueryRow
+from stqsh.storage.update_log.files import LogCompactedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +78,6 @@ class WatchFeed:
 
     def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
         """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
-        from stqsh.storage.update_log.files import LogCompactedError
-
         while up_to > after:
             try:
                 self._take(folds, after, up_to)

@@ -6,8 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from stqsh.client.connection import Connection
+from stqsh.spec.chunk import unpack
 from stqsh.storage.control_log import get_meta, wall_clock_us
+from stqsh.storage.payload_refs import PayloadReader
+from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
 if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
@@ -40,12 +46,6 @@ def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float
 
 def _updates_in(file: Path) -> Counter[int]:
     """How many updates of each query a batch's file holds."""
-    import numpy as np
-    import pyarrow as pa
-
-    from stqsh.spec.chunk import unpack
-    from stqsh.storage.payload_refs import PayloadReader
-
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
     counted: Counter[int] = Counter()
@@ -63,8 +63,6 @@ def work_shares(link: Connection) -> dict[int, float]:
 
     That is what EXPLAIN ANALYZE tells of one query. Empty where the state is not here or the slots are busy.
     """
-    from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
-
     slots, folder = get_meta(link.db, "slots"), link.home.arena()
     if slots is None or not folder.is_dir():
         return {}

@@ -14,7 +14,6 @@ from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
 from stqsh.client.results import Rows
 from stqsh.client.show.load import show_cache, show_load
-from stqsh.client.show.query_costs import update_rates, work_shares
 from stqsh.profile import Profile
 from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import FileSourceSpec
@@ -89,8 +88,7 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
     """SHOW QUERIES: of each query (the last ones of very many) age, answer, what it sends, share of work."""
     del profile
     now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
-    rates = update_rates(link) if queries else {}
-    shares = work_shares(link) if queries else {}
+    rates, shares = _costs(link) if queries else ({}, {})
     accurate = accuracies(link, queries)
     rows = tuple(
         (
@@ -103,6 +101,12 @@ def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
     figures = ("answer", "updates/s", "share of work", "text", "accuracy")
     title = "queries" if count <= len(rows) else f"the last {len(rows):,} of {count:,} queries"
     yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
+
+
+def _costs(link: Connection) -> tuple[dict[int, float], dict[int, float]]:
+    from stqsh.client.show.query_costs import update_rates, work_shares  # numpy and pyarrow
+
+    return update_rates(link), work_shares(link)
 
 
 def _percent(share: float | None) -> str | None:

@@ -16,6 +16,8 @@ from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.sources.region_files import read_regions, region_of_member, region_of_rectangle, region_of_rings
+from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.region import NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.spec.stream import AreaSpec
 from stqsh.storage import catalogue_writer
@@ -41,8 +43,6 @@ def create_regions(desk: StatementContext, statement: statements.CreateRegions) 
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
-    from stqsh.sources.region_files import read_regions  # shapely: not before it is needed
-
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
         bound = bind(statement, desk.view)
@@ -54,8 +54,6 @@ def create_regions(desk: StatementContext, statement: statements.CreateRegions) 
 def _entered(
     desk: StatementContext, statement: statements.Statement, spec: AreaSpec, regions: RegionSet
 ) -> Message:
-    from stqsh.spec.chunk import pack
-
     area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry))
     desk.link.wake()
     count = f" of {len(regions.members)}" if area.spec.set else ""
@@ -64,9 +62,6 @@ def _entered(
 
 def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
     """The geometry of a bound region that stands still. Raises `StqshError` where it encloses nothing."""
-    from stqsh.sources.region_files import region_of_member, region_of_rectangle, region_of_rings
-    from stqsh.spec.chunk import unpack
-
     if isinstance(region, PolygonSpec):
         return region_of_rings(region.rings)
     if isinstance(region, RectangleSpec):

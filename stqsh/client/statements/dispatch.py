@@ -7,6 +7,7 @@ there is to say. A statement that is not in the table is not built yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, Literal
 
 from stqsh.client.read.accuracy import accuracies
@@ -18,7 +19,6 @@ from stqsh.client.run import RunHandle
 from stqsh.client.show.subjects import SUBJECTS
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
-from stqsh.client.statements.create_region import create_region, create_regions
 from stqsh.client.statements.describe import (
     describe_area,
     describe_query,
@@ -28,9 +28,7 @@ from stqsh.client.statements.describe import (
     show_query,
 )
 from stqsh.client.statements.drop import drop
-from stqsh.client.statements.explain import explain
 from stqsh.client.statements.help import help_text
-from stqsh.client.statements.register_queries import check_kind, register_queries
 from stqsh.client.statements.set import set_setting
 from stqsh.errors import NotSupportedError, StqshError
 from stqsh.lang.ast import statements
@@ -42,6 +40,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.query_kinds import BUILT_IN
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import find_area, find_query, find_stream, find_table, live_streams
@@ -195,6 +194,8 @@ def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterato
 
 def explain_statement(desk: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
     """EXPLAIN [ANALYZE]."""
+    from stqsh.client.statements.explain import explain  # numba
+
     yield from explain(desk, bind(statement, desk.view).spec)
 
 
@@ -241,14 +242,24 @@ def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Out
     yield script if script.text else Message("there is nothing to dump yet")
 
 
+def deferred(module: str, name: str) -> Action:
+    """Return a handler whose module, which loads pyarrow and more, is imported when it is first performed."""
+
+    def perform_later(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
+        handler = getattr(import_module(f"stqsh.client.statements.{module}"), name)
+        yield from handler(desk, statement)
+
+    return perform_later
+
+
 HANDLERS: dict[type[statements.Statement], Action] = {
     statements.CreateStream: create_stream,
     statements.CreateTable: create_table,
-    statements.CreateRegion: create_region,
-    statements.CreateRegions: create_regions,
+    statements.CreateRegion: deferred("create_region", "create_region"),
+    statements.CreateRegions: deferred("create_region", "create_regions"),
     statements.Drop: drop,
     statements.RegisterQuery: register,
-    statements.RegisterQueries: register_queries,
+    statements.RegisterQueries: deferred("register_queries", "register_queries"),
     statements.Subscribe: subscribe,
     statements.Select: select,
     statements.Run: run,
@@ -268,6 +279,16 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.Help: help_,
 }
 """Every statement that does something by now."""
+
+
+def check_kind(kind: str) -> None:
+    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
+    if kind in BUILT_IN:
+        return
+    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+
+    if kind not in KINDS:
+        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
 
 
 def free_name(desk: StatementContext) -> str:

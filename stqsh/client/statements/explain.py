@@ -15,6 +15,8 @@ from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
+from stqsh.core.contract.query_kind import ExplainInput
+from stqsh.core.kinds import KINDS
 from stqsh.lang.binder.queries import Explained
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
@@ -82,9 +84,6 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
 
 def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
     """Return what the kind of a query or snapshot says of it."""
-    from stqsh.core.contract.query_kind import ExplainInput
-    from stqsh.core.kinds import KINDS  # numba: not before it is needed
-
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 

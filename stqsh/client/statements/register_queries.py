@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
+from stqsh.client.statements.dispatch import check_kind
+from stqsh.client.statements.parameter_checks import RowChecks
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
@@ -21,8 +25,11 @@ from stqsh.lang.binder.streams import source_spec
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.query_kinds import BUILT_IN
+from stqsh.sources.inference import infer
+from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.spec.stream import FileSourceSpec
+from stqsh.storage.bulk_register import register_rows
+from stqsh.storage.query_templates import QueryTemplate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,9 +56,6 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
                 statement.select.items[0].span,
                 expected=("FROM FILE 'glob' before AS",),
             )
-    from stqsh.sources.inference import infer  # pyarrow: not before it is needed
-    from stqsh.sources.parameter_rows import read_parameters
-
     shown = statement.source.glob
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
@@ -71,10 +75,6 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
 
 def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegistration:
     """Register a query for each row of a table; see `Session.register_many`."""
-    import pyarrow as pa  # not before it is needed
-
-    from stqsh.sources.parameter_rows import table_columns, table_parameters
-
     statement = _template_statement(template)
     if isinstance(table, Mapping):
         table = pa.table(dict(table))
@@ -102,9 +102,6 @@ def _registered(
     desk: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
 ) -> BulkRegistration:
     """Register the queries of all rows, a block at a time. Raises `StqshError` where no row makes one."""
-    from stqsh.client.statements.parameter_checks import RowChecks
-    from stqsh.storage.bulk_register import register_rows
-
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
         check_kind(spec.kind)
@@ -124,19 +121,7 @@ def _registered(
     return done
 
 
-def check_kind(kind: str) -> None:
-    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
-    if kind in BUILT_IN:
-        return
-    from stqsh.core.kinds import KINDS  # numba: not before it is needed
-
-    if kind not in KINDS:
-        raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
-
-
 def _template(statement: RegisterQueries, spec: QuerySpec) -> QueryTemplate:
-    from stqsh.storage.query_templates import QueryTemplate
-
     single = RegisterQuery(
         Name("q"), statement.select, statement.since_now, statement.duration, statement.options
     )

@@ -57,7 +57,7 @@ def compute(
 
 
 def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
-    """The names of the columns that `evaluate` asks for; location: those of x and y. DISTANCE is not told."""
+    """Return the columns that `evaluate` reads, without DISTANCE; location: those of x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
     names |= {node.column for node in find_nodes(expr, JoinExpr)}
     return names | set(location) if has_node(expr, InsideExpr) or has_node(expr, InsideEachExpr) else names

@@ -39,8 +39,8 @@ class Resolver:
         return _areas(self._state)
 
 
-def take_in(state: SlotState, chunks: Iterable[Chunk]) -> None:
-    """Keep the tables and areas that a batch's chunks define; chunks of other kinds are passed over."""
+def apply_definitions(state: SlotState, chunks: Iterable[Chunk]) -> None:
+    """Store the tables and areas that a batch's chunks define; skip chunks of other kinds."""
     for chunk in chunks:
         if chunk.kind == "table_define":
             JoinedTables(state).define(unpack_struct(chunk.payload, TableSpec))
@@ -50,7 +50,7 @@ def take_in(state: SlotState, chunks: Iterable[Chunk]) -> None:
             _areas(state).define(chunk.stream, unpack(chunk.payload))
 
 
-def let_go(state: SlotState, chunks: Iterable[Chunk]) -> None:
+def apply_drops(state: SlotState, chunks: Iterable[Chunk]) -> None:
     """Forget the tables and areas that a batch's chunks drop, after the queries that used them have gone."""
     for chunk in chunks:
         if chunk.kind == "table_drop":

@@ -31,7 +31,7 @@ class MergingKind(QueryKind):
 
 
 class MergingLogic(QueryLogic):
-    """The logic of a merging kind: tells Aggregate what becomes of queries.
+    """The logic of a merging kind: reports to Aggregate what becomes of queries.
 
     `on_events` offers each change of a candidate with `self.partials.offer`. After a pause, the candidates
     that have changed or gone since are offered or taken back at the step in which the query resumes.

@@ -282,7 +282,7 @@ class QueryLogic(ABC):
         del positions
 
     def rescale(self) -> Array:
-        """Change regions as load shedding asks now; return the active queries that this begins anew."""
+        """Change regions as load shedding asks now; return the active queries whose answers begin again."""
         return np.empty(0, np.int64)
 
     def chunks(self) -> list[Chunk]:

@@ -72,7 +72,7 @@ class DwellTable(StateTable):
         changes: of the answers of queries with DWELL, as they would be sent without it; queries by position.
         """
         queries, timing = context.queries, context.batch.timing
-        columns = [self._toggles(context, told) for told in changes]
+        columns = [self._toggles(context, updates) for updates in changes]
         position = np.searchsorted(queries.id, self.query)
         columns.append((position, self.obj, self.step, self.op))
         query, obj, step, op = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -89,10 +89,15 @@ class DwellTable(StateTable):
             context, DwellChanges(toggles.query[lasted], toggles.obj[lasted], due, toggles.op[lasted])
         )
 
-    def _toggles(self, context: QueryContext, told: QueryUpdates) -> tuple[Array, Array, Array, Array]:
+    def _toggles(self, context: QueryContext, updates: QueryUpdates) -> tuple[Array, Array, Array, Array]:
         """Return query, object, step and op of changes."""
         objects = context.batch.objects
-        return told.query, objects.numbers.shown_objects(told.show), told.step, told.op.astype(np.int8)
+        return (
+            updates.query,
+            objects.numbers.shown_objects(updates.show),
+            updates.step,
+            updates.op.astype(np.int8),
+        )
 
 
 def _as_of(context: QueryContext, toggles: DwellChanges) -> QueryUpdates:

@@ -31,7 +31,7 @@ class JoinResult(NamedTuple):
 
 
 class RegionIndex(Protocol):
-    """Where the regions that stand still are."""
+    """Where the static regions are."""
 
     def join(self, events: Transitions) -> JoinResult:
         """Return the pairs of events and queries where an object came into a region's box or went out of it.
@@ -59,14 +59,14 @@ def match(
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
         pairs = filter_alive(pairs, ordered, lives)
     pairs = context.filter_by_shape(pairs, ordered)
-    moving, lone = moving_pairs(context, events, lives)
+    moving, unmoved = moving_pairs(context, events, lives)
     if not len(pairs.event):
-        events = joined(events, lone) if len(lone.step) else events
+        events = joined(events, unmoved) if len(unmoved.step) else events
         return context.conditions.filter_pairs(moving, events), events
     if len(moving.event):
-        moving = moving._replace(event=renumbered(moving.event, order, len(lone.step)))
+        moving = moving._replace(event=renumbered(moving.event, order, len(unmoved.step)))
         pairs = CandidatePairs(*(np.concatenate(pair) for pair in zip(pairs, moving, strict=True)))
-    events = joined(ordered, lone) if len(lone.step) else ordered
+    events = joined(ordered, unmoved) if len(unmoved.step) else ordered
     return context.conditions.filter_pairs(pairs, events), events
 
 

@@ -55,10 +55,12 @@ def moving_pairs(
     order = by_step_and_cell(events, batch.timing.first, lattice)
     turns = batch.focal.events
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
-    seen, lone = join_moving(MovingJoin(by_step(events, order), turns, movers, params), objects)
-    place = np.zeros(len(lone.obj))  # present, wherever that is
-    more = Transitions(lone.step, lone.obj, lone.version, lone.version, place, place, place, place)
-    numbers = np.concatenate([order, len(events.step) + np.arange(len(lone.obj))[::-1]]).astype(np.int32)
+    seen, unmoved = join_moving(MovingJoin(by_step(events, order), turns, movers, params), objects)
+    place = np.zeros(len(unmoved.obj))  # present, wherever that is
+    more = Transitions(
+        unmoved.step, unmoved.obj, unmoved.version, unmoved.version, place, place, place, place
+    )
+    numbers = np.concatenate([order, len(events.step) + np.arange(len(unmoved.obj))[::-1]]).astype(np.int32)
     return CandidatePairs(numbers[seen.event], seen.query, seen.flags), more
 
 

@@ -103,23 +103,23 @@ def factors(queries: QueryTable, at: Array) -> Array | None:
     return None if queries.shares is None else np.sqrt(queries.shares[at])
 
 
-def with_shed_reasons(context: QueryContext, told: QueryUpdates) -> QueryUpdates:
+def with_shed_reasons(context: QueryContext, updates: QueryUpdates) -> QueryUpdates:
     """Return the same updates, with the reason `shed` for what left scaled regions only.
 
     Such an object is in the region as it was registered.
     """
     shares, objects = context.queries.shares, context.batch.objects
-    if shares is None or not len(told.step):
-        return told
-    left = (told.op < 0) & (told.why == LEFT) & (told.show < objects.versions)
-    at = np.flatnonzero(left & (shares[told.query] < 1))
+    if shares is None or not len(updates.step):
+        return updates
+    left = (updates.op < 0) & (updates.why == LEFT) & (updates.show < objects.versions)
+    at = np.flatnonzero(left & (shares[updates.query] < 1))
     if not len(at):
-        return told
-    why = told.why.copy()
-    for step in np.unique(told.step[at]).tolist():
-        some = at[told.step[at] == step]
-        why[some[_is_cut_off(context, told.query[some], told.show[some], step)]] = SHED
-    return told._replace(why=why)
+        return updates
+    why = updates.why.copy()
+    for step in np.unique(updates.step[at]).tolist():
+        some = at[updates.step[at] == step]
+        why[some[_is_cut_off(context, updates.query[some], updates.show[some], step)]] = SHED
+    return updates._replace(why=why)
 
 
 def _is_cut_off(context: QueryContext, query: Array, versions: Array, step: int) -> Array:

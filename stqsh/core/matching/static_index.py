@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 
 class StaticRegionIndex:
-    """The boxes of a kind's queries that stand still, as an index for `stqsh.core.matching.match.match`.
+    """The boxes of a kind's static queries, as an index for `stqsh.core.matching.match.match`.
 
     Arrays beneath `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query asks
     for terms of the stream's TEXT column, beside whatever else its condition says (SSTD's CRQ).

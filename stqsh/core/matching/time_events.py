@@ -1,4 +1,4 @@
-"""Events that time alone brings: objects whose conditions on NOW turn while nothing is heard of them."""
+"""Events that time alone brings: objects whose conditions on NOW turn without a record."""
 
 from __future__ import annotations
 

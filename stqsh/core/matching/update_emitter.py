@@ -27,20 +27,20 @@ class UpdateEmitter:
         """Emit the removal of members whatever happens in a step, with their rows before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
-        told = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
-        self.emit(told, np.full(count, step - 1))
+        updates = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
+        self.emit(updates, np.full(count, step - 1))
 
-    def emit(self, told: QueryUpdates, asof: Array | None = None) -> None:
+    def emit(self, updates: QueryUpdates, asof: Array | None = None) -> None:
         """Emit updates whose queries are given by position.
 
         asof: the steps after which distances are measured, int64 (n,); None: those of the updates.
         """
-        if not len(told.step):
+        if not len(updates.step):
             return
-        told = with_shed_reasons(self._context, told)
-        query, show = told.query.astype(np.int32, copy=False), told.show.astype(np.int64, copy=False)
-        far = self._distances(query, show, told.step if asof is None else asof)
-        self._report.add(told._replace(query=query, show=show, distance=far), self._queries)
+        updates = with_shed_reasons(self._context, updates)
+        query, show = updates.query.astype(np.int32, copy=False), updates.show.astype(np.int64, copy=False)
+        far = self._distances(query, show, updates.step if asof is None else asof)
+        self._report.add(updates._replace(query=query, show=show, distance=far), self._queries)
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
         """Return the distances of shown rows, NaN where a query does not ask; None if none does."""

@@ -143,6 +143,6 @@ class CircleSearch:
 
 
 def _portions(sizes: Array) -> list[Array]:
-    """Indices 0 .. n - 1, in portions whose sizes together are about _AT_ONCE at the most."""
+    """Indices 0 .. n - 1, in portions whose sizes together are at most about _AT_ONCE."""
     portion = np.cumsum(sizes) // _AT_ONCE
     return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(portion)) + 1)

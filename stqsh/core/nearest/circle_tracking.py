@@ -49,11 +49,11 @@ _GROWTH, _AT_LEAST = 4, 1.5
 
 
 class StaticCircleIndex:
-    """Boxes of circles that stand still, as an index for `match`; made for one batch.
+    """Boxes of static circles, as an index for `match`; made for one batch.
 
-    Those of queries that ask for terms hang in an index of keywords that is kept, beneath `keywords/` of the
-    kind's prefix: there only circles that have become others are put anew (SSTD's CKQ). Their conditions are
-    looked at all the same.
+    Those of keyword queries are in an index that is kept from batch to batch, beneath `keywords/` of the
+    kind's prefix, where only circles that have changed are indexed again (SSTD's CKQ). Their conditions are
+    tested too.
     """
 
     def __init__(self, context: QueryContext, positions: Array) -> None:
@@ -94,8 +94,8 @@ class CircleTracker:
 
     Args:
         context: that of the batch, with `staying`.
-        roster: who is in the circles before the batch; of new queries nobody.
-        begin: for each query the step after which all its k are told anew, -1 for those that go on. int64.
+        roster: the members of circles before the batch; new queries have none.
+        begin: for each query the step after which all its k are sent again, -1 for none. int64 (queries,).
     """
 
     def __init__(self, context: QueryContext, roster: MemberTable, begin: Array) -> None:

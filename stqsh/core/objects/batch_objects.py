@@ -176,8 +176,8 @@ class BatchObjects:
         idle = np.flatnonzero(~acted[out])  # where they are they have been before the step
         x, y = places_after(versions[idle], steps[idle], *self.sources, self.timing.unending)
         nowhere = np.full(len(idle), np.nan)
-        lone = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
-        self.events = joined(self.events._replace(nx=nx, ny=ny), lone)
+        silent = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
+        self.events = joined(self.events._replace(nx=nx, ny=ny), silent)
         removed_from = np.full(self.versions, NEVER)
         removed_from[versions] = last
         self.removals = Removals(removed_from, why)

@@ -72,7 +72,7 @@ class BatchOutput:
     tell Aggregate.
     """
 
-    told: list[QueryUpdates] = field(default_factory=list)
+    updates: list[QueryUpdates] = field(default_factory=list)
     grown: list[tuple[Array, Array]] = field(default_factory=list)
     ended: list[EndedQuery] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
@@ -86,16 +86,16 @@ class BatchOutput:
         op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
         whose, count, deltas = count_updates(position, op, ids)
         show = updates.show.astype(np.int64, copy=False)
-        self.told.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
+        self.updates.append(QueryUpdates(updates.step, whose, op, why, show, updates.distance))
         queries.sent[:] += count
         grown = np.flatnonzero(deltas)
         self.grown.append((ids[grown], deltas[grown]))
 
-    def all_told(self) -> QueryUpdates:
+    def all_updates(self) -> QueryUpdates:
         """Return one table of all updates."""
-        if len(self.told) == 1:
-            return self.told[0]
-        parts = self.told or [QueryUpdates(*[np.empty(0, np.int64)] * 5)]
+        if len(self.updates) == 1:
+            return self.updates[0]
+        parts = self.updates or [QueryUpdates(*[np.empty(0, np.int64)] * 5)]
         whole = QueryUpdates(
             *(np.concatenate(column) for column in zip(*(part[:5] for part in parts), strict=True))
         )
@@ -121,11 +121,11 @@ class UpdateOrigin(NamedTuple):
 
 def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Chunk]:
     """Return the chunks "rows", "updates", "counts" and "notice" of a stream that have content."""
-    stream, timing, told = movement.table.spec.id, movement.timing, report.all_told()
+    stream, timing, updates = movement.table.spec.id, movement.timing, report.all_updates()
     codes = movement.versions + len(movement.table)
     origin = UpdateOrigin(slot, stream, timing, codes, partial(shown_rows, movement))
-    chunks = update_chunks(origin, told)
-    if len(told.step):
+    chunks = update_chunks(origin, updates)
+    if len(updates.step):
         chunks.append(_chunk(slot, stream, "counts", timing, _counts(report)))
     if report.ended:
         payload = pack_json(report.ended)
@@ -134,16 +134,16 @@ def chunks_of(slot: int, movement: BatchObjects, report: BatchOutput) -> list[Ch
     return [*chunks, *report.chunks]
 
 
-def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first: ChunkOrder = _FIRST) -> list[Chunk]:
+def update_chunks(origin: UpdateOrigin, updates: QueryUpdates, first: ChunkOrder = _FIRST) -> list[Chunk]:
     """Return the chunks "rows" and "updates", numbered from the order `first` on.
 
     The column "distance" is there where some update has one.
     """
-    if not len(told.step):
+    if not len(updates.step):
         return []
     chunks, scratch = [], np.full(origin.codes, -1, np.int32)
-    for at, start in enumerate(range(0, len(told.step), PART_UPDATES), start=first.number):
-        piece = told.where(slice(start, start + PART_UPDATES))
+    for at, start in enumerate(range(0, len(updates.step), PART_UPDATES), start=first.number):
+        piece = updates.where(slice(start, start + PART_UPDATES))
         numbers, shown = number(piece.show, scratch)
         batches = ("rows", origin.rows(shown)), ("updates", _updates(piece, numbers))
         chunks += [
@@ -153,12 +153,12 @@ def update_chunks(origin: UpdateOrigin, told: QueryUpdates, first: ChunkOrder = 
     return chunks
 
 
-def _updates(told: QueryUpdates, numbers: Array) -> pa.RecordBatch:
-    columns = [told.step, told.query, told.op.astype(np.int8), told.why.astype(np.int8), numbers]
+def _updates(updates: QueryUpdates, numbers: Array) -> pa.RecordBatch:
+    columns = [updates.step, updates.query, updates.op.astype(np.int8), updates.why.astype(np.int8), numbers]
     batch = _batch(columns, UPDATES)
-    if told.distance is None or np.isnan(told.distance).all():
+    if updates.distance is None or np.isnan(updates.distance).all():
         return batch
-    distance: Any = pa.array(told.distance, mask=np.isnan(told.distance))
+    distance: Any = pa.array(updates.distance, mask=np.isnan(updates.distance))
     return pa.RecordBatch.from_arrays([*batch.columns, distance], names=[*UPDATES.names, "distance"])
 
 
@@ -183,8 +183,8 @@ def _counts(report: BatchOutput) -> pa.RecordBatch:
 def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
     """Return the declared columns of what updates show, see `VersionNumbers`."""
     table, schema = movement.table, movement.table.schema
-    lone = shown >= movement.versions
-    versions = np.where(lone, -1, shown).astype(np.int32)
+    only_key = shown >= movement.versions
+    versions = np.where(only_key, -1, shown).astype(np.int32)
     columns = [
         _keys(movement, shown) if name == table.spec.key else table.show_column(name, movement.rows, versions)
         for name in schema.names

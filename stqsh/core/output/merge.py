@@ -33,7 +33,7 @@ class _MergedQueries(StateTable):
     k = ArraySpec(np.int32)
     shows = ArraySpec(np.bool_)
     rank = ArraySpec(np.float64, length=0)
-    told = ArraySpec(np.bool_, length=0)
+    sent = ArraySpec(np.bool_, length=0)
     start = ArraySpec(np.int64, length=1)
 
 
@@ -52,9 +52,9 @@ class MergeInput:
 
 
 class MergedUpdates(NamedTuple):
-    """Updates of answers; `told.show` names rows of the records."""
+    """Updates of answers; `updates.show` names rows of the records."""
 
-    told: QueryUpdates
+    updates: QueryUpdates
     records: CandidateRecords
 
 
@@ -70,7 +70,7 @@ class _Merger:
     """The answers of one kind's queries over a stream.
 
     Arrays beneath `s{stream}/{kind}/`: of queries by id: id int64, k int32, shows bool (a distance), start
-    int64 (one more); of candidates: rank float64, told bool (is in the answer that was sent), and the
+    int64 (one more); of candidates: rank float64, sent bool (is in the answer that was sent), and the
     columns of `CandidateRecords`.
     """
 
@@ -85,15 +85,15 @@ class _Merger:
         """Merge the batch, and return the changes of the answers."""
         self._register()
         known = np.arange(len(self._queries.rank), dtype=np.int32)
-        lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.told)
+        lists = CandidateLists(self._queries.start, known, self._queries.rank, self._queries.sent)
         news, terms = self._news(), self._terms()
         changes, after = merge(lists, news, terms, self._records.order())
         shown = np.where(self._queries.shows[changes.query], changes.rank, np.nan)
         ids = self._queries.id[changes.query]
         show = changes.version.astype(np.int64)
-        told = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
+        updates = QueryUpdates(changes.step, ids, changes.op, changes.why, show, shown)
         self._keep(after, np.flatnonzero(terms.bye < 0))
-        return MergedUpdates(told, self._records)
+        return MergedUpdates(updates, self._records)
 
     def _register(self) -> None:
         """Add new queries; ids grow from one to the next."""
@@ -139,5 +139,5 @@ class _Merger:
             return
         self._queries.keep(np.isin(np.arange(len(self._queries)), staying))
         start = lists.start[np.append(0, staying + 1)]
-        self._queries.store(start=start, rank=lists.rank, told=lists.told)
+        self._queries.store(start=start, rank=lists.rank, sent=lists.sent)
         self._records.keep(lists.version)

@@ -73,7 +73,7 @@ class QueryTable(StateTable):
     radius = ArraySpec(np.float64)  # of a circle; infinite where all places belong
     area = ArraySpec(np.int32)  # row among the slot's areas, -1 for none
     k = ArraySpec(np.int32)  # how many neighbours are wanted, 0 for other kinds
-    focal = ArraySpec(np.int32)  # focal object, -1 for a region that stands still
+    focal = ArraySpec(np.int32)  # focal object, -1 for a static region
     template = ArraySpec(np.int32)  # of its condition, -1 for none
     constants = ArraySpec(np.int32)  # row of its constants among those of the template
     shows_distance = ArraySpec(np.uint8)  # whether its updates have DISTANCE
@@ -276,7 +276,7 @@ def _has(ids: Array, id_: int) -> bool:
 
 
 def _focals(new: NewQueries, focals: ObjectTable) -> Array:
-    """Return the focal object of each new query, -1 for those that stand still; int32 (n,)."""
+    """Return the focal object of each new query, -1 for static ones; int32 (n,)."""
     found = np.full(len(new), -1, np.int32)
     rows, keys = new.moving(focals.key_type)
     if len(rows):

@@ -56,8 +56,10 @@ class NewQueries:
         """Their specs one by one: slow where they are many."""
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
-            told = {name: float(values[row]) for name, values in self.numbers.items()}
-            own: dict[str, float | Key] = {name: value for name, value in told.items() if not isnan(value)}
+            own_numbers = {name: float(values[row]) for name, values in self.numbers.items()}
+            own: dict[str, float | Key] = {
+                name: value for name, value in own_numbers.items() if not isnan(value)
+            }
             if self.focals is not None and self.focals[row].is_valid:
                 own[FOCAL] = self.focals[row].as_py()
             yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
@@ -89,10 +91,10 @@ class NewQueries:
 
     def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
         """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
-        told = [pattern.region.focal_key for pattern in self.patterns]
-        if all(key is None for key in told):
+        focal_keys = [pattern.region.focal_key for pattern in self.patterns]
+        if all(key is None for key in focal_keys):
             return np.empty(0, np.int64), pa.array([], key_type)
-        keys: Keys = pa.array(told, key_type).take(self.which)
+        keys: Keys = pa.array(focal_keys, key_type).take(self.which)
         if self.focals is not None:
             keys = pc.coalesce(self.focals.cast(key_type), keys)
         rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))

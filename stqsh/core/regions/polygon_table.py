@@ -99,7 +99,7 @@ class PolygonTable(StateTable):
         return boxes
 
     def contains(self, rows: Array, x: Array, y: Array, factor: Array | None = None) -> Array:
-        """Tell whether each point belongs to the area in its row, or its border; bool (n,).
+        """Return whether each point belongs to the area in its row, or its border; bool (n,).
 
         factor: The scale of each area about the middle of its box, float64 (n,), 0 .. 1.
         """

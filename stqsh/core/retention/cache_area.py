@@ -14,9 +14,9 @@ neighbours need.
 
 That holds while F is connected. When it comes back after a gap, its queries are like new ones, which see what
 is kept and have all objects within REPORT EVERY. Avoiding that would mean keeping all objects that F may
-meet: within D of where it was, and V farther with each second of the gap, for queries that have no answer
-meanwhile, whether F comes back or not. SOLE's queries are where their focal objects are, so nothing is kept
-for them.
+meet: within D of where it was, and V farther with each second of the gap, for queries without an answer
+in that time, whether F comes back or not. SOLE's queries are where their focal objects are, so nothing is
+kept for them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class DroppedObjects(StateTable):
         self.refs[:] = np.minimum(refs, MOST)
 
     def connected(self, timing: BatchTiming) -> Array:
-        """Tell which have reported within REPORT EVERY of the last step; bool (n,).
+        """Return which have reported within REPORT EVERY of the last step; bool (n,).
 
         Rows are removed in the step in which their objects fall silent, so that ends modulo 2**32 are
         unambiguous.

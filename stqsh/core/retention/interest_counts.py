@@ -96,7 +96,7 @@ class InterestTracker:
         self._count_near()
 
     def focals(self) -> Array:
-        """Tell which objects are focal objects of active queries; bool (objects,)."""
+        """Return which objects are focal objects of active queries; bool (objects,)."""
         out = np.zeros(len(self.batch.objects.table), np.bool_)
         own = self.context.focals[self.queries.active]
         out[own[own >= 0]] = True

@@ -79,7 +79,7 @@ def shed(
 
 
 def is_spared(keys: pa.Array[Any], part: float) -> Array:
-    """Tell which objects stay of those that k - 1 queries need, if the share `part` is dropped; bool (n,).
+    """Return which objects stay of those that k - 1 queries need, if the share `part` is dropped; bool (n,).
 
     The lower half of the key's hash decides (the upper one chooses the slot), so that it is always the same
     objects: one that was dropped stays away, and no other is dropped in its place.

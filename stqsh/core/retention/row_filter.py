@@ -63,7 +63,7 @@ def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
 
 
 def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
-    """The boxes of regions that stand still."""
+    """Return the boxes of static regions."""
     if f"{prefix}/grid/lattice" in state:
         return StaticRectIndex(state, f"{prefix}/grid").lists()
     return rect_lists(np.empty((0, 4)), np.empty(0, np.int32))

@@ -80,13 +80,13 @@ def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator
 
 
 def can_run(state: SlotState, stream: int) -> bool:
-    """Tell whether retention follows from what was kept before, and from places alone."""
+    """Return whether retention follows from what was kept before, and from places alone."""
     shed = memory_of(state, stream).k > 1 or dropped_count(state, stream) > 0
     return not (shed or _needs_each_step(state, stream))
 
 
 def needs_quiet_steps(state: SlotState, stream: int) -> bool:
-    """Tell whether it matters at which of the steps without records an object is forgotten.
+    """Return whether it matters at which of the steps without records an object is forgotten.
 
     It does for kNN queries, whose circles follow from the step before, and for changes that wait for `dwell`,
     which need to know whether a record exists; but not if no object is kept.
@@ -103,7 +103,7 @@ def _needs_each_step(state: SlotState, stream: int) -> bool:
 
 
 def is_run(batch: StreamBatch) -> bool:
-    """Tell whether `evaluate_run` can evaluate a piece of a batch."""
+    """Return whether `evaluate_run` can evaluate a piece of a batch."""
     until = InterestTable(batch.state, batch.spec.id).until
     return (
         can_run(batch.state, batch.spec.id)

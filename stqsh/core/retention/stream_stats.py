@@ -71,7 +71,7 @@ def tallies(state: SlotState, spec: StreamSpec) -> QueryTallies:
 
 
 def has_interest(state: SlotState, stream: int) -> bool:
-    """Tell whether anything has been counted for a stream."""
+    """Return whether anything has been counted for a stream."""
     return f"s{stream}/interest/held" in state and f"s{stream}/objects/refs" in state
 
 
@@ -86,7 +86,7 @@ def accuracies(queries: InterestTable, at: Array) -> Array:
 
 
 def locked(queries: InterestTable, at: Array) -> Array:
-    """Tell which of the queries at these positions cannot lose another object; bool (n,)."""
+    """Return which of the queries at these positions cannot lose another object; bool (n,)."""
     return locked_queries(QueryLoad(queries.held[at], queries.shed[at], queries.min_accuracy[at]))
 
 

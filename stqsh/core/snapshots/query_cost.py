@@ -31,7 +31,7 @@ _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 
 
 def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> QueryMeasure | None:
-    """Measure a query or a snapshot on one slot; None where the slot has not heard of the stream.
+    """Measure a query or a snapshot on one slot; None where the slot does not know the stream.
 
     place: where the region's focal object is, None while it is not present.
     """

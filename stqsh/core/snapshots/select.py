@@ -94,7 +94,7 @@ def part(state: SlotState, spec: SnapshotSpec, place: Place | None = None) -> pa
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and for kinds that
         rank their members `rank`; or one row `count`. No more rows than the answer may have. None where the
-        slot has not heard of the stream, or has no object with the key that is looked up.
+        slot does not know the stream, or has no object with the key that is looked up.
 
     Raises:
         ValueError: a region or expression of a kind that there is not.

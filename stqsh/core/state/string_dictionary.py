@@ -19,7 +19,7 @@ def pool_of(state: SlotState, stream: int) -> Interner:
 
 
 def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
-    """Remove the strings that no array refers to, and tell whether codes have changed.
+    """Remove the strings that no array refers to, and return whether codes have changed.
 
     Runs once they are more than half of the dictionary, or `now`. Amortised over the batches that brought the
     strings, this costs less than reading them did.
@@ -32,7 +32,7 @@ def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
 
 
 def remove_unused(state: SlotState, relation: Relation, stream: int, prefix: str, spare: int = -1) -> bool:
-    """Remove the strings of an interner that no array refers to, and tell whether that was done.
+    """Remove the strings of an interner that no array refers to, and return whether that was done.
 
     Args:
         state: The slot's state.

@@ -94,12 +94,17 @@ class StateTable:
         """Open the table, and create what is missing; `more` arrays are those known only at run time."""
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
-        rows = len(self)
+        rows = self._rows
         for name, spec in self._specs.items():
             if f"{prefix}/{name}" not in state:
                 _create(state, f"{prefix}/{name}", spec, rows)
 
     def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def _rows(self) -> int:
+        """The number of rows; subclasses may count something else as their length."""
         name, spec = next(iter(self._specs.items()), ("", _NO_ARRAY))
         return len(self.array(name)) // spec.width if f"{self.prefix}/{name}" in self.state else 0
 
@@ -107,23 +112,20 @@ class StateTable:
         """Return an array by its name, a view that is valid until the array is resized."""
         return self.state.array(f"{self.prefix}/{name}")
 
-    def _columns(self) -> list[tuple[str, ArraySpec]]:
-        return [(name, spec) for name, spec in self._specs.items() if spec.length is None]
-
     def append(self, **columns: npt.ArrayLike) -> Array:
         """Append rows and return their positions; columns that are not given are filled with zeros."""
-        before = len(self)
+        before = self._rows
         for name, values in columns.items():
             self.state.append(f"{self.prefix}/{name}", values)
-        rows = len(self)
-        for name, spec in self._columns():
+        rows = self._rows
+        for name, spec in _columns(self._specs):
             if name not in columns:
                 self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
         return np.arange(before, rows)
 
     def resize(self, rows: int) -> None:
         """Change the number of rows; new ones are zero."""
-        for name, spec in self._columns():
+        for name, spec in _columns(self._specs):
             self.state.resize(f"{self.prefix}/{name}", rows * spec.width)
 
     def store(self, **columns: Array) -> None:
@@ -140,7 +142,7 @@ class StateTable:
         """Remove all rows but those that stay, bool (rows,); the positions of later rows change."""
         if stay.all():
             return
-        for name, spec in self._columns():
+        for name, spec in _columns(self._specs):
             chosen = stay if spec.width == 1 else np.repeat(stay, spec.width)
             self.state.shrink(f"{self.prefix}/{name}", self.array(name)[chosen])
 
@@ -152,9 +154,14 @@ class StateTable:
 
     def pop(self, chosen: Array) -> list[Array]:
         """Remove the chosen rows, bool (rows,), and return their columns in order, all of width 1."""
-        popped = [self.array(name)[chosen] for name, _ in self._columns()]
+        popped = [self.array(name)[chosen] for name, _ in _columns(self._specs)]
         self.keep(~chosen)
         return popped
+
+
+def _columns(specs: Specs) -> list[tuple[str, ArraySpec]]:
+    """Return the arrays that have one row each."""
+    return [(name, spec) for name, spec in specs.items() if spec.length is None]
 
 
 def _create(state: SlotState, name: str, spec: ArraySpec, rows: int) -> None:

@@ -107,7 +107,7 @@ class TermTable(StateTable):
 
 
 def has_terms(state: SlotState, stream: int) -> bool:
-    """Tell whether a stream has a vocabulary on this slot."""
+    """Return whether a stream has a vocabulary on this slot."""
     return f"s{stream}/terms/begin" in state
 
 

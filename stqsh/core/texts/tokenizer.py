@@ -61,7 +61,7 @@ def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
 
 
 def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
-    """Tell whether each text has the terms of its phrase: all of them, or one.
+    """Return whether each text has the terms of its phrase: all of them, or one.
 
     Args:
         texts: string array, or one string scalar for all phrases.

@@ -109,10 +109,10 @@ def count_updates(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Ar
         int64 (n,), and twice int64 (queries,).
     """
     out = np.empty(len(query), np.int64)
-    told, grown = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    sent, grown = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     for i in range(np.uint64(len(query))):
         q = np.uint64(query[i])
         out[i] = ids[q]
-        told[q] += 1
+        sent[q] += 1
         grown[q] += np.int64(op[i])
-    return out, told, grown
+    return out, sent, grown

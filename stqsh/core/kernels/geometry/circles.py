@@ -86,7 +86,7 @@ def filter_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCir
 
 @kernel
 def in_circles(circles: QueryCircles, x: Array, y: Array, planar: Flag) -> Array:
-    """Tell whether place i lies in circle i; all float64 (n,), metres or units. bool (n,)."""
+    """Return whether place i lies in circle i; all float64 (n,), metres or units. bool (n,)."""
     out = np.empty(len(x), np.bool_)
     for i in range(len(x)):
         out[i] = distance(circles.x[i], circles.y[i], x[i], y[i], planar) <= circles.radius[i]

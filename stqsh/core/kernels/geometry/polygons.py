@@ -100,7 +100,7 @@ def _exact_turn(ax: Two, by: Two, ay: Two, bx: Two) -> Int:
 
 @kernel
 def turn(x: Float, y: Float, edge: Box) -> Int:
-    """Tell on which side of an edge from (x1, y1) to (x2, y2) a point is: 1 left, -1 right, 0 on its line."""
+    """Return on which side of an edge x1, y1, x2, y2 a point is: 1 left, -1 right, 0 on its line."""
     x1, y1, x2, y2 = edge
     left, right = (x1 - x) * (y2 - y), (y1 - y) * (x2 - x)
     difference, bound = left - right, _ERROR * (abs(left) + abs(right))
@@ -115,7 +115,7 @@ def turn(x: Float, y: Float, edge: Box) -> Int:
 
 @kernel
 def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
-    """Tell whether a point lies on one of the edges, or has an odd number of them to its right."""
+    """Return whether a point lies on one of the edges, or has an odd number of them to its right."""
     odd = False
     for k in range(first, last):
         x1, y1, x2, y2 = edge[k, 0], edge[k, 1], edge[k, 2], edge[k, 3]
@@ -140,7 +140,7 @@ def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
 
 @kernel
 def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
-    """Tell whether point i belongs to the area in row i, int (n,); -1 and NaN do not. bool (n,)."""
+    """Return whether point i belongs to the area in row i, int (n,); -1 and NaN do not. bool (n,)."""
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         r, px, py = rows[i], x[i], y[i]

@@ -177,7 +177,7 @@ def _band_y(y: Float, side: Int, lattice: GridFrame) -> Int:
 
 @kernel
 def needs_rebuild(grid: MovingBoxGrid, events: Int) -> Flag:
-    """Tell whether to build the index anew before so many events; the tests that they cost are counted."""
+    """Return whether to rebuild the index before a number of events, and count the tests that they cost."""
     grid.counters[1] += events * grid.counters[0]
     return grid.counters[1] > _BUILD_COST * len(grid.position) + _BUILD_COST_FIXED
 
@@ -204,7 +204,7 @@ def end_moves(grid: MovingBoxGrid, moving: Array) -> None:
 
 @kernel
 def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
-    """Tell whether a region moves in this step."""
+    """Return whether a region moves in this step."""
     return grid.position[m] == _MOVING
 
 

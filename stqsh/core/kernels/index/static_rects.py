@@ -165,7 +165,7 @@ def _cells_above(lattice: GridFrame) -> Int:
 
 @kernel
 def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
-    """Tell whether a rectangle that touches these cells holds all of a cell.
+    """Return whether a rectangle that touches these cells holds all of a cell.
 
     As `band` is monotone, that is where the cell is in no band of one of the rectangle's sides.
     """
@@ -224,7 +224,7 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
 
 @kernel
 def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Flag:
-    """Tell whether a point lies in a closed rectangle; NaN never does.
+    """Return whether a point lies in a closed rectangle; NaN never does.
 
     All four comparisons are made, as a mispredicted branch costs more than they do. The corners are numbers,
     as an array as an argument costs two atomic operations per call.
@@ -286,7 +286,7 @@ def resize_pairs(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
 
 @kernel
 def is_alive(lives: QueryLifetimes, query: Int, step: Int) -> Flag:
-    """Tell whether a query is alive at a step."""
+    """Return whether a query is alive at a step."""
     return lives.since[query] < step < lives.until[query]
 
 

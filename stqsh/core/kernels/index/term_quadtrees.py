@@ -116,7 +116,7 @@ def child_at(child: Int, column: Int, row: Int) -> Int:
 
 @kernel
 def touches(cover: CellCover, level: Int, column: Int, row: Int) -> Flag:
-    """Tell whether a box touches a cell of a level."""
+    """Return whether a box touches a cell of a level."""
     up = DEPTH - level
     columns = (cover.left >> up) <= column <= (cover.right >> up)
     return columns and (cover.bottom >> up) <= row <= (cover.top >> up)

@@ -281,7 +281,7 @@ def _probe(
 
 @kernel
 def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> Flag:
-    """Tell whether all of a query's terms are there, or, where any is enough, those before `term` are not."""
+    """Return whether all of a query's terms are there; where any is enough, none before `term` is."""
     row = tag >> SHIFT
     for at in range(asked.start[row], asked.start[row + 1]):
         if tag & ANY and asked.terms[at] >= term:
@@ -293,7 +293,7 @@ def _fits(asked: AskedTerms, tag: Int, term: Int, marks: Array, stamp: Int) -> F
 
 @kernel
 def _has(asked: AskedTerms, row: Int, marks: Array, stamp: Int) -> Flag:
-    """Tell whether a text has the terms of a query."""
+    """Return whether a text has the terms of a query."""
     every = asked.every[row]
     for at in range(asked.start[row], asked.start[row + 1]):
         found = marks[asked.terms[at]] == stamp

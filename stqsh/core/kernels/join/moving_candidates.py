@@ -134,7 +134,7 @@ def match_unindexed(
 
 @kernel
 def is_outside(place: Point, radius: Float, centre: Point, planar: Flag) -> Flag:
-    """Tell whether a place in the box of a circle is outside the circle; a negative radius is no circle."""
+    """Return whether a place in the box of a circle is outside the circle; a negative radius is no circle."""
     return radius >= 0 and distance(centre.x, centre.y, place.x, place.y, planar) > radius
 
 

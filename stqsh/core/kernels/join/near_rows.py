@@ -57,7 +57,7 @@ class NearRegions(NamedTuple):
 
 @kernel
 def is_near(x: Array, y: Array, regions: NearRegions) -> Array:
-    """Tell which places lie in a rectangle of the grid, or in a marked cell; bool (n,)."""
+    """Return which places lie in a rectangle of the grid, or in a marked cell; bool (n,)."""
     out = np.zeros(len(x), np.bool_)
     for i in range(len(x)):
         if not np.isnan(x[i]):

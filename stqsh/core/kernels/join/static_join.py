@@ -157,7 +157,7 @@ def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> C
 
 @kernel
 def are_few(events: Transitions, lattice: GridFrame) -> Flag:
-    """Tell whether events are too few for ordering them by cell to pay."""
+    """Return whether events are too few for ordering them by cell to pay."""
     return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
 
 

@@ -16,14 +16,14 @@ OVERTAKEN = 2
 class CandidateLists(NamedTuple):
     """Candidates in the order of (rank, key), one list a query: query q's are start[q] .. start[q + 1].
 
-    start: int64 (queries + 1,); (n,) each: version int32, rank float64, told bool (is in the answer that
+    start: int64 (queries + 1,); (n,) each: version int32, rank float64, sent bool (is in the answer that
     was sent). Version v is the v-th entry before the batch, from their number on the batch's rows.
     """
 
     start: Array
     version: Array
     rank: Array
-    told: Array
+    sent: Array
 
 
 class SlotChanges(NamedTuple):
@@ -65,11 +65,11 @@ class AnswerChanges(NamedTuple):
 
 
 class WorkingList(NamedTuple):
-    """One list while it changes: version int32, rank float64, told bool; with room for more."""
+    """One list while it changes: version int32, rank float64, sent bool; with room for more."""
 
     version: Array
     rank: Array
-    told: Array
+    sent: Array
 
 
 class Candidate(NamedTuple):
@@ -77,7 +77,7 @@ class Candidate(NamedTuple):
 
     version: Int
     rank: Float
-    told: Flag
+    sent: Flag
 
 
 class AnswerChange(NamedTuple):
@@ -129,12 +129,12 @@ def merge(
     longest = np.int64(0)
     for q in range(queries):
         longest = max(longest, lists.start[q + 1] - lists.start[q] + news.start[q + 1] - news.start[q])
-    version, rank, told = (
+    version, rank, sent = (
         np.empty(longest, np.int32),
         np.empty(longest, np.float64),
         np.empty(longest, np.bool_),
     )
-    work = WorkingList(version, rank, told)
+    work = WorkingList(version, rank, sent)
     merging = _Merge(news, terms, order, work, _room_for_changes(known + 3 * said))
     used, end = np.int64(0), np.int64(0)
     for q in range(queries):
@@ -144,10 +144,10 @@ def merge(
             used = _end_query(merging, q, count, used)
             count = np.int64(0)
         for i in range(count):
-            after.version[end], after.rank[end], after.told[end] = version[i], rank[i], told[i]
+            after.version[end], after.rank[end], after.sent[end] = version[i], rank[i], sent[i]
             end += 1
         after.start[q + 1] = end
-    kept = CandidateLists(after.start, after.version[:end], after.rank[:end], after.told[:end])
+    kept = CandidateLists(after.start, after.version[:end], after.rank[:end], after.sent[:end])
     return _first_changes(merging.changes, used), kept
 
 
@@ -181,9 +181,9 @@ def _load(lists: CandidateLists, q: Int, frozen: Flag, work: WorkingList) -> Int
     """Copy a query's list to the working list, only what was sent of one that pauses; return its length."""
     count = np.int64(0)
     for i in range(lists.start[q], lists.start[q + 1]):
-        if lists.told[i] or not frozen:
+        if lists.sent[i] or not frozen:
             work.version[count], work.rank[count] = lists.version[i], lists.rank[i]
-            work.told[count] = lists.told[i]
+            work.sent[count] = lists.sent[i]
             count += 1
     return count
 
@@ -206,14 +206,14 @@ def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, In
         while i < news.start[q + 1] and news.step[i] == step:
             version, rank = news.version[i], news.rank[i]
             at = _find(work, count, version, order)
-            told = False
+            sent = False
             if at >= 0:
-                told = work.told[at]
+                sent = work.sent[at]
                 count = _delete(work, count, at)
             if news.op[i] > 0:
-                _insert(work, count, Candidate(version, rank, told), order)
+                _insert(work, count, Candidate(version, rank, sent), order)
                 count += 1
-            elif told:
+            elif sent:
                 change = AnswerChange(step, q, -1, news.why[i], version, rank)
                 used = _add_change(merging.changes, used, change)
             i += 1
@@ -234,7 +234,7 @@ def _find(work: WorkingList, count: Int, version: Int, order: KeyOrder) -> Int:
 @inlined
 def _copy_entry(work: WorkingList, source: Int, target: Int) -> None:
     work.version[target], work.rank[target] = work.version[source], work.rank[source]
-    work.told[target] = work.told[source]
+    work.sent[target] = work.sent[source]
 
 
 @kernel
@@ -251,7 +251,7 @@ def _insert(work: WorkingList, count: Int, entry: Candidate, order: KeyOrder) ->
     while i > 0 and ranks_before(order, entry.rank, entry.version, work.rank[i - 1], work.version[i - 1]):
         _copy_entry(work, i - 1, i)
         i -= 1
-    work.version[i], work.rank[i], work.told[i] = entry.version, entry.rank, entry.told
+    work.version[i], work.rank[i], work.sent[i] = entry.version, entry.rank, entry.sent
 
 
 @kernel
@@ -259,8 +259,8 @@ def _update_answer(merging: _Merge, q: Int, step: Int, count: Int, used: Int) ->
     """Add what came into the first k and what was pushed out of them; return the number of changes."""
     work, k = merging.work, merging.terms.k[q]
     for i in range(count):
-        if work.told[i] != (i < k):
-            work.told[i] = i < k
+        if work.sent[i] != (i < k):
+            work.sent[i] = i < k
             op, why = (1, 0) if i < k else (-1, OVERTAKEN)
             change = AnswerChange(step, q, op, why, work.version[i], work.rank[i])
             used = _add_change(merging.changes, used, change)
@@ -272,7 +272,7 @@ def _end_query(merging: _Merge, q: Int, count: Int, used: Int) -> Int:
     """Take back all that a query has sent; return the number of changes."""
     work, terms = merging.work, merging.terms
     for i in range(count):
-        if work.told[i]:
+        if work.sent[i]:
             change = AnswerChange(terms.bye[q], q, -1, terms.why[q], work.version[i], work.rank[i])
             used = _add_change(merging.changes, used, change)
     return used

@@ -51,7 +51,7 @@ class NewMember(NamedTuple):
 
     event: Int
     far: Float
-    told: Flag
+    sent: Flag
 
 
 class RankingOrder(NamedTuple):
@@ -64,7 +64,7 @@ class RankingOrder(NamedTuple):
 class KnnMembers(NamedTuple):
     """One query's members, nearest first, while they change.
 
-    obj, version int32; rank (the distance), x, y float64; told (has been sent), fresh (has to be sent again)
+    obj, version int32; rank (the distance), x, y float64; sent (has been sent), fresh (has to be sent again)
     bool. centre float64 (2,).
     """
 
@@ -73,7 +73,7 @@ class KnnMembers(NamedTuple):
     rank: Array
     x: Array
     y: Array
-    told: Array
+    sent: Array
     fresh: Array
     centre: Array
 
@@ -131,18 +131,18 @@ def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
     Arrays are named once and only numbers are passed on: a call with arrays costs more than a member.
     """
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
-    told, fresh = ring.told, ring.fresh
+    sent, fresh = ring.sent, ring.fresh
     descents = 0
     for i in range(1, count):
         descents += rank[i - 1] > rank[i]
     if descents > _FEW and count > _SMALL:
         by = np.argsort(rank[:count])
         obj[:count], version[:count], rank[:count] = obj[by], version[by], rank[by]
-        x[:count], y[:count], told[:count], fresh[:count] = x[by], y[by], told[by], fresh[by]
+        x[:count], y[:count], sent[:count], fresh[:count] = x[by], y[by], sent[by], fresh[by]
     for j in range(1, count):
         if rank[j - 1] < rank[j]:
             continue
-        one, other, far, x1, y1, was, new = obj[j], version[j], rank[j], x[j], y[j], told[j], fresh[j]
+        one, other, far, x1, y1, was, new = obj[j], version[j], rank[j], x[j], y[j], sent[j], fresh[j]
         i = j
         while i > 0 and (far < rank[i - 1] or (far == rank[i - 1] and precedes(order, one, obj[i - 1]))):
             obj[i], version[i], rank[i], x[i], y[i] = (
@@ -152,21 +152,21 @@ def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
                 x[i - 1],
                 y[i - 1],
             )
-            told[i], fresh[i] = told[i - 1], fresh[i - 1]
+            sent[i], fresh[i] = sent[i - 1], fresh[i - 1]
             i -= 1
-        obj[i], version[i], rank[i], x[i], y[i], told[i], fresh[i] = one, other, far, x1, y1, was, new
+        obj[i], version[i], rank[i], x[i], y[i], sent[i], fresh[i] = one, other, far, x1, y1, was, new
 
 
 @kernel
 def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
     """Remove an object if it is a member; return how many are left, and whether it had been sent."""
-    obj, version, rank, x, y, told, fresh = (
+    obj, version, rank, x, y, sent, fresh = (
         ring.obj,
         ring.version,
         ring.rank,
         ring.x,
         ring.y,
-        ring.told,
+        ring.sent,
         ring.fresh,
     )
     at = 0
@@ -174,10 +174,10 @@ def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
         at += 1
     if at == count:
         return count, False
-    had = told[at]
+    had = sent[at]
     for i in range(at, count - 1):
         obj[i], version[i], rank[i], x[i], y[i] = obj[i + 1], version[i + 1], rank[i + 1], x[i + 1], y[i + 1]
-        told[i], fresh[i] = told[i + 1], fresh[i + 1]
+        sent[i], fresh[i] = sent[i + 1], fresh[i + 1]
     return count - 1, had
 
 
@@ -186,14 +186,14 @@ def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
     """Insert a member at its place; those behind it move by one."""
     e, far, had = new
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
-    told, fresh, one = ring.told, ring.fresh, seen.obj[e]
+    sent, fresh, one = ring.sent, ring.fresh, seen.obj[e]
     i = count
     while i > 0 and (far < rank[i - 1] or (far == rank[i - 1] and precedes(order, one, obj[i - 1]))):
         obj[i], version[i], rank[i], x[i], y[i] = obj[i - 1], version[i - 1], rank[i - 1], x[i - 1], y[i - 1]
-        told[i], fresh[i] = told[i - 1], fresh[i - 1]
+        sent[i], fresh[i] = sent[i - 1], fresh[i - 1]
         i -= 1
     obj[i], version[i], rank[i], x[i], y[i] = one, seen.version[e], far, seen.x[e], seen.y[e]
-    told[i], fresh[i] = had, True
+    sent[i], fresh[i] = had, True
 
 
 # Many changes at once: removed members leave gaps, new ones are behind all others until `compact`.
@@ -201,14 +201,14 @@ def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
 
 @kernel
 def mark_removed(ring: KnnMembers, count: Int, out: Int) -> Flag:
-    """Leave a gap in place of an object if it is a member; tell whether it had been sent."""
+    """Leave a gap in place of an object if it is a member; return whether it had been sent."""
     obj, at = ring.obj, 0
     while at < count and obj[at] != out:
         at += 1
     if at == count:
         return False
     obj[at] = _GONE
-    return ring.told[at]
+    return ring.sent[at]
 
 
 @kernel
@@ -216,18 +216,18 @@ def append_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
     """Append a member behind all others."""
     e, far, had = new
     ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
-    ring.x[count], ring.y[count], ring.told[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
+    ring.x[count], ring.y[count], ring.sent[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
 
 
 @kernel
 def compact(ring: KnnMembers, count: Int, order: KeyOrder) -> Int:
     """Close the gaps, sort the members, and return their number."""
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
-    told, fresh, left = ring.told, ring.fresh, 0
+    sent, fresh, left = ring.sent, ring.fresh, 0
     for i in range(count):
         if obj[i] != _GONE:
             obj[left], version[left], rank[left], x[left], y[left] = obj[i], version[i], rank[i], x[i], y[i]
-            told[left], fresh[left] = told[i], fresh[i]
+            sent[left], fresh[left] = sent[i], fresh[i]
             left += 1
     sort_by_rank(ring, left, order)
     return left

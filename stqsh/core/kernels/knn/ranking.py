@@ -34,8 +34,8 @@ from stqsh.core.kernels.knn.circle_members import (
     store_members,
 )
 
-_LOOSE, _SPREAD, _ROOMY = 3, 6.0, 8 / 3
-"""A circle is chosen to hold _LOOSE * k objects, or k plus _SPREAD square roots of k if that is fewer, as the
+_GENEROUS, _SPREAD, _ROOMY = 3, 6.0, 8 / 3
+"""A circle is chosen to hold _GENEROUS * k objects, or k plus _SPREAD square roots of k if that is fewer: the
 number of objects in a circle varies by about its square root. It shrinks to that once it holds _ROOMY times
 as many."""
 
@@ -139,8 +139,8 @@ class _Ranking(NamedTuple):
 @kernel
 def enough(k: Array) -> Array:
     """Return how many objects a circle is chosen to hold, so that it does not soon run short. int64 (n,)."""
-    loose, spread = _LOOSE * k.astype(np.int64), k + (_SPREAD * np.sqrt(k)).astype(np.int64)
-    around: Array = np.minimum(loose, spread) + 2
+    generous, spread = _GENEROUS * k.astype(np.int64), k + (_SPREAD * np.sqrt(k)).astype(np.int64)
+    around: Array = np.minimum(generous, spread) + 2
     return around
 
 
@@ -211,14 +211,14 @@ def _load(ranking: _Ranking, q: Int, roster: MemberLists) -> Int:
     ring.centre[0], ring.centre[1] = circles.x[q], circles.y[q]
     first, count = roster.start[q], roster.start[q + 1] - roster.start[q]
     known = circles.k[q] if circles.begin[q] < 0 else 0
-    obj, version, x, y, told, fresh = ring.obj, ring.version, ring.x, ring.y, ring.told, ring.fresh
+    obj, version, x, y, sent, fresh = ring.obj, ring.version, ring.x, ring.y, ring.sent, ring.fresh
     for i in range(count):
         obj[i], version[i] = roster.obj[first + i], roster.version[first + i]
         x[i], y[i] = roster.x[first + i], roster.y[first + i]
         fresh[i] = False
     rank_members(ring, count, ranking.world)
     for i in range(count):
-        told[i] = i < known
+        sent[i] = i < known
     return count
 
 
@@ -277,17 +277,17 @@ def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: 
     many = span.end - span.begin >= _MANY and count >= _CROWD
     for i in range(span.begin, span.end):
         if many:
-            told = mark_removed(ring, count, seen.obj[i])
+            sent = mark_removed(ring, count, seen.obj[i])
         else:
-            count, told = remove_member(ring, count, seen.obj[i])
+            count, sent = remove_member(ring, count, seen.obj[i])
         far = distance(ring.centre[0], ring.centre[1], seen.x[i], seen.y[i], world.planar)
         if seen.flags[i] & IS:
             if many:
-                append_member(ring, count, seen, NewMember(i, far, told))
+                append_member(ring, count, seen, NewMember(i, far, sent))
             else:
-                insert_member(ring, count, seen, NewMember(i, far, told), world.order)
+                insert_member(ring, count, seen, NewMember(i, far, sent), world.order)
             count += 1
-        elif told:
+        elif sent:
             # Within the circle only the condition can have failed; beyond it that is still to be seen.
             why = LEFT if far <= radius or np.isnan(ring.centre[0]) else OVERTAKEN
             change = RankChange(seen.step[i], q, -1, why, seen.obj[i], seen.version[i], far, seen.event[i])
@@ -313,16 +313,16 @@ def _add_change(out: Offers, change: RankChange) -> Offers:
 def _update_answer(ranking: _Ranking, q: Int, step: Int, count: Int, out: Offers) -> Offers:
     """Add the changes of the first k after a step."""
     ring, k = ranking.ring, ranking.circles.k[q]
-    told, fresh = ring.told, ring.fresh
+    sent, fresh = ring.sent, ring.fresh
     for i in range(count):
-        if i < k and (fresh[i] or not told[i]):
+        if i < k and (fresh[i] or not sent[i]):
             op, why = 1, 0
-        elif i >= k and told[i]:
+        elif i >= k and sent[i]:
             op, why = -1, OVERTAKEN
         else:
             fresh[i] = False
             continue
-        told[i], fresh[i] = i < k, False
+        sent[i], fresh[i] = i < k, False
         change = RankChange(step, q, op, why, ring.obj[i], ring.version[i], ring.rank[i], np.int64(-1))
         out = _add_change(out, change)
     return out

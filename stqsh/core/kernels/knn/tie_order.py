@@ -35,7 +35,7 @@ def by_text(codes: Array, texts: pa.Array[Any]) -> KeyOrder:
 
 @kernel
 def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
-    """Tell whether the key of index a comes before that of b: numbers by value, texts by code point.
+    """Return whether the key of index a comes before that of b: numbers by value, texts by code point.
 
     UTF-8 keeps the order of code points, so bytes are compared.
     """
@@ -56,5 +56,5 @@ def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
 
 @kernel
 def ranks_before(order: KeyOrder, rank: float, a: Int, other_rank: float, b: Int) -> Flag:
-    """Tell whether index a comes before index b by (rank, key)."""
+    """Return whether index a comes before index b by (rank, key)."""
     return rank < other_rank or (rank == other_rank and precedes(order, a, b))

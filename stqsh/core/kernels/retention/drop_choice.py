@@ -23,7 +23,7 @@ class QueryLoad(NamedTuple):
 
 @kernel
 def is_locked(held: Int, shed: Int, least: Float) -> Flag:
-    """Tell whether a query cannot lose another object: its accuracy would fall below its minimum."""
+    """Return whether a query cannot lose another object: its accuracy would fall below its minimum."""
     return held - 1 < least * (held + shed)
 
 
@@ -55,7 +55,7 @@ def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
 
 @kernel
 def locked_queries(standing: QueryLoad) -> Array:
-    """Tell which queries are locked; one without a minimum never is. bool (queries,)."""
+    """Return which queries are locked; one without a minimum never is. bool (queries,)."""
     held, shed, least = standing.held, standing.shed, standing.least
     out = np.zeros(len(held), np.bool_)
     for q in range(len(held)):

@@ -21,7 +21,7 @@ def count_references(pairs: CandidatePairs, events: Transitions, refs: Array, he
 
 @kernel
 def present_after(events: Transitions, known: Array) -> Array:
-    """Tell which objects are present after a piece in which no object has more than one event; bool (n,).
+    """Return which objects are present after a piece in which no object has more than one event; bool (n,).
 
     known: bool (n,), those that were present before it.
     """

@@ -117,7 +117,7 @@ def recode(coded: CodedTexts, names: Array) -> CodedTexts:
 
 @kernel
 def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, every: Flag) -> Flag:
-    """Tell whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
+    """Return whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
     at, end = span
     for k in range(asked.begin, asked.end):
         term = terms[k]
@@ -131,7 +131,7 @@ def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, e
 
 @kernel
 def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -> Array:
-    """Tell whether text i has the terms of phrase i, all or one of them; bool (n,).
+    """Return whether text i has the terms of phrase i, all or one of them; bool (n,).
 
     A phrase without terms is contained if all terms are asked for, and not if any is.
 
