@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def help_text(topic: str = "", width: int = 100) -> str:
-    """Return what HELP says of a topic: a statement, a part of one, or a document; of all without one.
+    """Return the help on a topic: a statement, a part of one, or a document; on all of them without a topic.
 
     Args:
         topic: the name of a document, or words of a statement.

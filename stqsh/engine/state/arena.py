@@ -55,7 +55,7 @@ class Arena:
         """Keep other processes out; the lock is released when a process dies.
 
         Raises:
-            ArenaBusy: another process did not release the lock within a minute.
+            ArenaBusyError: another process did not release the lock within a minute.
         """
         with locked(self.folders[0], self.name, shared=False):
             yield

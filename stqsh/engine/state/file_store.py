@@ -74,7 +74,7 @@ class FileStore:
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
-        """Write a snapshot of version `version`, which the log follows from now on; return its size in bytes."""
+        """Write a snapshot of version `version`, which the log now follows; return its size in bytes."""
         path = self._folder / f"snapshot.{version}"
         with path.open("wb") as file:
             size = sum(file.write(piece) for piece in pieces)
