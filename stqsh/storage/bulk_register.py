@@ -17,7 +17,7 @@ from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.query_templates import NAMES, QueryTemplate, TemplateRows
 
 MOST = 1 << 16
-"""Maximum number of queries in a row of the log: slots get them as one chunk, which Spark copies repeatedly."""
+"""Maximum number of queries in a row of the log: slots get them as one chunk, which Spark copies often."""
 
 _IN_USE = "SELECT asked.key FROM json_each(?) AS asked WHERE " + " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} WHERE name = asked.value AND {live})"

@@ -77,7 +77,7 @@ def find_area(db: ControlDb, name: str) -> AreaRow | None:
 
 
 def area_geometry(db: ControlDb, area_id: int) -> bytes:
-    """Return the packed geometry [member, wkb] of an area, dropped or not; raise `KeyError` for an unknown id."""
+    """Return the packed geometry [member, wkb] of an area, dropped or not; raise `KeyError` if unknown."""
     rows = db.query("SELECT payload FROM log WHERE seq = ? AND kind = 'create_area'", area_id)
     if not rows:
         raise KeyError(area_id)

@@ -37,7 +37,7 @@ _REMEDIES = {
     "not a database": "the session is damaged; begin another one with --session NAME",
     "malformed": "the session is damaged; begin another one with --session NAME",
 }
-"""What to do about what SQLite says, by words in it."""
+"""Remedies for SQLite's errors, by words in their text."""
 
 _LAYOUT_1 = """
 CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -72,7 +72,7 @@ _LAYOUT_4 = """
 CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
 """
 _LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
-"""What each version adds to the one before it; a home of an older one is brought up when it is opened."""
+"""What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
 
 
@@ -154,7 +154,7 @@ class ControlDb:
         return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
-        """Return the queries that were registered together with the one of this id, which is the last of them."""
+        """Return the queries that were registered together, given the id of the last of them."""
         from stqsh.storage.query_templates import TemplateRows  # pyarrow: only when needed
 
         if last not in self._templates:

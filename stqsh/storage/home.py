@@ -32,7 +32,7 @@ DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
 SHM = Path("/dev/shm")
 SHM_FREE_BYTES = 1 << 30
-"""Room that must be left in shared memory before a session's arena goes there."""
+"""Space that must be left in shared memory before a session's arena goes there."""
 
 _ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 MARK = b"\x00bulk\x00"
-"""References begin with it. Payloads are Arrow streams, JSON, or shapes: none begins so."""
+"""The beginning of references. Payloads are Arrow streams, JSON, or shapes: none begins like this."""
 ENDING = ".bulk"
 
 
@@ -66,7 +66,7 @@ class PayloadReader:
         return file.read_buffer(reference.size)
 
     def payload(self, stored: Any) -> Any:
-        """Return the payload in an Arrow binary scalar, or the one to which it refers: a buffer, without a copy."""
+        """Return the payload in an Arrow binary scalar, or the one that it refers to, without a copy."""
         buffer = stored.as_buffer()
         reference = reference_in(memoryview(buffer))
         return buffer if reference is None else self.read(reference)

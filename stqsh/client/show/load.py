@@ -33,7 +33,7 @@ _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
 def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then what each slot holds, and the sum."""
+    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then the load of each slot and of all."""
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
     slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
