@@ -1,4 +1,4 @@
-"""Space on the disk: an engine takes no more records while little is left, so that it never has to fail.
+"""Space on the disk: an engine takes no more records while little is left, so that it keeps running.
 
 What it needs then is little: the control log, heartbeats, a smaller update log in place of a larger
 one. Records wait where they are, as they do behind any lag.

@@ -1,4 +1,4 @@
-"""The slots' published state: the files of an arena, and how to read all slots of a session at one step.
+"""The slots' published state: an arena's files, and a reader of all slots at one step.
 
 An arena holds a slot's arrays as memory-mapped files beside three small ones. `NAME.head` says which state
 the arrays hold and where each one is; it is absent while they change. A writer holds `NAME.lock` alone,

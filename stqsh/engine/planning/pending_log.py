@@ -104,7 +104,7 @@ class PendingLog:
         return ledger
 
 
-# A snapshot by way of the log whose region moves is asked twice: where the focal object is, then the rest.
+# A snapshot through the log whose region moves is asked twice: where the focal object is, then the rest.
 # Deliver appends the second question, with the place, before the next batch is decided.
 
 

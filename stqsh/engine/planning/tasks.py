@@ -112,9 +112,10 @@ def cut_into_tasks(
 
 
 def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
-    """Return whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
+    """Return whether a batch is best read by a task for each slot.
 
-    Each of these tasks reads all rows, so there must be few records, and no commands or definitions.
+    That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
+    and no commands or definitions.
     """
     records = sum(stop - first.rows.get(stream, 0) for stream, stop in last.rows.items())
     is_few = records <= tuning.by_slot_records // slots

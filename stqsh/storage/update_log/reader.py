@@ -119,7 +119,7 @@ class UpdateLog:
 
 
 def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
-    """Read the chunks in a file of the log, and the parts of each stream, by its id, in their order.
+    """Read a file of the log: its chunks, and the parts of each stream, by id, in order.
 
     Raises:
         OtherVersionError: the file's columns are those of another version.
