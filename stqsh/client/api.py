@@ -1,7 +1,7 @@
 """`stqsh.connect()`: the Python API, which the shell and `stqsh run` use as well.
 
-Statements go into the control log; the engine, a process of its own, takes them from there. What a query
-sends is read from the update log. The examples below are run in one session, which has the stream `taxis` of
+Statements go into the control log, from which the engine, a separate process, takes them. The updates of
+queries are read from the update log. The examples below run in one session, which has the stream `taxis` of
 the sample data.
 
 >>> outcomes = list(session.execute("REGISTER QUERY near AS SELECT oid FROM taxis NEAREST 1 TO 'ambulance';"))
@@ -53,9 +53,9 @@ from stqsh.storage.session_settings import session_settings, use_profile
 _OWED: tuple[LogKind, ...] = ("register", "register_alike", "drop", "pause_query", "resume_query")
 _QUICK = (ast.RegisterQuery, ast.Drop, ast.PauseQuery, ast.ResumeQuery)
 _GROUP = 500
-"""Quick statements that go into one transaction."""
+"""Maximum number of quick statements in one transaction."""
 _SHORT = 1000
-"""Characters of a text at the most whose statements are remembered."""
+"""Maximum length in characters of a text whose statements are cached."""
 
 
 def connect(
@@ -68,12 +68,12 @@ def connect(
 ) -> Session:
     """Open a session, and create it if there is none.
 
-    The engine starts with the first statement that needs it. It goes on when a session that is not temporary
-    is closed.
+    The engine starts with the first statement that needs it. It keeps running when a session that is not
+    temporary is closed.
 
     Args:
         name: the name of the session, "default" without one.
-        home: the folder of the sessions; else `STQSH_HOME`, the profile, the system's place.
+        home: the folder of the sessions; by default `STQSH_HOME`, the profile, or the system's place.
         temporary: whether to make a session that is deleted when it is closed.
         profile: the name or the path of the settings.
         autoplay: whether streams play as soon as they are created, unless the profile says otherwise;
@@ -130,13 +130,19 @@ class Session:
         file: str | None = None,
         on_statement: Callable[[int], None] | None = None,
     ) -> Iterator[Outcome]:
-        """Execute the statements of a text (or parsed ones), one after the other; yields what they answer.
+        """Execute the statements of a text (or parsed ones) in order, and yield their outcomes.
 
         Nothing is done before the whole text has been read. A RUN is waited for before the next statement
-        (the caller may do so first, reading updates meanwhile). `file` is the script's name, for errors
-        and for the files that it names. `on_statement` is told the number, from 1, of the statement whose
-        answers follow (the first of a group that is done together). Raises `StqshError` at the first
-        statement that fails; those before it stay done.
+        (the caller may do so first, and read updates during that time).
+
+        Args:
+            text: the statements.
+            file: the script's name, for errors and for the files that it names.
+            on_statement: called with the number, from 1, of the statement whose outcomes follow (the first
+                of a group that is executed together).
+
+        Raises:
+            StqshError: a statement fails; those before it stay done.
 
         >>> [answer] = session.execute("SELECT COUNT(*) AS free FROM taxis WHERE status = 'free';")
         >>> answer.step, answer.table.to_pylist()
@@ -177,10 +183,13 @@ class Session:
         return register_many(self._desk, template, table)
 
     def finish_script(self) -> RunHandle | None:
-        """What the end of a script implies (language.md, "Running"), if there is anything to wait for.
+        """Log the RUN that the end of a script implies (language.md, "Running"), and return it.
 
-        With continuous queries over finite streams: a RUN to the end. Else, where commands about queries
-        wait for a step: one step, so that what they owe is delivered.
+        With continuous queries over finite streams this is a RUN to the end. Otherwise, if commands about
+        queries wait for a step, it is one step, which delivers their updates.
+
+        Returns:
+            None if there is nothing to wait for.
 
         >>> import stqsh
         >>> with stqsh.connect(temporary=True, autoplay=False) as script:
@@ -199,13 +208,20 @@ class Session:
     def updates(
         self, *, until: RunHandle | None = None, from_start: bool = False, on_idle: OnIdle | None = None
     ) -> Iterator[Updates]:
-        """The updates of all queries, in order, as the engine delivers them; each is given once a session.
+        """Yield the updates of all queries, in order, as the engine delivers them, each once a session.
 
-        Ends when `until` is done and all that it brought is out; without it, never. Begins where the last
-        call left off, else with what is delivered after `connect` (`from_start`: with the log's beginning).
-        `on_idle` is told the progress at each look. What is not read yet is kept while this goes on; between
-        two calls it may be folded (`updates.keep`). Raises `EngineDeadError`, `SourceError`,
-        `LogCompactedError`.
+        The first call begins with what is delivered after `connect`, later calls where the last one stopped.
+        What is not read yet is kept during a call; between two calls it may be folded (`updates.keep`).
+
+        Args:
+            until: end when this RUN is done and all its updates are out; without it, never end.
+            from_start: begin with the beginning of the log.
+            on_idle: called with the progress at each poll.
+
+        Raises:
+            EngineDeadError: the engine has died.
+            SourceError: a stream cannot be read.
+            LogCompactedError: updates that have not been read are folded.
 
         >>> run = next(session.execute("RUN FOR 20 s;"))
         >>> [updates.table["key"].to_pylist() for updates in session.updates(until=run)]
@@ -217,7 +233,7 @@ class Session:
             for progress in self.link.watch():
                 yield from reader.poll(progress.batch)
                 if until is not None and progress.run_done >= until.seq:
-                    self.link.check_streams()  # what failed may have done so since the last look
+                    self.link.check_streams()  # a failure may be newer than the last check
                     return
                 if on_idle is not None:
                     on_idle(progress)
@@ -231,7 +247,7 @@ class Session:
         return self.link.progress()
 
     def queries(self, most: int = -1) -> list[QueryRow]:
-        """Return the live queries, or the last `most` of them, as there may be very many.
+        """Return the live queries, or only the last `most` of them, as there may be very many.
 
         >>> [query.name for query in session.queries()]
         ['near']
@@ -279,9 +295,12 @@ class Session:
         return summary(self.link)
 
     def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
-        """Start the engine, or find the one that runs, and wait until it is ready unless told otherwise.
+        """Start the engine, or find the running one, and by default wait until it is ready.
 
-        `on_progress` is told about the start in a few words. Raises `EngineDeadError` with the reason.
+        `on_progress` is called with short texts about the start.
+
+        Raises:
+            EngineDeadError: the engine does not start; its text is the reason.
 
         >>> session.start_engine(wait=False).state
         'ready'
@@ -290,7 +309,7 @@ class Session:
         return wait_until_ready(self.home, on_progress) if wait else info
 
     def close(self) -> None:
-        """Leave the session; a temporary one is stopped and deleted, another goes on.
+        """Leave the session; a temporary one is stopped and deleted, another keeps running.
 
         >>> import stqsh
         >>> temporary = stqsh.connect(temporary=True)
@@ -309,7 +328,10 @@ class Session:
 
 
 def _performed(desk: StatementContext, group: list[ast.Statement], number: int) -> Iterator[Outcome]:
-    """Do the statements of a group, of which the last has a number, together if they are many."""
+    """Execute the statements of a group, in one transaction if there are several.
+
+    `number` is that of the last one.
+    """
     if len(group) > 1:
         yield from _perform_together(desk, group)
         return
@@ -320,7 +342,7 @@ def _performed(desk: StatementContext, group: list[ast.Statement], number: int) 
 
 
 def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]]:
-    """Give statements one by one, but runs of those that only change queries as groups."""
+    """Yield statements one by one, but runs of those that only change queries as groups."""
     group: list[ast.Statement] = []
     for statement in statements:
         if group and not (
@@ -334,7 +356,7 @@ def _groups(statements: Sequence[ast.Statement]) -> Iterator[list[ast.Statement]
 
 
 def _parsed(text: str, file: str | None) -> Sequence[ast.Statement]:
-    """The statements of a text; what is short enough to be asked again and again is remembered."""
+    """Return the statements of a text; those of short texts, which may be repeated often, are cached."""
     return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
 
 
@@ -342,7 +364,7 @@ _parsed_before = lru_cache(256)(parse)
 
 
 def _perform_together(desk: StatementContext, group: list[ast.Statement]) -> Iterator[Outcome]:
-    """Quick statements in one transaction; up to the first that fails, whose error is raised at the end."""
+    """Execute quick statements in one transaction, up to the first that fails; raise its error at the end."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
     with desk.link.db.transaction():

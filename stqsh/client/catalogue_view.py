@@ -1,4 +1,4 @@
-"""The catalogue as lang.bind asks for it, over control.db."""
+"""The catalogue that `lang.bind` needs, from control.db."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ _NAMES = {
     "region": "SELECT name FROM areas WHERE dropped_seq IS NULL ORDER BY id",
     "query": (
         "SELECT name FROM (SELECT id, name FROM queries WHERE state IN ('active', 'paused')"
-        " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # who looks for a near name looks at each
+        " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares each
     ),
 }
 
 
 class SessionCatalogue:
-    """The names in use in a session and what they stand for, always as they are now."""
+    """The names in use in a session and their definitions, always current."""
 
     def __init__(self, db: ControlDb, profile: Profile) -> None:
         self._db = db
         self._profile = profile
 
     def stream(self, name: str) -> StreamSpec | None:
-        """The StreamSpec of a live stream."""
+        """Return the StreamSpec of a live stream."""
         found = find_stream(self._db, name)
         return found.spec if found else None
 
     def table(self, name: str) -> TableSpec | None:
-        """The TableSpec of a live table."""
+        """Return the TableSpec of a live table."""
         found = find_table(self._db, name)
         return found.spec if found else None
 
     def area(self, name: str) -> AreaSpec | None:
-        """The AreaSpec of a live region or set of regions."""
+        """Return the AreaSpec of a live region or set of regions."""
         found = find_area(self._db, name)
         return found.spec if found else None
 
     def query(self, name: str) -> QuerySpec | None:
-        """The QuerySpec of a live query."""
+        """Return the QuerySpec of a live query."""
         found = find_query(self._db, name)
         return found.spec if found and found.live else None
 
     def names(self, kind: str) -> Collection[str]:
-        """The names in use of a kind, in the order of their making; of very many queries the last ones."""
+        """Return the names in use of a kind, in order of creation; of very many queries only the last."""
         return [row[0] for row in self._db.query(_NAMES[kind])]
 
     @property

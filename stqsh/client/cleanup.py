@@ -1,4 +1,4 @@
-"""What clients that were killed have left behind: subscriptions, temporary homes, engines."""
+"""Cleanup after clients that were killed: subscriptions, temporary homes, engines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_left(path: Path) -> bool:
     try:
         db = ControlDb(path)
     except HomeError:
-        return False  # it is being made or removed just now
+        return False  # it is just being made or removed
     try:
         return is_orphaned(db)
     finally:

@@ -1,4 +1,4 @@
-"""What every part of a client shares: the home, control.db, the names, and an eye on the engine."""
+"""What every part of a client shares: the home, control.db, the names, and checks of the engine."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 _FULL_S = 5.0
-"""So long a disk may be full before who waits is told: files come and go."""
+"""How long a disk may be full before a waiting client gets an error: files come and go."""
 LOOK_EVERY_S = 0.5
-"""How often a client that waits looks after the engine's process and the streams' preparation."""
+"""How often a client that waits checks the engine's process and the streams' preparation."""
 
 StartEngine = Callable[[SessionHome], EngineInfo]
 
 
 @dataclass
 class Connection:
-    """One client's hold on a session; `start` brings the engine up (a test passes its own)."""
+    """One client's connection to a session; `start` starts the engine (a test passes its own)."""
 
     home: SessionHome
     db: ControlDb
@@ -47,7 +47,7 @@ class Connection:
 
     @property
     def lookups(self) -> TableLookups:
-        """The tables that queries are joined with; made when first asked for, as pyarrow comes with it."""
+        """The tables that queries are joined with; made on first use, because that imports pyarrow."""
         if self._lookups is None:
             from stqsh.client.read.projection import TableLookups
 
@@ -55,7 +55,7 @@ class Connection:
         return self._lookups
 
     def progress(self) -> Progress:
-        """How far the engine has come; cheap."""
+        """Return how far the engine has come; cheap."""
         return read_progress(self.db)
 
     def wake(self) -> None:
@@ -64,15 +64,17 @@ class Connection:
             self.restart()
 
     def restart(self) -> EngineInfo:
-        """Start the engine, also where it has died since; one that runs is left alone."""
+        """Start the engine, also if it has died since; a running one is left alone."""
         self._started = True
         return self.start(self.home)
 
     def watch(self) -> Iterator[Progress]:
-        """The engine's progress every `POLL_S`, without end.
+        """Yield the engine's progress every `POLL_S`, without end.
 
-        Raises `EngineDeadError` where the engine has died, `SourceError` where a stream cannot be read and
-        `DiskFullError` where all stands still since there is no room on the disk.
+        Raises:
+            EngineDeadError: the engine has died.
+            SourceError: a stream cannot be read.
+            DiskFullError: nothing advances because the disk is full.
         """
         self._had_room = time.monotonic()
         while True:

@@ -1,4 +1,4 @@
-"""What an engine that has gone left behind: how it ended, and the lines of its log that matter."""
+"""What a dead engine left behind: how it ended, and the lines of its log that matter."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ _USUAL = (
     "Setting default log level",
     "To adjust logging level",
     "Streaming TransformWithState",
-    "BrokenPipeError",  # what is left of a killed engine says of its end of the pipe
+    "BrokenPipeError",  # from the remaining processes of a killed engine
     "ConnectionResetError",
-    "Identifier: ",  # from here on: how Spark describes a query
+    "Identifier: ",  # from here on: Spark's description of a query
     "Current ",
     "Thread State: ",
     "Logical Plan:",
     "~",
     "+- ",
 )
-"""Lines that say nothing of why an engine has gone."""
+"""Lines that do not explain why an engine has ended."""
 _INFO = " INFO "
-"""The level of lines that tell what went well."""
+"""The level of lines that report success."""
 _MEMORY = ("OutOfMemory", "MemoryError")
 _REAPED_S = 1.0
-"""So long a process that is dead may take until its exit code is there: its threads end one by one."""
+"""How long the exit code of a dead process may take: its threads end one by one."""
 
 
 def last_words(home: SessionHome, info: EngineInfo) -> str:
-    """Why the engine has gone, as far as can be told: a line, and the last lines of its log that matter."""
+    """Return why the engine has ended, as far as known: a line, and the lines of its log that matter."""
     if info.state == "failed" and info.message:
         return f"the engine failed: {info.message}"
     ending, lines = _ending(info.pid), telling_lines(home.engine_log)
-    if ending:  # what its parts said of that is no reason
+    if ending:  # what its parts log about that is not the cause
         lines = [line for line in lines if any(word in line for word in _MEMORY)]
     return "\n  ".join([f"the engine (pid {info.pid}) is not running any more{ending}", *lines])
 
 
 def _ending(pid: int) -> str:
-    """How a process ended, where this one started it and a signal did it."""
+    """Return how a process ended, if this process started it and a signal ended it."""
     child = processes.children.get(pid)
     if child is None:
         return ""
@@ -63,7 +63,10 @@ def _ending(pid: int) -> str:
 
 
 def telling_lines(log: Path) -> list[str]:
-    """The last lines of a log that name an error, else its last lines; each once, and no stack frames."""
+    """Return the last lines of a log that name an error, else its last lines.
+
+    Each line is returned once, and stack frames are left out.
+    """
     try:
         text = log.read_bytes()[-65536:].decode(errors="replace")
     except OSError:

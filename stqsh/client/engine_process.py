@@ -20,18 +20,19 @@ from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine, write_e
 from stqsh.storage.home import SessionHome, kept_log
 
 OnProgress = Callable[[str], None]
-"""Told about the start in a few words ("starting Spark… 3 s")."""
+"""Called with short texts about the start ("starting Spark… 3 s")."""
 
 SILENT_US = 60_000_000
-"""An engine whose heart has not beaten for so long hangs, though its process may be there."""
+"""Without a heartbeat for this long an engine hangs, although its process may exist."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 
 
 def check_alive(home: SessionHome) -> EngineInfo:
-    """The engine's own word, if it is alive and well.
+    """Return the engine's own report if it is alive and well.
 
-    Raises `EngineDeadError` with the reason that it gave, or the last lines of its log that matter.
+    Raises:
+        EngineDeadError: it is not; the text is the reason that it gave, or the lines of its log that matter.
     """
     info = read_engine(home)
     if info is None:
@@ -50,8 +51,11 @@ def check_alive(home: SessionHome) -> EngineInfo:
 def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> EngineInfo:
     """Start the session's engine unless it runs already; returns at once, see `wait_until_ready`.
 
-    Two clients that do this at the same time start one engine. `command` replaces the usual way to start
-    it; `--home DIR` is added. Raises `EngineDeadError` where the process cannot be started.
+    Two clients that do this at the same time start one engine. `command` replaces the usual command to start
+    it; `--home DIR` is added.
+
+    Raises:
+        EngineDeadError: the process cannot be started.
     """
     with file_lock(home.path / "engine.lock"):
         info = read_engine(home)
@@ -67,7 +71,11 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
 def wait_until_ready(
     home: SessionHome, on_progress: OnProgress | None = None, timeout_s: float = START_TIMEOUT_S
 ) -> EngineInfo:
-    """Wait for the engine to take batches. Raises `EngineDeadError` where it fails or takes too long."""
+    """Wait for the engine to take batches.
+
+    Raises:
+        EngineDeadError: it fails or takes too long.
+    """
     began, told = time.monotonic(), ""
     while True:
         info = check_alive(home)
@@ -86,7 +94,11 @@ def wait_until_ready(
 
 
 def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-    """Stop the session's engine between two batches, by force after `timeout_s`; `False` if none ran."""
+    """Stop the session's engine between two batches, by force after `timeout_s`.
+
+    Returns:
+        Whether one was running.
+    """
     info = read_engine(home)
     if info is None or not is_alive(info):
         return False
@@ -133,7 +145,7 @@ def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:
 
 
 def _clear_remains(info: EngineInfo) -> None:
-    """End what a dead engine left behind (its JVM, its workers): they share the group that it led."""
+    """End what a dead engine left behind (its JVM, its workers): they share its process group."""
     began = processes.started_us(1)
     same_boot = began is not None and began < info.heartbeat_us
     if same_boot and not processes.exists(info.pid):
@@ -144,4 +156,4 @@ def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        return  # nobody is left in it, or it is not ours any more
+        return  # the group is empty, or not ours any more

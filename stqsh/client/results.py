@@ -1,4 +1,4 @@
-"""What statements answer: the values that `Session.execute` yields. Nothing here prints."""
+"""The outcomes of statements: the values that `Session.execute` yields. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class WaitNotice(Message):
-    """Says what the session waits for before it goes on; `wait` waits, and tells the progress meanwhile.
+    """Names what the session waits for next; `wait` waits, and calls back with the progress.
 
-    Who does not call it waits all the same, with the next outcome.
+    If `wait` is not called, the next outcome waits all the same.
     """
 
     wait: Callable[[Callable[[Progress], None]], None]
@@ -42,9 +42,9 @@ class WaitNotice(Message):
 
 @dataclass(frozen=True, slots=True)
 class BulkRegistration:
-    """What REGISTER QUERIES has done: how many queries it registered, and how many rows make no valid query.
+    """The outcome of REGISTER QUERIES: how many queries it registered, and how many rows make none.
 
-    `faults` says of the first of these where they stand and why they make none, a line for each.
+    `faults` has a line for each of the first such rows: where it is and why it makes no valid query.
     """
 
     registered: int
@@ -52,7 +52,7 @@ class BulkRegistration:
     faults: tuple[str, ...]
 
     def text(self, origin: str) -> str:
-        """What to tell the user; `origin` is where the rows came from."""
+        """Return the text for the user; `origin` is the source of the rows."""
         count = "1 query" if self.registered == 1 else f"{self.registered:,} queries"
         lines = [f"{count} registered from {origin}"]
         if self.refused:
@@ -65,7 +65,7 @@ class BulkRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A small table, as SHOW and DESCRIBE answer; a cell is a str, int, float, bool or None.
+    """A small table, the outcome of SHOW and DESCRIBE; a cell is a str, int, float, bool or None.
 
     >>> [rows] = session.execute("SHOW REGIONS;")
     >>> dict(zip(rows.columns, rows.rows[0]))["name"]
@@ -79,7 +79,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Statements that can be run again, as DUMP answers.
+    """Statements that can be run again, the outcome of DUMP.
 
     >>> [script] = session.execute("DUMP;")
     >>> script.text.startswith("CREATE MOVING STREAM taxis")
@@ -93,14 +93,15 @@ class Script:
 class Updates:
     """Updates of the queries of one stream, in order: by step, query name, `-` before `+`, key.
 
-    `table` has the columns step int64, at_us int64 (event time of the step), query int64 (id), op int8
-    (+1, -1), why int8 (index into `stqsh.spec.chunk.WHY`), key (type of the stream's key), then the
-    stream's declared columns under their own names with the prefix `c.` so that none of them clashes
-    (`c.lon`), and where a query selects DISTANCE, that as `distance` (float64, null where there is none). The
-    select list of a query is made of these by `projection.project`, which finds joined tables in `lookups`.
-    `queries` has every query that occurs. Successive `Updates` continue the order: where
-    several streams interleave, each run of rows of one stream is a value of its own. `snapshot` marks
-    rows of the answer with which a TAIL begins.
+    `table` has the columns step int64, at_us int64 (event time of the step), query int64 (id), op int8 (+1,
+    -1), why int8 (index into `stqsh.spec.chunk.WHY`), key (type of the stream's key), then the stream's
+    declared columns with the prefix `c.`, so that none of them clashes (`c.lon`), and, if a query selects
+    DISTANCE, `distance` (float64, null where there is none). `projection.project` makes a query's select list
+    from these, and finds joined tables in `lookups`.
+
+    `queries` has every query that occurs. Successive `Updates` continue the order: where several streams
+    interleave, each run of rows of one stream is a separate value. `snapshot` marks rows of the answer with
+    which a TAIL begins.
 
     >>> [tail] = session.execute("TAIL near FROM START LIMIT 1;")
     >>> [updates] = tail
@@ -117,12 +118,15 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a snapshot SELECT answers: the state after step `step`, the same for all slots.
+    """The outcome of a snapshot SELECT: the state after step `step`, the same for all slots.
 
-    `table` has a column for each of `names`, the select list, rows in order and already limited; TIMESTAMP
-    columns are timestamp[us]. `at_us` is the step's event time, `None` before the first step. `statement` is
-    the SELECT's number in its script, `None` where it has none. `location` names the two of the columns that
-    are the stream's location, where both are selected.
+    Attributes:
+        names: the select list.
+        table: a column for each of `names`, rows in order and already limited; TIMESTAMP columns are
+            timestamp[us].
+        at_us: the step's event time, None before the first step.
+        statement: the SELECT's number in its script, None if it has none.
+        location: the two of the columns that are the stream's location, if both are selected.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location

@@ -1,4 +1,4 @@
-"""A RUN under way, which can be waited for, looked at and stopped."""
+"""A RUN under way, which can be waited for, inspected and stopped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stqsh.storage.rows import Progress
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """What RUN answers: `seq` is its number in the control log, `spec` what it asks for.
+    """The outcome of RUN: `seq` is its number in the control log, `spec` what it requests.
 
-    The streams advance whether anybody waits or not.
+    The streams advance whether or not anybody waits.
 
     >>> [handle] = session.execute("RUN 5 STEPS;")
     >>> handle.wait().step, handle.finished
@@ -28,23 +28,25 @@ class RunHandle:
 
     @property
     def finished(self) -> bool:
-        """Return whether every step that this RUN asks for is delivered."""
+        """Whether every step that this RUN requests is delivered."""
         return self.link.progress().run_done >= self.seq
 
     def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Wait until the RUN is done and give the progress then; `on_progress` is told at each poll.
+        """Wait until the RUN is done and return the progress then; `on_progress` is called at each poll.
 
-        Raises `EngineDeadError` where the engine dies meanwhile, `SourceError` where a stream cannot be read.
+        Raises:
+            EngineDeadError: the engine dies during the wait.
+            SourceError: a stream cannot be read.
         """
         for progress in self.link.watch():
             if on_progress is not None:
                 on_progress(progress)
             if progress.run_done >= self.seq:
-                self.link.check_streams()  # what failed may have done so since the last look
+                self.link.check_streams()  # a failure may be newer than the last check
                 return progress
         raise AssertionError("unreachable: watch has no end")
 
     def cancel(self) -> None:
-        """Ask the streams to stand still after the batch under way; nothing that is done is undone."""
+        """Stop the streams after the current batch; nothing that is done is undone."""
         if not self.finished:
             append(self.link.db, RunStopped(self.seq))

@@ -1,1 +1,1 @@
-"""The engine: Spark runs the fold over the log of steps; planner, data source, operators, Deliver."""
+"""The engine: one Spark query that folds the control log and the streams into updates."""

@@ -1,4 +1,4 @@
-"""Settings of the engine: those that a session's profile gives, and tunables with their units and reasons."""
+"""Settings of the engine: the engine's part of a profile, and tunables with their units and reasons."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ A new number refuses sessions whose state this version cannot read.
 class EngineTuning:
     """Tunables of the engine that no setting changes; tests pass others.
 
-    Times are in seconds unless the name says otherwise; sizes are in bytes or in records, as named.
+    Times are in seconds and sizes in bytes or records, unless the name says otherwise.
     """
 
-    #: With nothing to do, Spark is answered after this time only: a question costs it ten times a look.
+    #: How long Spark waits for an answer when there is nothing to do: its question costs ten times a look.
     idle_answer_s: float = 1.0
-    #: How often the source looks for work meanwhile.
+    #: How often the source looks for work during that wait.
     idle_look_s: float = 0.02
 
     #: A slice of a store with fewer records is not worth a task of its own.
     slice_records: int = 50_000
-    #: Slices of one stream in a batch at most: this many tasks read at once.
+    #: Maximum number of slices of one stream in a batch, which tasks read in parallel.
     slices: int = 2
-    #: Records of a batch, times slots, up to which each slot reads for itself: reading beats a shuffle there.
+    #: Up to this many records times slots, each slot's task reads all records: that is faster than a shuffle.
     by_slot_records: int = 400_000
 
     #: A slot's log smaller than this is never worth a snapshot ...
@@ -45,12 +45,12 @@ class EngineTuning:
     snapshot_worth: int = 10
     #: Values in Spark's state store are cut into pieces of this size, which its buffers hold.
     state_piece_bytes: int = 4 << 20
-    #: Free space that payloads on their way leave on their disk: the arena grows there, too.
+    #: Free space that payloads in transit leave on their disk, because the arena grows there, too.
     payload_reserve_bytes: int = 64 << 20
 
     #: How often the preparer looks for new streams and tables.
     prepare_look_s: float = 0.05
-    #: How often a preparation writes its progress at most.
+    #: Minimum time between two reports of a preparation's progress.
     prepare_report_s: float = 0.2
     #: An endless stream is made ahead of the clock by this many steps at least, ...
     ahead_steps: int = 120
@@ -59,27 +59,27 @@ class EngineTuning:
     #: ... unless this many records wait to be taken.
     ahead_records: int = 1_000_000
 
-    #: Batches in the update log at most, however small: who reads it from its beginning opens each file.
+    #: Maximum number of batches in the update log: reading it from the beginning opens each file.
     log_batches: int = 20_000
-    #: How often the size of the update log is looked at.
+    #: How often the size of the update log is checked.
     log_look_s: float = 5.0
-    #: How nice the process is that compacts the update log.
+    #: Niceness of the process that compacts the update log.
     log_nice: int = 10
 
-    #: Failures in a row without a batch in between after which a query is given up.
+    #: Number of consecutive failures without a batch after which a query is given up.
     query_attempts: int = 4
-    #: How often the supervisor looks at Java's process.
+    #: How often the supervisor checks Java's process.
     supervisor_look_s: float = 0.1
-    #: The query itself is asked at one in this many looks: a call into Java is the dearest part of them.
+    #: One in this many checks also asks the query itself, because a call into Java is expensive.
     looks_per_query_check: int = 4
-    #: How long a stop waits for the batch under way.
+    #: How long a stop waits for the current batch.
     stop_wait_s: float = 15.0
     #: How long Java may take to die after its first failed call.
     java_death_s: float = 2.0
 
     #: How often engine.json is written.
     heartbeat_s: float = 1.0
-    #: How often the engine of a temporary session looks for its client.
+    #: How often the engine of a temporary session checks whether its client lives.
     owner_look_s: float = 2.0
     #: How long a connection to a cluster's master may take.
     master_connect_s: float = 5.0
@@ -91,11 +91,18 @@ TUNING = EngineTuning()
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What an engine is started with.
+    """The settings that an engine is started with.
 
-    The session's home, Spark's master URL, the number of slots, the memory of the driver, the most records of
-    a batch, the least bytes of a payload that goes through a file, further options for Java, and memory and
-    cores of a cluster's executors ("": as the cluster has it).
+    Attributes:
+        home: the session's directory.
+        master: Spark's master URL.
+        slots: the number of slots.
+        memory: the memory of the driver.
+        max_records: the maximum number of records in a batch.
+        spool_bytes: payloads of at least this size go through a file.
+        java_options: further options for Java.
+        executor_memory: the memory of a cluster's executors; "" keeps the cluster's default.
+        executor_cores: the cores of a cluster's executors; "" keeps the cluster's default.
     """
 
     home: Path
@@ -110,7 +117,7 @@ class EngineSettings:
 
     @staticmethod
     def from_profile(home: Path, profile: Profile) -> EngineSettings:
-        """Take the engine's part of a profile."""
+        """Return the engine's part of a profile."""
         return EngineSettings(
             home=home,
             master=profile.text("spark.master"),
@@ -128,9 +135,10 @@ class EngineSettings:
 
     @property
     def max_bytes(self) -> int:
-        """The most bytes of records that one batch takes in, as the replay stores have them.
+        """The maximum size of a batch's records, in bytes as the replay stores have them.
 
-        A batch lies several times in the memory of Spark's driver and workers, so it gets a sixteenth of it.
+        The driver and the workers hold several copies of a batch, so it gets a sixteenth of the driver's
+        memory.
         """
         return parse_size(self.memory) // 16
 
@@ -141,7 +149,7 @@ class EngineSettings:
 
     @property
     def state(self) -> str:
-        """Where slots keep their state, in "files" of the home or with "spark", and in which format."""
+        """Where slots keep their state ("files" of the home, or "spark"), and its format."""
         return f"{'files' if self.local else 'spark'}/{STATE_FORMAT}"
 
     @property

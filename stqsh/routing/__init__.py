@@ -1,1 +1,1 @@
-"""Which slots get a record or a query: one module a strategy."""
+"""Routing: which slots get a record or a query; one module a strategy."""

@@ -25,9 +25,9 @@ class EventRouting:
     """Which slots the queries of event streams concern.
 
     Args:
-        slots: number of slots.
-        routing: gives the routing of a stream by id, None while the stream is being read.
-        area: gives the geometry of an area by id, a record batch [member, wkb].
+        slots: the number of slots.
+        routing: returns the routing of a stream by id, None while the stream is being read.
+        area: returns the geometry of an area by id, a record batch [member, wkb].
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class EventRouting:
         self._area_box, self._member_boxes = cache(self._compute_area_box), cache(self._read_member_boxes)
 
     def slots_of_queries(self, stream: StreamSpec, queries: Sequence[SlotQuery]) -> NDArray[np.bool_]:
-        """Return which slots a stream's queries concern. bool (n, slots)."""
+        """Return which slots a stream's queries concern: bool (n, slots)."""
         routing = self._routing(stream.id)
         if routing is None:
             return np.ones((len(queries), self.slots), np.bool_)
@@ -48,11 +48,7 @@ class EventRouting:
         return routing.slots_touching(np.array(boxes, np.float64).reshape(-1, 4))
 
     def slots_of_alike(self, stream: StreamSpec, new: QueryRows) -> NDArray[np.bool_]:
-        """Return which slots the queries of one template concern.
-
-        Returns:
-            bool (n, slots).
-        """
+        """Return which slots the queries of one template concern: bool (n, slots)."""
         routing, region, count = self._routing(stream.id), new.pattern.region, len(new.ids)
         if routing is None or ("region", "member") in new.paths:
             return np.ones((count, self.slots), np.bool_)
@@ -81,7 +77,7 @@ class EventRouting:
         return EVERYWHERE
 
     def _compute_area_box(self, area: int, member: str | None) -> Box:
-        """Return the box of an area's member, of the whole area without one."""
+        """Return the box of an area's member, or of the whole area if `member` is None."""
         boxes = self._member_boxes(area)
         if member is not None:
             return boxes[member]

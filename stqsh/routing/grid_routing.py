@@ -1,12 +1,11 @@
 """Routing by space: fine cells, many of which belong to one slot.
 
-As in CheetahGIS (section IV, the global index; section V, many cells to one processor), but for how cells
-are dealt: there at random and then moved, here by a sample of the records, which a replay has beforehand.
-
-The bounds of a stream are cut into equal cells; what lies outside counts to the cell at the border. Cells
-in Z-order are dealt to slots in runs of about equal weight, so that near cells are mostly on one slot and a
-small region touches few. All follows from bounds, sample and the number of slots: whoever asks gets the
-same answer.
+This follows CheetahGIS (section IV, the global index; section V, many cells to one processor), except for
+the assignment of cells: there it is random and then adjusted, here it follows a sample of the records, which
+a replay has beforehand. The bounds of a stream are cut into equal cells; a place outside counts to the cell
+at the border. Cells in Z-order are assigned to slots in runs of about equal weight, so that near cells are
+mostly on one slot and a small region touches few. The result depends only on bounds, sample and the number
+of slots, so it is the same in every process.
 """
 
 from __future__ import annotations
@@ -27,10 +26,12 @@ Bounds = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class CellRouting:
-    """Which slot each cell belongs to.
+    """The slot of each cell.
 
-    bounds: x1, y1, x2, y2 with x1 < x2 and y1 < y2. owners: int32 (SIDE, SIDE), the slot of the cell in that
-    row (y) and column (x). slots: their number.
+    Attributes:
+        bounds: x1, y1, x2, y2 with x1 < x2 and y1 < y2.
+        owners: int32 (SIDE, SIDE), the slot of the cell in that row (y) and column (x).
+        slots: the number of slots.
     """
 
     bounds: Bounds
@@ -39,7 +40,7 @@ class CellRouting:
 
     @staticmethod
     def of(bounds: Sequence[float], sample: Sequence[Sequence[float]], slots: int) -> CellRouting:
-        """Deal the cells of `bounds` to slots by the weight of a sample of places, (x, y) each."""
+        """Assign the cells of `bounds` to slots by the weight of a sample of places, (x, y) each."""
         x1, y1, x2, y2 = bounds
         places = np.array(sample, np.float64).reshape(-1, 2)
         columns, rows = _cell_indices(places[:, 0], x1, x2), _cell_indices(places[:, 1], y1, y2)
@@ -51,12 +52,12 @@ class CellRouting:
         return CellRouting((x1, y1, x2, y2), owners.reshape(SIDE, SIDE), slots)
 
     def slots_of(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int32]:
-        """The slot of each place; x, y float64 (n,), not NaN. int32 (n,)."""
+        """Return the slot of each place, int32 (n,); x, y float64 (n,), not NaN."""
         x1, y1, x2, y2 = self.bounds
         return self.owners[_cell_indices(y, y1, y2), _cell_indices(x, x1, x2)]
 
     def slots_touching(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """The slots whose cells boxes touch.
+        """Return the slots whose cells boxes touch.
 
         Args:
             boxes: float64 (n, 4), x1, y1, x2, y2 each; may be infinite. A box with NaN touches all.
@@ -75,7 +76,11 @@ class CellRouting:
         return touched
 
     def _sums(self) -> NDArray[np.int32]:
-        """How many cells of each slot lie below a row and left of a column. (SIDE + 1, SIDE + 1, slots)."""
+        """Return how many cells of each slot are below a row and left of a column.
+
+        Returns:
+            int32 (SIDE + 1, SIDE + 1, slots).
+        """
         each = self.owners[:, :, None] == np.arange(self.slots)
         sums = np.zeros((SIDE + 1, SIDE + 1, self.slots), np.int32)
         sums[1:, 1:] = each.cumsum(axis=0).cumsum(axis=1)
@@ -83,7 +88,7 @@ class CellRouting:
 
 
 def z_order() -> NDArray[np.int64]:
-    """The cells, row * SIDE + column, along the Z curve. int64 (SIDE * SIDE,)."""
+    """Return the cells, row * SIDE + column, along the Z curve: int64 (SIDE * SIDE,)."""
     along = np.arange(SIDE * SIDE)
     columns, rows = np.zeros_like(along), np.zeros_like(along)
     for bit in range(SIDE.bit_length() - 1):
@@ -93,13 +98,13 @@ def z_order() -> NDArray[np.int64]:
 
 
 def _cell_indices(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
-    """The column (or row) of each coordinate, 0 .. SIDE - 1; never falls where coordinates rise."""
+    """Return the column (or row) of each coordinate, 0 .. SIDE - 1; never falls where coordinates rise."""
     scaled = np.clip((values - low) * (SIDE / (high - low)), 0, SIDE - 1)
     return np.floor(scaled).astype(np.int64)
 
 
 def _assign_cells(counts: NDArray[np.float64], slots: int) -> NDArray[np.int32]:
-    """Cut cells in a row, of weights `counts` (n,), into runs of about equal weight: their slots, rising."""
+    """Cut cells in a row, of weights `counts` (n,), into runs of about equal weight; return their slots."""
     weights = counts + max(counts.sum(), 1.0) * _EMPTY_SHARE / len(counts)
     middles = np.cumsum(weights) - weights / 2
     owners: NDArray[np.int32] = np.minimum(middles * slots / weights.sum(), slots - 1).astype(np.int32)

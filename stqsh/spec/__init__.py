@@ -1,1 +1,1 @@
-"""The contract: what crosses a process or a package boundary, declared once."""
+"""The contract: the structures that cross a process or package boundary, declared once."""

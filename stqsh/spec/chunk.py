@@ -1,4 +1,4 @@
-"""Chunks: the only thing that crosses Spark. One row says which slot and stream a packed payload is for."""
+"""Chunks: the only data that crosses Spark. One row addresses a packed payload to a slot and a stream."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class ChunkKind(StrEnum):
     CLOCK = "clock"
     """The steps of the batch and how far the engine is: JSON. One in each batch and slot."""
     LOOKUP = "lookup"
-    """Keys whose last records are asked for: a JSON list."""
+    """Keys whose last records are requested: a JSON list."""
     ASK = "ask"
     """Snapshot questions: a JSON list."""
     TABLE_DEFINE = "table_define"
-    """A new table: its JSON spec. The table's id stands in the place of the stream's."""
+    """A new table: its JSON spec. The table's id replaces the stream's."""
     TABLE = "table"
     """Rows of a table: a record batch."""
     TABLE_DROP = "table_drop"
     """The end of a table: an empty JSON object."""
     AREA_DEFINE = "area_define"
-    """A new area: a record batch [member, wkb]. The area's id stands in the place of the stream's."""
+    """A new area: a record batch [member, wkb]. The area's id replaces the stream's."""
     AREA_DROP = "area_drop"
     """The end of an area: an empty JSON object."""
     DEFINE = "define"
@@ -55,7 +55,7 @@ class ChunkKind(StrEnum):
     UPDATES = "updates"
     """Updates: a record batch of the schema `UPDATES`."""
     COUNTS = "counts"
-    """By how much answers grew: a record batch of the schema `COUNTS`."""
+    """The growth of answers: a record batch of the schema `COUNTS`."""
     NOTICE = "notice"
     """Events in the life of queries: a JSON list."""
     FOUND = "found"
@@ -84,10 +84,14 @@ class Phase(IntEnum):
 
 
 class ChunkOrder(NamedTuple):
-    """Where a chunk stands among those of one stream and batch; compares in the order of reading.
+    """The place of a chunk among those of one stream and batch; compares in the order of reading.
 
-    phase: see `Phase`. piece: the slice of the store that records are from, or the piece of the batch that
-    Evaluate made the chunk in. number: a running number. sender: the slot that sent it to another one.
+    Attributes:
+        phase: see `Phase`.
+        piece: the slice of the store that has the records, or the piece of the batch from which Evaluate made
+            the chunk.
+        number: a running number.
+        sender: the slot that sent the chunk to another one.
     """
 
     phase: int = Phase.DEFINE
@@ -152,10 +156,15 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One packed payload and where it belongs; the columns of `CHUNK`, of which four make up `order`.
+    """One packed payload and its address; the columns of `CHUNK`, of which four make up `order`.
 
-    slot: index 0 .. n-1. stream: id, 0 for what concerns the whole slot. kind: a `ChunkKind`, or one of a
-    query kind's own. order: its place in the batch. first_step, last_step: the steps of its rows.
+    Attributes:
+        slot: index 0 .. n-1.
+        stream: id, 0 for what concerns the whole slot.
+        kind: a `ChunkKind`, or a query kind's own.
+        order: its place in the batch.
+        first_step: the first step of its rows.
+        last_step: the last step of its rows.
     """
 
     slot: int
@@ -169,7 +178,7 @@ class Chunk:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The Arrow type of a column type as spelled in a stream's spec.
+    """Return the Arrow type of a column type as spelled in a stream's spec.
 
     Raises:
         ValueError: no such type.
@@ -181,12 +190,12 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def columns_schema(columns: Iterable[Iterable[str]]) -> pa.Schema:
-    """The Arrow schema of a stream's declared columns, `[[name, type], ...]`."""
+    """Return the Arrow schema of a stream's declared columns, `[[name, type], ...]`."""
     return pa.schema([(name, arrow_type(kind)) for name, kind in columns])
 
 
 def to_table(chunks: list[Chunk]) -> pa.Table:
-    """Chunks as rows of the schema `CHUNK`, in the given order."""
+    """Return chunks as rows of the schema `CHUNK`, in the given order."""
     columns = chunk_columns(chunks)
     arrays = [pa.array(columns[field.name], field.type) for field in CHUNK]
     return pa.Table.from_arrays(arrays, schema=CHUNK)
@@ -209,17 +218,17 @@ def chunks_of_columns(columns: Iterable[Sequence[Any]]) -> Iterator[Chunk]:
 
 
 def from_table(table: pa.Table | pa.RecordBatch) -> list[Chunk]:
-    """The chunks in a table's rows; columns beyond those of `CHUNK` are passed over."""
+    """Return the chunks in a table's rows; columns beyond those of `CHUNK` are ignored."""
     return list(chunks_of_columns(table.column(name).to_pylist() for name in CHUNK.names))
 
 
 def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """The chunks of one batch and slot as they are to be read: by stream, then `order`."""
+    """Return the chunks of one batch and slot in the order of reading: by stream, then `order`."""
     return sorted(chunks, key=lambda chunk: (chunk.stream, chunk.order))
 
 
 def pack(batch: pa.RecordBatch) -> bytes:
-    """A record batch as a self-contained Arrow IPC stream."""
+    """Return a record batch as a self-contained Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -227,7 +236,7 @@ def pack(batch: pa.RecordBatch) -> bytes:
 
 
 def unpack(payload: bytes) -> pa.RecordBatch:
-    """The record batch within a payload made by `pack`; its columns point into the payload.
+    """Return the record batch in a payload made by `pack`; its columns point into the payload.
 
     Raises:
         ValueError: the payload holds no record batch, or more than one.

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 class ClockTimes(Struct, frozen=True):
     """The steps of a batch and their event time, which readers of the update log need of its clock.
 
-    first_step, last_step: there are no steps where the second is the smaller. base_tick: the tick of step 1,
-    None before it. tick_us: the length of a tick.
+    Attributes:
+        first_step: the first step.
+        last_step: the last step; less than `first_step` if there are no steps.
+        base_tick: the tick of step 1, None before it.
+        tick_us: the length of a tick.
     """
 
     first_step: int
@@ -39,12 +42,18 @@ class ClockTimes(Struct, frozen=True):
 class BatchClock(ClockTimes, frozen=True):
     """The content of a batch's `clock` chunk, for the slots and for Deliver.
 
-    seq: the control log's last row that is
-    taken in. asked: the log's row up to which focal objects are looked up now, 0 for none. run_done:
-    the last RUN that is done. ended: all streams are at their end. running, playing: a RUN, or a PLAY, is
-    under way. rows: the next row of each stream. backlog: records that were due and not taken. due_us: when
-    the last step was due by the wall clock, None without a pace. room: records that the batch might have
-    taken. asks: snapshot questions.
+    Attributes:
+        seq: the last row of the control log that is taken in.
+        asked: the log's row up to which focal objects are looked up now, 0 for none.
+        run_done: the last RUN that is done.
+        ended: whether all streams are at their end.
+        running: whether a RUN is under way.
+        playing: whether a PLAY is under way.
+        rows: the next row of each stream.
+        backlog: records that were due and not taken.
+        due_us: when the last step was due by the wall clock, None without a pace.
+        room: the number of records that the batch could have taken.
+        asks: snapshot questions.
     """
 
     seq: int = 0

@@ -1,4 +1,4 @@
-"""What slots are told to do with queries: the items of the JSON array in a "commands" chunk."""
+"""Commands to slots about queries: the items of the JSON array in a "commands" chunk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stqsh.spec.query import SlotQuery
 
 
 class CommandBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="op"):
-    """What all commands have in common: their "op" as JSON."""
+    """The base of all commands: their "op" as JSON."""
 
 
 class RegisterCommand(CommandBase, frozen=True, tag="register"):
-    """Take a new query in."""
+    """Add a new query."""
 
     query: SlotQuery
 
@@ -68,5 +68,5 @@ _COMMANDS = msgspec.json.Decoder(tuple[SlotCommand, ...])
 
 
 def unpack_commands(payload: bytes) -> tuple[SlotCommand, ...]:
-    """Read the payload of a "commands" chunk. Raises `ValueError` for a command that there is not."""
+    """Read the payload of a "commands" chunk; raise `ValueError` for an unknown command."""
     return _COMMANDS.decode(payload)

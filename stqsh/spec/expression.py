@@ -1,7 +1,7 @@
 """Bound expressions and conditions: a tagged union of small structs.
 
 As JSON an expression is a nested array that begins with its tag, such as `["cmp", ">", ["col", "speed"],
-["lit", 3.5, "DOUBLE"]]`. The core evaluates whole columns, so it looks at each node once for a batch or for
+["lit", 3.5, "DOUBLE"]]`. The core evaluates whole columns, so it visits each node once for a batch or for
 a snapshot: structs cost it nothing there, and they decode faster than nested lists do in Python.
 """
 
@@ -19,7 +19,7 @@ Match: TypeAlias = Literal["all", "any"]
 
 
 class ExprBase(msgspec.Struct, frozen=True, array_like=True, tag_field="node"):
-    """What all nodes have in common: the first element of their JSON array is their tag."""
+    """The base of all nodes: the first element of their JSON array is their tag."""
 
 
 class ColumnExpr(ExprBase, frozen=True, tag="col"):
@@ -50,7 +50,7 @@ class DurationExpr(ExprBase, frozen=True, tag="dur"):
 
 
 class NowExpr(ExprBase, frozen=True, tag="now"):
-    """The instant at which a row is looked at."""
+    """The instant at which a row is evaluated."""
 
 
 class DistanceExpr(ExprBase, frozen=True, tag="distance"):
@@ -104,7 +104,7 @@ class LikeExpr(ExprBase, frozen=True, tag="like"):
 class ContainsExpr(ExprBase, frozen=True, tag="contains"):
     """Whether a text has all of the words of a phrase, or any of them.
 
-    The phrase is a column where each row asks for its own; only condition templates have such.
+    The phrase is a column if each row has its own; only condition templates use that.
     """
 
     operand: Expr
@@ -126,7 +126,7 @@ class FunctionExpr(ExprBase, frozen=True, tag="fn"):
 
 
 class InsideExpr(ExprBase, frozen=True, tag="inside"):
-    """Whether the location lies in a stationary region."""
+    """Whether the location is in a stationary region."""
 
     region: Region
 
@@ -150,14 +150,14 @@ class NotExpr(ExprBase, frozen=True, tag="not"):
 
 
 class AmongExpr(ExprBase, frozen=True, tag="among"):
-    """IN with constants of its own for each row, a JSON array in `constants`; only templates have it."""
+    """IN with separate constants for each row, a JSON array in `constants`; only templates have it."""
 
     operand: Expr
     constants: ColumnExpr
 
 
 class InsideEachExpr(ExprBase, frozen=True, tag="inside_each"):
-    """Whether the location lies in a region of its own for each row; only templates have it.
+    """Whether the location is in a separate region for each row; only templates have it.
 
     `operands` are x1, y1, x2, y2 of a "rect", x, y, radius of a "circle", the member of an "area".
     """
@@ -232,7 +232,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
     Args:
         expr: the expression.
-        change: returns what stands for a node and all beneath it, or None to look at what is beneath.
+        change: returns the replacement of a node and all beneath it, or None to visit what is beneath.
     """
     changed = change(expr)
     if changed is not None:
@@ -249,7 +249,7 @@ def _rewrite_field(value: Any, change: Callable[[Expr], Expr | None]) -> Any:
 
 
 def _children(expr: Expr) -> Iterator[Expr]:
-    """Give the expressions directly within one."""
+    """Yield the expressions directly within one."""
     for name in expr.__struct_fields__:
         value = getattr(expr, name)
         for part in value if isinstance(value, tuple) else (value,):

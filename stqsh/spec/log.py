@@ -1,6 +1,6 @@
 """The rows of the control log: one struct for each kind of row.
 
-A row's kind stands in a column of its own beside its JSON, so a struct has no tag within its JSON.
+A row's kind is in a separate column beside its JSON, so a struct has no tag within its JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 
 class NamedEntry(Struct, frozen=True):
-    """A change of what has this id."""
+    """A change of the object with this id."""
 
     id: int
     name: str = ""
@@ -62,10 +62,11 @@ class QueryBlock(Struct, frozen=True, omit_defaults=True):
     The values that differ are in the row's payload, see `stqsh.storage.query_templates.TemplateRows`.
 
     Attributes:
-        first: the id of the first query. count: the number of queries; their ids follow each other.
+        first: the id of the first query.
+        count: the number of queries; their ids are consecutive.
         example: the spec of the first query.
         template: the JSON of the `QueryTemplate`.
-        focal: the keys of the focal objects, where the queries have different ones.
+        focal: the keys of the focal objects, if the queries have different ones.
     """
 
     first: int
@@ -141,7 +142,7 @@ class SnapshotAsked(Struct, frozen=True, omit_defaults=True, rename={"asked_firs
     A snapshot whose region moves is asked twice: first where its focal object is, then with that place.
 
     Attributes:
-        place: where the focal object is, None while it is not present; unset in the first question.
+        place: where the focal object is, None while it is absent; unset in the first question.
         asked_first: the number of the first question's row, in the second one.
     """
 

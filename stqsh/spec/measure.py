@@ -1,4 +1,4 @@
-"""What a query or a snapshot costs, for EXPLAIN: candidates, index cells, frequencies of terms, counters."""
+"""The cost of a query or a snapshot, for EXPLAIN: candidates, index cells, frequencies of terms, counters."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ class QueryMeasure(Struct, frozen=True):
     """The figures of one slot, or of several slots together.
 
     Attributes:
-        objects: those present. boxed: those of them in the region's box.
-        sampled: objects of the box that were looked at. inside: those of them in the region.
+        objects: the objects present.
+        boxed: those of them in the region's box.
+        sampled: the objects of the box that were examined.
+        inside: those of them in the region.
         satisfied: those of them that satisfy the condition, too.
-        box: x1, y1, x2, y2 of the region, None where it has no end or the focal object is not present.
+        box: x1, y1, x2, y2 of the region, None if it is unbounded or the focal object is absent.
         sides: by index, the cells in each direction and the number of cells that the box touches.
         terms: the number of counted texts, of `texts`, with each term of the condition.
-        own: counters of the query, None where no slot has it. all: of all queries of the stream.
-        holders: slots that have the query. slots: slots that were asked.
+        own: counters of the query, None if no slot has it.
+        all: counters of all queries of the stream.
+        holders: the number of slots that have the query.
+        slots: the number of slots that were asked.
     """
 
     objects: int = 0

@@ -13,7 +13,7 @@ OffsetJson: TypeAlias = "dict[str, object]"
 
 @dataclass(frozen=True)
 class RunState:
-    """A `RUN` under way: its sequence number in the control log and the last step it asks for."""
+    """A `RUN` under way: its sequence number in the control log and the last step it requests."""
 
     seq: int
     until: int
@@ -21,7 +21,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class PlayState:
-    """Streams that run on by themselves; the latest `PLAY`'s number and pace (None: as fast as may be)."""
+    """The streams that play; the latest `PLAY`'s number and pace (None: full speed)."""
 
     seq: int
     streams: tuple[int, ...]
@@ -30,17 +30,23 @@ class PlayState:
 
 @dataclass(frozen=True)
 class Offset:
-    """The state between two batches: with the log and the stores, all that the next batch is made from.
+    """The state between two batches: together with the log and the stores, it determines the next batch.
 
-    `seq`: control log consumed by the slots; `clock_seq`: consumed by the clock (`RUN`, `PLAY`, ...);
-    `step`: last step taken; `base_tick`: the tick of step 1, None before it; `rows`: next row of each
-    stream's replay store; `run_done`: the last `RUN` that finished; `asked`: focal look-ups asked up to
-    this sequence number; `behind`: how many steps were due, and not taken, when the batch was decided;
-    `due_us`: when its last step was due by the wall clock, None but for streams that play at a pace; `room`:
-    how many records it might have taken; `defined`: the slots know the tables and areas that the log defines
-    up to here, which may be beyond `seq`; `answered`: the slots have been asked the snapshots up to here,
-    which may be beyond `seq` too; `by_slot`: the batch is read by a task for each slot;
-    `boot`: the start of the query in which it was made, see `stqsh.engine.ingest.data_source`.
+    Attributes:
+        seq: the last row of the control log that the slots have taken in.
+        clock_seq: the last row that the clock has taken in (`RUN`, `PLAY`, ...).
+        step: the last step taken.
+        base_tick: the tick of step 1, None before it.
+        rows: the next row of each stream's replay store.
+        run_done: the last `RUN` that finished.
+        asked: focal objects are looked up as far as this sequence number.
+        behind: how many steps were due, and not taken, when the batch was decided.
+        due_us: when its last step was due by the wall clock; None unless streams play at a pace.
+        room: how many records it could have taken.
+        defined: the slots know the tables and areas that the log defines up to this row; may be beyond `seq`.
+        answered: the slots have been asked the snapshots up to this row; may be beyond `seq`.
+        by_slot: whether the batch is read by a task for each slot.
+        boot: the start of the query in which it was made, see `stqsh.engine.ingest.data_source`.
     """
 
     seq: int = 0
@@ -73,17 +79,17 @@ class Offset:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no RUN is under way and no stream plays: then only the log can bring more."""
+        """Whether no RUN is under way and no stream plays, so that only the log can bring more."""
         return self.run is None and not (self.play and self.play.streams)
 
     def tick_of(self, step: int) -> int:
-        """Give the tick of a step; there is one only once the clock has started."""
+        """Return the tick of a step; the clock must have started."""
         if self.base_tick is None:
             raise ValueError("the clock has not started: there is no tick yet")
         return self.base_tick + step - 1
 
     def step_of(self, tick: int) -> int:
-        """Give the step of a tick; there is one only once the clock has started."""
+        """Return the step of a tick; the clock must have started."""
         if self.base_tick is None:
             raise ValueError("the clock has not started: there is no step yet")
         return tick - self.base_tick + 1

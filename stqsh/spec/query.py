@@ -1,4 +1,4 @@
-"""What REGISTER QUERY, SUBSCRIBE and SELECT ask for, as the control log and the slots keep it."""
+"""The queries of REGISTER QUERY, SUBSCRIBE and SELECT, as the control log and the slots keep them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class JoinSpec(msgspec.Struct, frozen=True):
-    """The table whose row is found where its `key` equals the stream's `column`."""
+    """A join with the row of a table whose `key` equals the stream's `column`."""
 
     table: str
     table_id: int
@@ -40,7 +40,7 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         dwell_us: how long an object must stay in or out of the region before it is reported, µs.
-        min_accuracy: the share of the answer that load shedding leaves at least, 0 to 1.
+        min_accuracy: the least share of the answer that load shedding leaves, 0 to 1.
     """
 
     dwell_us: int | None = None
@@ -48,12 +48,12 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A continuous query, as far as slots look at it.
+    """The part of a continuous query that slots need.
 
     Attributes:
         id: the number of the log's row that registered it, 0 before it is logged.
         kind: the name of the query kind, such as "range" or "nearest".
-        for_us: after how much event time the query ends, µs; None: never.
+        for_us: the event time after which the query ends, µs; None for never.
     """
 
     id: int = 0
@@ -82,7 +82,7 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
 
 
 def slot_query(query: QuerySpec) -> SlotQuery:
-    """Return the parts of a query that slots look at."""
+    """Return the part of a query that slots need."""
     return SlotQuery(
         id=query.id,
         kind=query.kind,
@@ -98,10 +98,11 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A SELECT that is answered once.
 
     Attributes:
-        lookup: the constant that the key equals, where a condition says so.
-        aggregate: "count" where the answer is the number of objects, in a column called `output`.
-        order: ORDER BY. limit: how many rows the answer has at most.
-        measure: asks for what the query with this id costs, or the snapshot itself (0), not for an answer.
+        lookup: the constant that the key equals, if a condition says so.
+        aggregate: "count" if the answer is the number of objects, in a column called `output`.
+        order: ORDER BY.
+        limit: the maximum number of rows.
+        measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
     """
 
     stream: str = ""
@@ -125,11 +126,11 @@ BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot as slots are asked for it.
+    """A snapshot as a question to the slots.
 
     Attributes:
         ask: the number of the answer.
-        place: where the focal object is, None while it is not present. Without it the slots are asked for
+        place: where the focal object is, None while it is absent. If it is unset, the slots are asked for
             that place first.
     """
 
@@ -150,12 +151,12 @@ def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
 
 
 def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:
-    """Read the JSON of a query, also as versions before 0.2 wrote it.
+    """Read the JSON of a query, also in the form of versions before 0.2.
 
     Those wrote the parts of AND and OR as further elements of the array, not as an array of their own.
 
     Raises:
-        ValueError: the text is no such JSON.
+        ValueError: the text is not such JSON.
     """
     try:
         return msgspec.json.decode(text, type=wanted)

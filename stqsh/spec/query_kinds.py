@@ -1,4 +1,4 @@
-"""The kinds of queries that a SELECT asks for by its region, without `WITH (kind => ...)`."""
+"""The kinds of queries that a SELECT has by its region, without `WITH (kind => ...)`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stqsh.spec.region import RegionBase
 
 @dataclass(frozen=True)
 class QueryKindEntry:
-    """What binding and display have to know of a kind.
+    """The facts about a kind that binding and display need.
 
     Attributes:
-        name: What a query's spec calls it.
-        depends_on_slots: Whether approximate answers depend on the number of slots: each keeps candidates.
-        unsupported: The options that its queries cannot have, each with the words of the error.
+        name: the kind's name in a query's spec.
+        depends_on_slots: whether approximate answers depend on the number of slots: each keeps candidates.
+        unsupported: the options that its queries cannot have, each with the text of the error.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Queries registered together, on their way to slots: one spec, and columns of what differs from it."""
+"""Queries registered together, on their way to slots: one spec, and columns of the differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stqsh.spec.chunk import pack
 from stqsh.spec.query import SlotQuery
 
 Path = tuple[str | int, ...]
-"""How a part of a spec is reached: `("region", "x1")`."""
+"""The path to a part of a spec: `("region", "x1")`."""
 FOCAL_PATH: Path = ("region", "focal")
 """The path to the key of the object that a region moves with."""
 _MEASURES = frozenset({"x1", "y1", "x2", "y2", "x", "y", "xdist", "ydist", "radius"})
@@ -25,8 +25,11 @@ _MEASURES = frozenset({"x1", "y1", "x2", "y2", "x", "y", "xdist", "ydist", "radi
 class QueryRows:
     """New queries of one template, as they go to slots.
 
-    pattern: the spec of one of them. ids: int64 (n,), ascending. values: for each of the paths, what the
-    queries have there in the place of the pattern's value, (n,).
+    Attributes:
+        pattern: the spec of one of them.
+        ids: int64 (n,), ascending.
+        paths: the paths to the values that differ.
+        values: for each of the paths, the queries' own values, (n,).
     """
 
     pattern: SlotQuery
@@ -36,18 +39,18 @@ class QueryRows:
 
     @cached_property
     def numbers(self) -> dict[str, NDArray[Any]]:
-        """What differs in their regions, by name, float64 (n,) each."""
+        """The numbers that differ in their regions, by name, float64 (n,) each."""
         pairs = zip(self.paths, self.values, strict=True)
         return {str(path[-1]): some.to_numpy() for path, some in pairs if is_measure(path)}
 
     def those(self, rows: NDArray[Any]) -> QueryRows:
-        """Some of them, by a mask."""
+        """Return some of them, by a mask."""
         kept = pa.array(rows)
         return replace(self, ids=self.ids[rows], values=tuple(some.filter(kept) for some in self.values))
 
 
 def pack_alike(queries: QueryRows) -> bytes:
-    """Queries of one template as a payload, for `unpack_alike`."""
+    """Return queries of one template as a payload, for `unpack_alike`."""
     names = ["id", *map(str, range(len(queries.paths)))]
     batch = pa.RecordBatch.from_arrays([pa.array(queries.ids), *queries.values], names=names)
     shared = {b"pattern": msgspec.json.encode(queries.pattern), b"paths": msgspec.json.encode(queries.paths)}
@@ -55,12 +58,12 @@ def pack_alike(queries: QueryRows) -> bytes:
 
 
 def is_measure(path: Path) -> bool:
-    """Say whether a value is a number of a region, of which slots keep an array."""
+    """Return whether a value is a number of a region, of which slots keep an array."""
     return len(path) == len(FOCAL_PATH) and path[0] == "region" and path[1] in _MEASURES
 
 
 def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any]) -> Mapping[str, Any]:
-    """Copy a spec with something at the end of each path; parts that no path leads through are shared."""
+    """Return a copy of a spec with new content at the end of each path; all other parts are shared."""
     copied: dict[Path, Any] = {(): dict(spec)}
     for path, value in zip(paths, content, strict=True):
         for depth in range(1, len(path)):

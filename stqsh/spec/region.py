@@ -11,37 +11,37 @@ from typing import TypeAlias
 import msgspec
 
 Key: TypeAlias = str | int
-"""The key of an object, as the stream's key column has it."""
+"""The key of an object, as in the stream's key column."""
 Ring: TypeAlias = tuple[tuple[float, float], ...]
 """The corners (x, y) of a closed line."""
 
 
 class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
-    """What all regions have in common."""
+    """The base of all regions."""
 
     @property
     def focal_key(self) -> Key | None:
-        """Return the key of the object around which the region moves, None for a stationary region."""
+        """The key of the object around which the region moves, None for a stationary region."""
         return None
 
     @property
     def has_centre(self) -> bool:
-        """Return whether DISTANCE can be measured from the region's centre."""
+        """Whether DISTANCE can be measured from the region's centre."""
         return False
 
     @property
     def is_nearest(self) -> bool:
-        """Return whether the region ends at the k-th nearest object."""
+        """Whether the region ends at the k-th nearest object."""
         return False
 
     @property
     def shape(self) -> str:
-        """Return the tag, such as "rect"."""
+        """The tag, such as "rect"."""
         return str(self.__struct_config__.tag)
 
 
 class EverywhereSpec(RegionBase, frozen=True, tag="all"):
-    """All places: the region of a query that names none."""
+    """All places: the region of a query without one."""
 
 
 class RectangleSpec(RegionBase, frozen=True, tag="rect"):
@@ -54,7 +54,7 @@ class RectangleSpec(RegionBase, frozen=True, tag="rect"):
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Return x1, y1, x2, y2."""
+        """The corners x1, y1, x2, y2."""
         return self.x1, self.y1, self.x2, self.y2
 
 
@@ -67,7 +67,7 @@ class CircleSpec(RegionBase, frozen=True, tag="circle"):
 
     @property
     def has_centre(self) -> bool:
-        """Return whether DISTANCE can be measured from the region's centre."""
+        """Whether DISTANCE can be measured from the region's centre."""
         return True
 
 
@@ -78,10 +78,11 @@ class PolygonSpec(RegionBase, frozen=True, tag="polygon"):
 
 
 class NamedRegionSpec(RegionBase, frozen=True, tag="area"):
-    """A region that CREATE REGION made, or one member of a set of regions.
+    """A region made by CREATE REGION, or one member of a set of regions.
 
     Attributes:
-        area: the id of the region or the set. name: its name.
+        area: the id of the region or the set.
+        name: its name.
         member: the name of the member, None for a single region.
     """
 
@@ -99,7 +100,7 @@ class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
 
     @property
     def focal_key(self) -> Key | None:
-        """Return the key of the object around which the region moves."""
+        """The key of the object around which the region moves."""
         return self.focal
 
 
@@ -111,12 +112,12 @@ class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
 
     @property
     def focal_key(self) -> Key | None:
-        """Return the key of the object around which the region moves."""
+        """The key of the object around which the region moves."""
         return self.focal
 
     @property
     def has_centre(self) -> bool:
-        """Return whether DISTANCE can be measured from the region's centre."""
+        """Whether DISTANCE can be measured from the region's centre."""
         return True
 
 
@@ -130,22 +131,22 @@ class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
 
     @property
     def place(self) -> tuple[float, float] | None:
-        """Return the place, None for neighbours of an object."""
+        """The place, None for neighbours of an object."""
         return None if self.x is None or self.y is None else (self.x, self.y)
 
     @property
     def focal_key(self) -> Key | None:
-        """Return the key of the object whose neighbours are wanted, None for those of a place."""
+        """The key of the object whose neighbours are wanted, None for those of a place."""
         return self.focal
 
     @property
     def has_centre(self) -> bool:
-        """Return whether DISTANCE can be measured from the region's centre."""
+        """Whether DISTANCE can be measured from the region's centre."""
         return True
 
     @property
     def is_nearest(self) -> bool:
-        """Return whether the region ends at the k-th nearest object."""
+        """Whether the region ends at the k-th nearest object."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""Orders of load shedding: what slots have to do about the memory of significant streams."""
+"""Orders of load shedding to the slots, about the memory of significant streams."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from stqsh.spec.command import MemoryCommand
 
 @dataclass(frozen=True, slots=True)
 class SheddingOrder:
-    """What slots are told about the memory of significant streams; see `stqsh.core.retention`.
+    """An order to the slots about the memory of significant streams; see `stqsh.core.retention`.
 
-    factor: the share of the cache distance that is used, 0 to 1 (SOLE section 4.5). k: objects that fewer
-    queries want are dropped as they report (section 6.4). cache, area: the shares of the cache distance and
-    of regions' areas that are left (section 6.3). step: the step after which it was decided; an order is the
-    same order at whatever step it was given. part: the share of the objects that k - 1 queries want which is
-    dropped, too.
+    Attributes:
+        factor: the share of the cache distance that is used, 0 to 1 (SOLE section 4.5).
+        k: objects that fewer queries want are dropped as they report (section 6.4).
+        cache: the share of the cache distance that is left (section 6.3).
+        area: the share of regions' areas that is left (section 6.3).
+        step: the step after which it was decided; orders that differ only in it are the same.
+        part: the share that is dropped of the objects that k - 1 queries want.
     """
 
     factor: float = 1.0
@@ -26,7 +28,7 @@ class SheddingOrder:
     part: float = 1.0
 
     def same_as(self, other: SheddingOrder) -> bool:
-        """Return whether both ask for the same."""
+        """Return whether both orders ask for the same."""
         return replace(self, step=0) == replace(other, step=0)
 
     @property

@@ -1,4 +1,4 @@
-"""Statistics of a batch: what tasks and slots report, and what Deliver makes of it. Times are in µs."""
+"""Statistics of a batch: the reports of tasks and slots, and Deliver's summary. Times are in µs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from msgspec import Struct
 class TaskTiming(Struct, frozen=True):
     """The content of a `timing` chunk: where the time of one task went.
 
-    at: the source, or an operator. slot: the operator's slot. us: the time of a task of the source. open_us,
-    fold_us, store_us: an operator's time to find its state, to fold the batch into it, and to store it.
-    rebuilt: the state had to be rebuilt from its log.
+    Attributes:
+        at: the source, or an operator.
+        slot: the operator's slot.
+        us: the time of a task of the source.
+        open_us: an operator's time to find its state.
+        fold_us: an operator's time to fold the batch into its state.
+        store_us: an operator's time to store its state.
+        rebuilt: whether the state had to be rebuilt from its log.
     """
 
     at: Literal["source", "evaluate", "aggregate"] | str
@@ -25,13 +30,21 @@ class TaskTiming(Struct, frozen=True):
 
 
 class StreamMemory(Struct, frozen=True):
-    """What a significant stream holds on one slot.
+    """The memory of a significant stream on one slot.
 
-    objects: kept ones; focal: focal objects among them; shadow: dropped objects that still report. histogram:
-    [S[1], ..., S[63], S[64] and more], kept objects that are not locked, by their reference counts (SOLE
-    section 6.4); dropped: the same of the shadow. locked: queries that cannot lose an object more;
-    approximate: queries with an accuracy below 1; least: the least accuracy. k, part: of the order in force.
-    bytes: of the stream's arrays.
+    Attributes:
+        objects: kept objects.
+        focal: focal objects among them.
+        shadow: dropped objects that still report.
+        locked: queries that cannot lose another object.
+        approximate: queries with an accuracy below 1.
+        histogram: [S[1], ..., S[63], S[64] and more], kept objects that are not locked, by their reference
+            counts (SOLE section 6.4).
+        dropped: the histogram of the objects in `shadow`.
+        least: the least accuracy.
+        k: of the order in force.
+        part: of the order in force.
+        bytes: the size of the stream's arrays.
     """
 
     objects: int = 0
@@ -48,9 +61,11 @@ class StreamMemory(Struct, frozen=True):
 
 
 class SlotStats(Struct, frozen=True):
-    """The content of a `stats` chunk: what one slot did in a batch.
+    """The content of a `stats` chunk: the work of one slot in a batch.
 
-    objects: present ones, None where Aggregate reports. memory: significant streams, by id.
+    Attributes:
+        objects: objects present, None in the report of Aggregate.
+        memory: of significant streams, by id.
     """
 
     slot: int
@@ -82,7 +97,7 @@ class Warmup(Struct, frozen=True):
     """The queries over significant streams that are still warming up after a batch.
 
     Attributes:
-        recent: (row of the log, step), ascending: queries whose last change stands in the log after that row,
+        recent: (row of the log, step), ascending: queries whose last change is in the log after that row,
             and before the next one's, have warmed up with the step.
         all_until: no query has warmed up before this step.
     """
@@ -92,12 +107,15 @@ class Warmup(Struct, frozen=True):
 
 
 class MemoryStats(Struct, frozen=True):
-    """What all significant streams hold on all slots, and the shedding order in force.
+    """The memory of all significant streams on all slots, and the shedding order in force.
 
     Attributes:
         factor, k, part, cache, area: of the order, see `stqsh.spec.shedding.SheddingOrder`.
-        objects: kept ones. shadow: dropped objects that still report. bytes: of the streams' arrays.
-        approximate: queries with an accuracy below 1. least: the least accuracy.
+        objects: kept objects.
+        shadow: dropped objects that still report.
+        bytes: the size of the streams' arrays.
+        approximate: queries with an accuracy below 1.
+        least: the least accuracy.
         settling: the queries that warm up.
     """
 
@@ -115,12 +133,12 @@ class MemoryStats(Struct, frozen=True):
 
     @property
     def reach(self) -> float:
-        """Return the share of the cache distance that is in use."""
+        """The share of the cache distance that is in use."""
         return self.factor * self.cache
 
     @property
     def drops_objects(self) -> bool:
-        """Return whether objects are dropped, or dropped ones have not come back."""
+        """Whether objects are dropped, or dropped ones have not come back."""
         return self.k > 1 or self.shadow > 0
 
 
@@ -128,14 +146,18 @@ class BatchStats(Struct, frozen=True):
     """The statistics of a batch, as Deliver writes them with the progress.
 
     Attributes:
-        records, updates, stale: of the batch. records_total: of all batches since the engine started.
+        records, updates, stale: of the batch.
+        records_total: of all batches since the engine started.
         records_per_s: since the batch before; None before the first batch.
-        steps: of the batch. rebuilt: slots whose state had to be rebuilt.
-        backlog: records that are due and not taken. room: records that a batch of a backlog takes.
+        steps: the number of the batch's steps.
+        backlog: records that are due and not taken.
+        room: records that a batch of a backlog takes.
         lag_s: seconds since the last step was due, None without a pace.
         due_us: when that was, by the wall clock.
-        running, playing: whether a RUN or a PLAY is under way. rows: the next row of each stream, by id.
+        running, playing: whether a RUN or a PLAY is under way.
+        rows: the next row of each stream, by id.
         memory: None while no stream keeps significant objects only.
+        rebuilt: the number of slots whose state had to be rebuilt.
     """
 
     records: int = 0

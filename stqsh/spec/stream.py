@@ -1,6 +1,6 @@
-"""What CREATE STREAM, CREATE TABLE and CREATE REGION define, as the control log keeps it.
+"""The definitions of CREATE STREAM, CREATE TABLE and CREATE REGION, as the control log keeps them.
 
-The fields stand in the order in which they are written as JSON. `id` is the number of the log's row that
+The fields are in the order in which they are written as JSON. `id` is the number of the log's row that
 created the definition, 0 before it is logged.
 """
 
@@ -27,7 +27,7 @@ class ColumnSpec(NamedTuple):
 
 
 class FileSourceSpec(msgspec.Struct, frozen=True, tag="file"):
-    """The files that a glob names; `format` is None where the files' names tell it."""
+    """The files that a glob names; `format` is None if it follows from the files' names."""
 
     glob: str
     format: str | None = None
@@ -48,12 +48,13 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A stream of moving objects or of events.
 
     Attributes:
-        key, x, y, time: the columns of these roles. text: the column that keywords are looked for in.
+        key, x, y, time: the columns of these roles.
+        text: the column that is searched for keywords.
         planar: whether `x` and `y` are plane coordinates instead of longitude and latitude in degrees.
-        report_every_us: after how long without a report an object is disconnected, µs.
+        report_every_us: an object that does not report for this long is disconnected, µs.
         max_speed: metres a second, or units a second on the plane.
         bounds: x1, y1, x2, y2 of the area in which records are expected.
-        keep_us: how long an event stays, µs; None: for ever.
+        keep_us: how long an event stays, µs; None for ever.
         pace: "max", a factor of real time, or None for the session's choice.
     """
 
@@ -79,22 +80,22 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_event(self) -> bool:
-        """Return whether the records are events instead of reports of moving objects."""
+        """Whether the records are events instead of reports of moving objects."""
         return self.kind == "event"
 
     @property
     def is_significant(self) -> bool:
-        """Return whether the stream keeps only the objects that matter to a query."""
+        """Whether the stream keeps only the objects that matter to a query."""
         return self.retain == "significant"
 
     @property
     def types(self) -> dict[str, str]:
-        """Return the type of each column."""
+        """The type of each column."""
         return dict(self.columns)
 
     @property
     def roles(self) -> tuple[str, str, str, str]:
-        """Return the columns that are key, x, y and time."""
+        """The columns that are key, x, y and time."""
         return self.key, self.x, self.y, self.time
 
 
@@ -109,14 +110,14 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def types(self) -> dict[str, str]:
-        """Return the type of each column."""
+        """The type of each column."""
         return dict(self.columns)
 
 
 class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A named region, or a set of regions with the names of its members.
 
-    `source` is what a set was read from; `area` is the id of the region from which a single one was made.
+    `source` is the source of a set; `area` is the id of the region from which a single one was made.
     """
 
     name: str
@@ -128,10 +129,14 @@ class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """Return what it was created as: "region", or "regions" for a set."""
+        """The word by which it was created: "region", or "regions" for a set."""
         return "regions" if self.set else "region"
 
 
 def stream_spec(value: Any) -> StreamSpec:
-    """Return the stream that a JSON object defines. Raises `msgspec.ValidationError` where it does not."""
+    """Return the stream that a JSON object defines.
+
+    Raises:
+        msgspec.ValidationError: it does not define one.
+    """
     return msgspec.convert(value, StreamSpec)

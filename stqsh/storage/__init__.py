@@ -1,1 +1,1 @@
-"""What client and engine share on disk: the session home and its two logs."""
+"""Files that client and engine share: the session home and its two logs."""

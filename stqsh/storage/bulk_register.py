@@ -1,4 +1,4 @@
-"""Registering very many queries of one template: one row of the control log for as many as make a chunk."""
+"""Register very many queries of one template, with one row of the control log for each chunk of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.query_templates import NAMES, QueryTemplate, TemplateRows
 
 MOST = 1 << 16
-"""Queries in one row of the log at most: slots get them as one chunk, which Spark copies several times."""
+"""Maximum number of queries in a row of the log: slots get them as one chunk, which Spark copies often."""
 
 _IN_USE = "SELECT asked.key FROM json_each(?) AS asked WHERE " + " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} WHERE name = asked.value AND {live})"
@@ -37,16 +37,18 @@ _LOG = "INSERT INTO log (seq, at_us, kind, text, spec, payload) VALUES (?, ?, 'r
 def register_rows(db: ControlDb, template: QueryTemplate, rows: pa.RecordBatch) -> NDArray[np.bool_]:
     """Log the queries of some rows as one row of the log, and enter them into the catalogue.
 
-    Rows whose name is in use are left out. The ids follow each other; the last is that of the log's row.
+    Rows whose name is in use are left out. The ids are consecutive; the last is that of the log's row.
 
     Args:
-        rows: at most `MOST`, as `TemplateRows` has them; no name occurs twice.
+        db: the session's control log.
+        template: the template of the queries.
+        rows: at most `MOST`, in the form of `TemplateRows`; no name occurs twice.
 
     Returns:
-        Which rows were left out, (n,).
+        Which rows were left out, bool (n,).
 
     Raises:
-        StqshError: the stream, a table or a region of the template has been dropped meanwhile.
+        StqshError: the stream, a table or a region of the template has since been dropped.
     """
     names = rows.column(NAMES).to_pylist()
     with db.transaction() as connection:
@@ -80,9 +82,9 @@ def _enter(db: ControlDb, new: TemplateRows) -> None:
 
 
 def _focal_keys(new: TemplateRows) -> tuple[Key, ...]:
-    """Return the keys of focal objects where they differ.
+    """Return the keys of focal objects if they differ.
 
-    They go into the row's JSON, as the planner reads no payloads.
+    They go into the row's JSON, because the planner reads no payloads.
     """
     places = [place for place, (path, _) in enumerate(new.template.holes) if path == FOCAL_PATH]
     return tuple(key for key in new.values[places[0]].to_pylist() if key is not None) if places else ()

@@ -1,4 +1,4 @@
-"""Streams, tables, areas and queries as they stand: what the control log folds to, read from control.db."""
+"""The current streams, tables, areas and queries: the fold of the control log, read from control.db."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.rows import AreaRow, QueryRow, StreamRow, TableRow
 
 SIZES_A_BUCKET = 512
-"""So many query ids share a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
+"""The number of query ids in a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
 _SIZE = (
     "CASE WHEN state = 'ended' THEN 0 ELSE coalesce("
     f"(SELECT substr(content, id % {SIZES_A_BUCKET} * 4 + 1, 4) FROM sizes"
@@ -28,18 +28,18 @@ _OWN = "CASE WHEN pattern IS NULL THEN spec END"
 
 
 def live_streams(db: ControlDb) -> list[StreamRow]:
-    """The streams that are not dropped, in the order of their making."""
+    """Return the streams that are not dropped, in order of creation."""
     return [_stream(row) for row in db.query(f"{_STREAM} WHERE dropped_seq IS NULL ORDER BY id")]
 
 
 def find_stream(db: ControlDb, name: str) -> StreamRow | None:
-    """The live stream of that name."""
+    """Return the live stream of that name."""
     rows = db.query(f"{_STREAM} WHERE dropped_seq IS NULL AND name = ?", name)
     return _stream(rows[0]) if rows else None
 
 
 def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
-    """A stream, dropped or not. Raises `KeyError` for an id that never was."""
+    """Return a stream, dropped or not; raise `KeyError` for an unknown id."""
     rows = db.query(f"{_STREAM} WHERE id = ?", stream_id)
     if not rows:
         raise KeyError(stream_id)
@@ -47,18 +47,18 @@ def stream_by_id(db: ControlDb, stream_id: int) -> StreamRow:
 
 
 def live_tables(db: ControlDb) -> list[TableRow]:
-    """The tables that are not dropped, in the order of their making."""
+    """Return the tables that are not dropped, in order of creation."""
     return [_table(row) for row in db.query(f"{_TABLE} WHERE dropped_seq IS NULL ORDER BY id")]
 
 
 def find_table(db: ControlDb, name: str) -> TableRow | None:
-    """The live table of that name."""
+    """Return the live table of that name."""
     rows = db.query(f"{_TABLE} WHERE dropped_seq IS NULL AND name = ?", name)
     return _table(rows[0]) if rows else None
 
 
 def table_by_id(db: ControlDb, table_id: int) -> TableRow:
-    """A table, dropped or not. Raises `KeyError` for an id that never was."""
+    """Return a table, dropped or not; raise `KeyError` for an unknown id."""
     rows = db.query(f"{_TABLE} WHERE id = ?", table_id)
     if not rows:
         raise KeyError(table_id)
@@ -66,18 +66,18 @@ def table_by_id(db: ControlDb, table_id: int) -> TableRow:
 
 
 def live_areas(db: ControlDb) -> list[AreaRow]:
-    """The regions and sets of regions that are not dropped, in the order of their making."""
+    """Return the regions and sets of regions that are not dropped, in order of creation."""
     return [_area(row) for row in db.query(f"{_AREA} WHERE dropped_seq IS NULL ORDER BY id")]
 
 
 def find_area(db: ControlDb, name: str) -> AreaRow | None:
-    """The live region, or set of regions, of that name."""
+    """Return the live region, or set of regions, of that name."""
     rows = db.query(f"{_AREA} WHERE dropped_seq IS NULL AND name = ?", name)
     return _area(rows[0]) if rows else None
 
 
 def area_geometry(db: ControlDb, area_id: int) -> bytes:
-    """The packed geometry [member, wkb] of an area, dropped or not. Raises `KeyError` for an unknown id."""
+    """Return the packed geometry [member, wkb] of an area, dropped or not; raise `KeyError` if unknown."""
     rows = db.query("SELECT payload FROM log WHERE seq = ? AND kind = 'create_area'", area_id)
     if not rows:
         raise KeyError(area_id)
@@ -85,55 +85,55 @@ def area_geometry(db: ControlDb, area_id: int) -> bytes:
 
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
-    """The names of the live queries that are joined with a table."""
+    """Return the names of the live queries that are joined with a table."""
     joined = "json_extract({}, '$.join.table_id') = ?1"
     return _names_asking(db, joined, table_id)
 
 
 def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
-    """The names of the live queries that ask about a region, or a member of a set of regions."""
+    """Return the names of the live queries that use a region, or a member of a set of regions."""
     asks = "EXISTS (SELECT 1 FROM json_each({}, '$.areas') AS used WHERE used.value = ?1)"
     return _names_asking(db, asks, area_id)
 
 
 def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
-    """The names of the live queries whose spec, or whose pattern's, is as an SQL condition says."""
+    """Return the names of the live queries whose spec, or whose pattern's, satisfies an SQL condition."""
     alike = f"pattern IN (SELECT id FROM patterns WHERE {asks.format('patterns.spec')})"
     sql = f"SELECT name FROM queries WHERE {_LIVE} AND ({asks.format(_OWN)} OR {alike}) ORDER BY id"
     return [name for (name,) in db.query(sql, id_)]
 
 
 def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
-    """The names of the live regions that were made from another one."""
+    """Return the names of the live regions that were made from another one."""
     sql = "SELECT name FROM areas WHERE dropped_seq IS NULL AND json_extract(spec, '$.area') = ? ORDER BY id"
     return [name for (name,) in db.query(sql, area_id)]
 
 
 def live_queries(db: ControlDb, most: int = -1) -> list[QueryRow]:
-    """The queries that are neither dropped nor ended, in the order of their registering; the last `most`."""
+    """Return the last `most` queries that are neither dropped nor ended, in order of registration."""
     rows = db.query(f"{_QUERY} WHERE {_LIVE} ORDER BY id DESC LIMIT ?", most)
     return [_query(db, row) for row in reversed(rows)]
 
 
 def count_queries(db: ControlDb, stream_id: int | None = None) -> int:
-    """How many queries live, of all streams or of one."""
+    """Return how many queries are live, of all streams or of one."""
     sql = f"SELECT count(*) FROM queries WHERE {_LIVE} AND (?1 IS NULL OR stream_id = ?1)"
     return int(db.query(sql, stream_id)[0][0])
 
 
 def owned_queries(db: ControlDb) -> list[QueryRow]:
-    """The live queries that belong to a client (SUBSCRIBE) and are to go with it."""
+    """Return the live queries that belong to a client (SUBSCRIBE) and are dropped with it."""
     return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {_LIVE} AND owner IS NOT NULL ORDER BY id")]
 
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
-    """The live query of that name, else the last one that bore it."""
+    """Return the live query of that name, else the last one that had it."""
     rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {_LIVE} DESC, id DESC LIMIT 1", name)
     return _query(db, rows[0]) if rows else None
 
 
 def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
-    """A query in whatever state. Raises `KeyError` for an id that never was."""
+    """Return a query in any state; raise `KeyError` for an unknown id."""
     rows = db.query(f"{_QUERY} WHERE id = ?", query_id)
     if not rows:
         raise KeyError(query_id)
@@ -141,7 +141,7 @@ def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
 
 
 class _Read(dict[int, QueryRow]):
-    """The queries that have been asked for, by id."""
+    """The queries that have been read, by id."""
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
@@ -152,9 +152,9 @@ class _Read(dict[int, QueryRow]):
 
 
 class NameBook:
-    """Queries and streams by id for whoever reads the update log; reads each row once, when it is asked for.
+    """Queries and streams by id, for readers of the update log; reads each row once, on demand.
 
-    What it remembers of a row is what never changes: name, stream and spec. `names` has those of all queries.
+    It keeps the parts of a row that never change: name, stream and spec. `names` has those of all queries.
     """
 
     def __init__(self, db: ControlDb) -> None:
@@ -164,18 +164,18 @@ class NameBook:
         self._streams: dict[int, StreamRow] = {}
 
     def refresh(self) -> None:
-        """Read the names of the queries that were registered since the last time."""
+        """Read the names of the queries that were registered since the last call."""
         newest = next(reversed(self.names), 0)
         self.names.update(self._db.query("SELECT id, name FROM queries WHERE id > ? ORDER BY id", newest))
 
     def stream(self, stream_id: int) -> StreamRow:
-        """A stream by its id, dropped or not."""
+        """Return a stream by its id, dropped or not."""
         if stream_id not in self._streams:
             self._streams[stream_id] = stream_by_id(self._db, stream_id)
         return self._streams[stream_id]
 
     def key_of(self, stream_id: int) -> str:
-        """The name of a stream's key column."""
+        """Return the name of a stream's key column."""
         return self.stream(stream_id).spec.key
 
 

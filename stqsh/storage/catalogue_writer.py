@@ -1,4 +1,4 @@
-"""Statements as changes of the session: a log row and what it does to the catalogue, in one transaction."""
+"""Statements as changes of the session: a log row and its effect on the catalogue, in one transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CHANGES: dict[QueryChange, type[QueryDropped | QueryPaused | QueryResumed]] = {
 
 
 class InUseError(StqshError):
-    """What cannot be dropped while something else needs it."""
+    """An object cannot be dropped while something else needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Registered:
 
 
 def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
-    """Log a CREATE STREAM and enter the stream. Raises `StqshError` where the name is in use."""
+    """Log a CREATE STREAM and enter the stream; raise `StqshError` if the name is in use."""
     with db.transaction() as connection:
         check_free(db, spec.name)
         row = append(db, spec, text)
@@ -68,7 +68,7 @@ def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
 
 
 def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
-    """Log a DROP STREAM and take the stream out. Raises `StqshError` while queries are bound to it."""
+    """Log a DROP STREAM and remove the stream; raise `StqshError` while queries are bound to it."""
     with db.transaction() as connection:
         bound = db.query(
             "SELECT name FROM queries WHERE stream_id = ? AND state IN ('active', 'paused') ORDER BY id",
@@ -81,7 +81,7 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
 
 
 def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
-    """Log a CREATE TABLE and enter the table. Raises `StqshError` where the name is in use."""
+    """Log a CREATE TABLE and enter the table; raise `StqshError` if the name is in use."""
     with db.transaction() as connection:
         check_free(db, spec.name)
         row = append(db, spec, text)
@@ -91,7 +91,7 @@ def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
-    """Log a DROP TABLE and take the table out. Raises `StqshError` while queries are joined with it."""
+    """Log a DROP TABLE and remove the table; raise `StqshError` while queries are joined with it."""
     with db.transaction() as connection:
         _check_unused(f"table {table.name}", queries_over_table(db, table.id))
         row = append(db, TableDropped(table.id, table.name), text)
@@ -100,9 +100,12 @@ def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
 
 
 def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> AreaRow:
-    """Log a CREATE REGION or REGIONS and enter it; `geometry` is a packed record batch [member, wkb].
+    """Log a CREATE REGION or REGIONS and enter it.
 
-    Raises `StqshError` where the name is in use.
+    `geometry` is a packed record batch [member, wkb].
+
+    Raises:
+        StqshError: the name is in use.
     """
     with db.transaction() as connection:
         check_free(db, spec.name)
@@ -113,11 +116,11 @@ def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> Ar
 
 
 def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
-    """Log a DROP REGION or REGIONS and take it out. Raises `StqshError` while queries ask about it."""
+    """Log a DROP REGION or REGIONS and remove it; raise `StqshError` while queries use it."""
     with db.transaction() as connection:
         _check_unused(f"{area.word} {area.name}", queries_over_area(db, area.id))
         made = areas_made_from(db, area.id)
-        if made:  # a script that makes them anew would not find it
+        if made:  # a script that makes them again would not find it
             raise InUseError(f"region {made[0]} is made from {area.name}", hint="drop it first")
         row = append(db, AreaDropped(area.id, area.name), text)
         connection.execute("UPDATE areas SET dropped_seq = ? WHERE id = ?", (row.seq, area.id))
@@ -127,7 +130,8 @@ def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
 def register(db: ControlDb, query: Registered) -> QueryRow:
     """Log a REGISTER QUERY and enter the query.
 
-    Raises `StqshError` where the name is in use, or another client has dropped meanwhile what it asks about.
+    Raises:
+        StqshError: the name is in use, or another client has since dropped what the query uses.
     """
     spec = query.spec
     with db.transaction() as connection:
@@ -143,9 +147,10 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
 
 
 def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -> LogRow:
-    """Log a DROP, PAUSE or RESUME of a query and note its new state.
+    """Log a DROP, PAUSE or RESUME of a query and record its new state.
 
-    Raises `StqshError` where another client has dropped it, or it has ended, meanwhile.
+    Raises:
+        StqshError: another client has since dropped it, or it has ended.
     """
     with db.transaction() as connection:
         live = find_query(db, query.name)
@@ -162,7 +167,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
 
 
 def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
-    """Log a SET and note the value."""
+    """Log a SET and record the value."""
     with db.transaction() as connection:
         row = append(db, SettingChanged(key, value), text)
         connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, to_text(value)))
@@ -170,7 +175,7 @@ def set_value(db: ControlDb, text: str, key: str, value: object) -> LogRow:
 
 
 def check_free(db: ControlDb, name: str) -> None:
-    """Raise `StqshError` where a live stream, table, region or query bears the name."""
+    """Raise `StqshError` if a live stream, table, region or query has the name."""
     area, query = find_area(db, name), find_query(db, name)
     users = {
         "a stream": find_stream(db, name),
@@ -191,7 +196,7 @@ def _check_unused(what: str, queries: list[str]) -> None:
 
 
 def check_used(db: ControlDb, query: QuerySpec) -> None:
-    """Raise `StqshError` where the stream, table or region of a bound query is not there any more."""
+    """Raise `StqshError` if the stream, table or region of a bound query no longer exists."""
     wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
     if query.join is not None:
         wanted.append(("tables", query.join.table_id, "table"))

@@ -1,8 +1,8 @@
 """control.db: the control log and its bookkeeping, shared by several processes.
 
-The shell appends statements, the engine's data source reads them, Deliver writes back how far it has
+The shell appends statements, the engine's data source reads them, and Deliver records how far it has
 come. SQLite in WAL mode keeps readers and the one writer apart; every change is one IMMEDIATE
-transaction, so a statement and what it does to the catalogue are seen together or not at all.
+transaction, so a statement and its effect on the catalogue are seen together or not at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _REMEDIES = {
     "not a database": "the session is damaged; begin another one with --session NAME",
     "malformed": "the session is damaged; begin another one with --session NAME",
 }
-"""What to do about what SQLite says, by words in it."""
+"""Remedies for SQLite's errors, by words in their text."""
 
 _LAYOUT_1 = """
 CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -72,20 +72,20 @@ _LAYOUT_4 = """
 CREATE TABLE sizes (bucket INTEGER PRIMARY KEY, content BLOB NOT NULL);
 """
 _LAYOUTS = (_LAYOUT_1, _LAYOUT_2, _LAYOUT_3, _LAYOUT_4)
-"""What each version adds to the one before it; a home of an older one is brought up when it is opened."""
+"""What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(_LAYOUTS)
 
 
 def wall_clock_us() -> int:
-    """The wall clock: microseconds since the epoch."""
+    """Return the wall clock in microseconds since the epoch."""
     return time.time_ns() // 1000
 
 
 class ControlDb:
     """The control.db of a session home; for several threads, each of which gets its own connection.
 
-    `clock` gives the wall time in microseconds (a test passes its own). Raises `HomeError` where the
-    file cannot be opened or was written by a newer stqsh, and at any time where it cannot be used.
+    `clock` returns the wall time in microseconds (a test passes its own). Raises `HomeError` if the
+    file cannot be opened or was written by a newer stqsh, and at any time when it cannot be used.
     """
 
     def __init__(self, home: Path, *, clock: Callable[[], int] = wall_clock_us) -> None:
@@ -98,7 +98,7 @@ class ControlDb:
             _migrate(self)
 
     def connection(self) -> sqlite3.Connection:
-        """This thread's connection, in autocommit mode."""
+        """Return this thread's connection, in autocommit mode."""
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = sqlite3.connect(
@@ -111,17 +111,17 @@ class ControlDb:
         return found
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows of one SELECT."""
+        """Return all rows of one SELECT."""
         with self._told():
             return self.connection().execute(sql, values).fetchall()
 
     def version(self) -> int:
-        """A number that changes when another connection changes the file; quicker to ask than any row."""
+        """Return a number that changes when another connection changes the file; cheaper than any row."""
         return int(self.query("PRAGMA data_version")[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One IMMEDIATE transaction: all of the body or none of it; an inner one joins the outer."""
+        """Run the body in one IMMEDIATE transaction, all of it or none; an inner one joins the outer."""
         connection = self.connection()
         if connection.in_transaction:
             yield connection
@@ -131,14 +131,14 @@ class ControlDb:
             try:
                 yield connection
             except BaseException:
-                if connection.in_transaction:  # a full disk has ended it already
+                if connection.in_transaction:  # a full disk has already ended it
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Raise `HomeError` for what SQLite raises of the file."""
+        """Raise `HomeError` for SQLite's errors about the file."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -154,8 +154,8 @@ class ControlDb:
         return [(number, decode_entry(kind, spec)) for number, kind, spec in rows]
 
     def template_rows(self, last: int) -> TemplateRows:
-        """The queries that were registered together with the one of this id, which is the last of them."""
-        from stqsh.storage.query_templates import TemplateRows  # pyarrow: not before it is needed
+        """Return the queries that were registered together, given the id of the last of them."""
+        from stqsh.storage.query_templates import TemplateRows  # pyarrow: only when needed
 
         if last not in self._templates:
             [(template, payload)] = self.query(
@@ -172,7 +172,7 @@ class ControlDb:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch a connection to WAL mode, as patiently as any other statement.
+    """Switch a connection to WAL mode, as patiently as for any other statement.
 
     While another process switches a new file, SQLite fails at once: its own timeout does not apply.
     """
@@ -189,7 +189,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def to_text(value: object) -> str:
-    """JSON as the log and the catalogue keep it; raises `TypeError` for what JSON cannot tell."""
+    """Return JSON as the log and the catalogue keep it; raise `TypeError` for what JSON cannot represent."""
     return msgspec.json.encode(value).decode()
 
 
@@ -216,7 +216,7 @@ def read_log(
 ) -> list[LogRow]:
     """Return the log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
 
-    Unless they are wanted `whole`, texts and payloads, which may be large, are left out.
+    Texts and payloads, which may be large, are left out unless `whole`.
 
     Raises:
         OtherVersionError: a row was written by a version that cannot be read any more.
@@ -234,24 +234,24 @@ def read_log(
 
 
 def last_seq(control: ControlDb) -> int:
-    """The sequence number of the log's last row, 0 if it is empty; one index look-up."""
+    """Return the sequence number of the log's last row, 0 if it is empty; one index look-up."""
     return int(control.query("SELECT coalesce(max(seq), 0) FROM log")[0][0])
 
 
 def get_meta(control: ControlDb, key: str) -> str | None:
-    """A value noted about the session as a whole (for instance the name of its profile)."""
+    """Return a value recorded about the session as a whole (for instance the name of its profile)."""
     rows = control.query("SELECT value FROM meta WHERE key = ?", key)
     return str(rows[0][0]) if rows else None
 
 
 def set_meta(control: ControlDb, key: str, value: str) -> None:
-    """Note a value about the session as a whole."""
+    """Record a value about the session as a whole."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
 def read_settings(control: ControlDb) -> Mapping[str, Any]:
-    """The values given by SET in this session, by dotted key."""
+    """Return the values given by SET in this session, by dotted key."""
     return {key: orjson.loads(value) for key, value in control.query("SELECT key, value FROM settings")}
 
 

@@ -1,6 +1,6 @@
-"""Room on the disk: an engine takes no more records while little is left, so that it never has to fall over.
+"""Space on the disk: an engine takes no more records while little is left, so that it keeps running.
 
-What it needs then is little: the control log, a sign of life, a smaller update log in the place of a larger
+What it needs then is little: the control log, heartbeats, a smaller update log in place of a larger
 one. Records wait where they are, as they do behind any lag.
 """
 
@@ -17,7 +17,7 @@ RESERVE = 256 << 20
 
 
 class DiskFullError(StqshError):
-    """The disk of a session's home has so little room that its streams stand still."""
+    """The disk of a session's home has so little space that its streams do not advance."""
 
     def __init__(self, home: Path) -> None:
         free, needed = format_size(free_bytes(home)), format_size(RESERVE)
@@ -28,11 +28,11 @@ class DiskFullError(StqshError):
 
 
 def free_bytes(home: Path) -> int:
-    """The bytes that are free on the disk of a home."""
+    """Return the bytes that are free on the disk of a home."""
     found = os.statvfs(home)
     return found.f_bavail * found.f_frsize
 
 
 def is_full(home: Path) -> bool:
-    """Whether less than `RESERVE` is free on the disk of a home."""
+    """Return whether less than `RESERVE` is free on the disk of a home."""
     return free_bytes(home) < RESERVE

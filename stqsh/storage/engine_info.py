@@ -1,7 +1,7 @@
-"""engine.json: what a session's engine says of itself, and which process owns the session.
+"""engine.json: the engine's report about itself, and the process that owns a session.
 
-The engine writes it when it starts, each second after that, and when it stops. A client believes it only as
-long as the pid is that very process and the heartbeat is recent.
+The engine writes it when it starts, each second after that, and when it stops. A client trusts it only if
+the pid is still the same process and the heartbeat is recent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_alive(info: EngineInfo | None) -> bool:
     if info is None or not processes.exists(info.pid):
         return False
     began = processes.started_us(info.pid)
-    # A process that began after the last heartbeat has only inherited the number.
+    # A process that began after the last heartbeat has only inherited the pid.
     return began is None or began <= info.heartbeat_us + _CLOCK_SLACK_US
 
 

@@ -1,12 +1,12 @@
-"""Session homes: one directory a session, with all that outlives a shell and its engine.
+"""Session homes: one directory a session, with everything that outlives a shell and its engine.
 
     <root>/<name>/
       control.db        control log, catalogue, progress (SQLite, WAL)
       updates/          update log, one Arrow IPC file a batch, the oldest ones folded
       readers/          how far clients have read of it
-      answers/          answers to snapshots that went by way of the log
+      answers/          answers to snapshots that went through the log
       checkpoint/       Spark's: how far the session has come
-      state/            what slots keep: snapshots and logs (on a cluster, Spark's checkpoint has them)
+      state/            the slots' snapshots and logs (on a cluster, Spark's checkpoint has them)
       streams/<id>/     replay stores and dead letters, one a stream
       tables/<id>/      rows and dead letters, one a table
       engine.json       pid, heartbeat and state of the engine
@@ -32,7 +32,7 @@ DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
 SHM = Path("/dev/shm")
 SHM_FREE_BYTES = 1 << 30
-"""Room that must be left in shared memory before a session's arena goes there."""
+"""Space that must be left in shared memory before a session's arena goes there."""
 
 _ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class SessionHome:
-    """The directory of one session and the places in it; makes nothing by itself.
+    """The directory of one session and the places in it; creates nothing by itself.
 
     `temporary` homes are deleted when their session closes.
     """
@@ -70,17 +70,17 @@ class SessionHome:
 
     @property
     def answers(self) -> Path:
-        """The folder of answers to snapshots that went by way of the log."""
+        """The folder of answers to snapshots that went through the log."""
         return self.path / "answers"
 
     @property
     def checkpoint(self) -> Path:
-        """The folder that Spark keeps its offsets and state in."""
+        """The folder in which Spark keeps its offsets and state."""
         return self.path / "checkpoint"
 
     @property
     def state(self) -> Path:
-        """The folder in which slots keep their state where all runs on one machine."""
+        """The folder in which slots keep their state if everything runs on one machine."""
         return self.path / "state"
 
     @property
@@ -90,21 +90,21 @@ class SessionHome:
 
     @property
     def engine_log(self) -> Path:
-        """The file that the engine's output goes to."""
+        """The file to which the engine's output goes."""
         return self.path / "engine.log"
 
     def stream(self, stream_id: int) -> Path:
-        """The folder of one stream's replay store and dead letters."""
+        """Return the folder of one stream's replay store and dead letters."""
         return self.path / "streams" / str(stream_id)
 
     def table(self, table_id: int) -> Path:
-        """The folder of one table's rows and dead letters."""
+        """Return the folder of one table's rows and dead letters."""
         return self.path / "tables" / str(table_id)
 
     def arena(self) -> Path:
-        """Where the slots' warm state lies: in shared memory where there is room, else in the home.
+        """Return the folder of the slots' warm state: in shared memory if there is space, else in the home.
 
-        An arena that is there already is kept, so that all processes of a session agree.
+        An existing arena is kept, so that all processes of a session agree.
         """
         shared = _shared_arena(self.path)
         inside = self.path / "arena"
@@ -122,9 +122,9 @@ class SessionInfo:
 
 
 def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | None = None) -> Path:
-    """The folder that holds the session homes.
+    """Return the folder that holds the session homes.
 
-    `home` comes first, then `STQSH_HOME`, then `default` (the profile's `session.home_root`), then the
+    `home` takes precedence, then `STQSH_HOME`, then `default` (the profile's `session.home_root`), then the
     system's place for a user's state.
     """
     chosen = home or os.environ.get("STQSH_HOME") or default
@@ -136,10 +136,11 @@ def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | 
 
 
 def open_home(name: str | None = None, *, root: Path | None = None, temporary: bool = False) -> SessionHome:
-    """Make the home of a session (mode 0700) or find it again.
+    """Find the home of a session, or make it (mode 0700).
 
-    Raises `SessionNameError` where the name is no file name, `HomeError` where the folder cannot be made,
-    read or written.
+    Raises:
+        SessionNameError: the name is no file name.
+        HomeError: the folder cannot be made, read or written.
     """
     root = root or sessions_root()
     if name is not None and not _NAME.fullmatch(name):
@@ -164,7 +165,11 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
 
 
 def made_root(root: Path) -> Path:
-    """The folder that holds the session homes, made if need be (mode 0700). Raises `HomeError`."""
+    """Return the folder that holds the session homes, made if needed (mode 0700).
+
+    Raises:
+        HomeError: it cannot be made or used.
+    """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -173,9 +178,10 @@ def made_root(root: Path) -> Path:
 
 
 def list_sessions(root: Path | None = None) -> list[SessionInfo]:
-    """All session homes under the root, by name; none where the root does not exist.
+    """Return all session homes under the root, by name; an empty list if the root does not exist.
 
-    Raises `HomeError` where the root cannot be read.
+    Raises:
+        HomeError: the root cannot be read.
     """
     root = root or sessions_root()
     try:
@@ -190,7 +196,10 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
 
 
 def kept_log(home: SessionHome) -> Path:
-    """The engine's log where it can be read later: a temporary home's is copied out, where there is room."""
+    """Return the engine's log where it can be read later.
+
+    A temporary home's log is copied out of it if there is space.
+    """
     if not home.temporary or not home.engine_log.exists():
         return home.engine_log
     name = f"{home.name}.engine.log"
@@ -198,13 +207,13 @@ def kept_log(home: SessionHome) -> Path:
         try:
             shutil.copyfile(home.engine_log, kept)
         except OSError:
-            continue  # a full disk may be why the engine has gone
+            continue  # a full disk may be why the engine has ended
         return kept
     return home.engine_log
 
 
 def remove_home(home: SessionHome) -> None:
-    """Delete a session's home and its arena; whatever is gone already is no error."""
+    """Delete a session's home and its arena; missing files are no error."""
     shutil.rmtree(_shared_arena(home.path), ignore_errors=True)
     shutil.rmtree(home.path, ignore_errors=True)
 

@@ -1,8 +1,8 @@
-"""Bulk: payloads that lie in a file beside the chunks, which hold references to them.
+"""Bulk: payloads that are in a file beside the chunks, which hold references to them.
 
-Where driver and workers share a machine, large payloads need not cross Spark: whoever makes one writes it
-into a file, and its chunk's payload is a short reference: a mark that no payload begins with, then JSON. The
-update log keeps its rows and updates so, too: `%012d.<operator>-<slot>.bulk` beside `%012d.arrow`.
+Where driver and workers share a machine, large payloads need not go through Spark: their maker writes them
+into a file, and a chunk's payload is a short reference: a mark that no payload begins with, then JSON. The
+update log keeps its rows and updates in this way, too: `%012d.<operator>-<slot>.bulk` beside `%012d.arrow`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import orjson
 import pyarrow as pa
 
 MARK = b"\x00bulk\x00"
-"""References begin with it. Payloads are Arrow streams, JSON, or shapes: none begins so."""
+"""The beginning of references. Payloads are Arrow streams, JSON, or shapes: none begins like this."""
 ENDING = ".bulk"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Bytes `at` <= byte < `at + size` of a file, given by its name in a folder that the reader knows.
+    """Bytes `at` <= byte < `at + size` of a file in a folder that the reader knows.
 
-    again: JSON from which the task code makes the same payload anew, None where it cannot.
+    `again` is JSON from which the task code can make the same payload again, None if it cannot.
     """
 
     file: str
@@ -32,21 +32,21 @@ class Reference:
     again: Any = None
 
     def packed(self) -> bytes:
-        """The reference as a payload."""
+        """Return the reference as a payload."""
         return MARK + orjson.dumps([self.file, self.at, self.size, self.again])
 
 
 def reference_in(payload: Any) -> Reference | None:
-    """The reference that a payload (bytes or a view of them) is; `None` where it is a payload proper."""
+    """Return the reference that a payload (bytes or a view of them) contains; None for a real payload."""
     if payload is None or bytes(payload[: len(MARK)]) != MARK:
         return None
     return Reference(*orjson.loads(bytes(payload[len(MARK) :])))
 
 
 class PayloadReader:
-    """Reads the payloads that references name, in the files of one folder; files stay mapped while it lives.
+    """Reads the payloads that references name, in the files of one folder, which stay mapped.
 
-    What was read stays good after the file is deleted.
+    What was read stays valid after the file is deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class PayloadReader:
         self._files: dict[str, pa.MemoryMappedFile] = {}  # by name
 
     def read(self, reference: Reference) -> Any:
-        """The bytes that a reference names: a buffer, without a copy.
+        """Return the bytes that a reference names: a buffer, without a copy.
 
         Raises:
             FileNotFoundError: the file is gone.
@@ -66,7 +66,7 @@ class PayloadReader:
         return file.read_buffer(reference.size)
 
     def payload(self, stored: Any) -> Any:
-        """The payload in a binary scalar of Arrow: what it refers to, or itself; a buffer, without a copy."""
+        """Return the payload in an Arrow binary scalar, or the one that it refers to, without a copy."""
         buffer = stored.as_buffer()
         reference = reference_in(memoryview(buffer))
         return buffer if reference is None else self.read(reference)

@@ -1,4 +1,4 @@
-"""What a pid stands for: whether that very process still runs, though pids are used again."""
+"""Processes by pid: whether the same process still runs, although pids are reused."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 children: dict[int, subprocess.Popen[bytes]] = {}
-"""Processes that this one has started, so that a dead one is reaped and not taken for alive."""
+"""Processes that this one has started, so that a dead one is reaped and not taken to be alive."""
 
 
 def identity(pid: int | None = None) -> str:
-    """A name for a running process (this one unless given) that no later process will share."""
+    """Return a name for a running process (this one by default) that no later process will share."""
     number = os.getpid() if pid is None else pid
     return f"{number}:{_start_ticks(number) or 0}"
 
 
 def is_running(name: str) -> bool:
-    """Whether the process that `identity` named still runs."""
+    """Return whether the process that `identity` named still runs."""
     pid, _, ticks = name.partition(":")
     return exists(int(pid)) and str(_start_ticks(int(pid)) or 0) == ticks
 
 
 def exists(pid: int) -> bool:
-    """Whether some live process has this pid; a zombie has died already."""
+    """Return whether a live process has this pid; a zombie is dead."""
     if pid in children and children[pid].poll() is not None:
         return False
     try:
@@ -37,7 +37,7 @@ def exists(pid: int) -> bool:
 
 
 def started_us(pid: int) -> int | None:
-    """When a process began, in microseconds since the epoch, to about 10 ms; `None` where unknown."""
+    """Return when a process began, in microseconds since the epoch, to about 10 ms; None if unknown."""
     ticks = _start_ticks(pid)
     if ticks is None:
         return None
@@ -58,7 +58,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the command's name (which may hold blanks)."""
+    """Return the fields of /proc/PID/stat after the command's name (which may contain blanks)."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
-"""What the engine writes back into control.db: progress, ended queries, answer sizes, looked-up records.
+"""The engine's records in control.db: progress, ended queries, answer sizes, looked-up records.
 
-Deliver calls these between two batches. Spark may repeat a batch after a crash: `record_batch` writes
-everything of a batch in one transaction and does nothing for a batch that is recorded already.
+Deliver calls these functions between two batches. Spark may repeat a batch after a crash: `record_batch`
+writes everything of a batch in one transaction, and does nothing for a batch that is recorded already.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STATS = msgspec.json.Decoder(BatchStats)
 class FoundRecords:
     """Records looked up for new focal objects: `payload` is a packed RecordBatch of declared columns.
 
-    `up_to` is the sequence number up to which the keys of REGISTERs were asked for.
+    `up_to` is the sequence number of the last REGISTER whose keys were looked up.
     """
 
     stream_id: int
@@ -42,10 +42,14 @@ class FoundRecords:
 
 @dataclass(frozen=True, slots=True)
 class BatchEffects:
-    """What a batch changes: query ids that ended, how much answers grew, look-ups, further questions.
+    """The effects of a batch on the catalogue and the log.
 
-    `grown`: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost. `asks`: the
-    second questions of snapshots. `order`: a new order to the slots about their memory.
+    Attributes:
+        ended: ids of the queries that ended.
+        grown: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost.
+        found: the results of look-ups.
+        asks: the second questions of snapshots.
+        order: a new shedding order to the slots.
     """
 
     ended: Iterable[int] = ()
@@ -56,7 +60,7 @@ class BatchEffects:
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
-    """Write a batch's progress and effects in one transaction; `False` if that batch is there already."""
+    """Write a batch's progress and effects in one transaction; return `False` if it is recorded already."""
     effects = effects or BatchEffects()
     with control.transaction():
         if read_progress(control).batch >= progress.batch:
@@ -75,7 +79,7 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
 
 
 def read_progress(control: ControlDb) -> Progress:
-    """The engine's progress, with the zero values before its first batch; one row, cheap to poll."""
+    """Return the engine's progress, with the zero values before its first batch; cheap to poll."""
     rows = control.query(
         "SELECT batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats FROM progress"
     )
@@ -115,12 +119,12 @@ def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
 
 
 def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
-    """Note by how many rows the answers of queries grew; query ids (n,) each once and ascending.
+    """Add the growth of queries' answers in rows; query ids (n,) each once and ascending.
 
-    They stand in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
+    They are in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
     the table of queries took 0.4 s of a batch, this takes 0.012 s.
     """
-    import numpy as np  # not before there is something to note: the shell reads progress, too
+    import numpy as np  # only when there is growth to record: the shell reads progress, too
 
     if not len(queries):
         return
@@ -135,12 +139,12 @@ def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
 
 
 def append_found(control: ControlDb, found: FoundRecords) -> int:
-    """Append looked-up records to the control log, whence they come back in; the row's sequence number."""
+    """Append looked-up records to the control log, which the planner reads; return the row's number."""
     return append(control, RecordsFound(found.stream_id, found.up_to), payload=found.payload).seq
 
 
 def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
-    """Note how far the preparation of a stream or table has come."""
+    """Record how far the preparation of a stream or table has come."""
     with control.transaction() as connection:
         connection.execute(
             "INSERT OR REPLACE INTO stream_status (id, state, rows, dead, message, progress, duplicates)"
@@ -150,6 +154,6 @@ def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
 
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
-    """The preparation status of all streams and tables that have one, by id."""
+    """Return the preparation status of all streams and tables that have one, by id."""
     rows = control.query("SELECT id, state, rows, dead, message, progress, duplicates FROM stream_status")
     return {row[0]: StreamStatus(*row) for row in rows}

@@ -1,7 +1,7 @@
-"""Queries registered together: what they share is kept once, and what differs as columns, a row for each.
+"""Queries registered together: their common part is kept once, and their differences as columns.
 
-The spec that they share has holes, each with the path on which it is reached: `("region", "x1")`. What goes
-into a hole follows from a column of the rows, for all at once.
+The common spec has holes, each with the path to it: `("region", "x1")`. The content of a hole is computed
+from a column of the rows, for all queries at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from stqsh.spec.query_rows import Path, filled
 from stqsh.units import format_instant
 
 Values: TypeAlias = "pa.Array[Any]"
-pc: Any = pyarrow.compute  # its stubs know less than it can do
+pc: Any = pyarrow.compute  # its stubs are incomplete
 NAMES = ""
-"""The column of the rows that holds the queries' names; no parameter can be called so."""
+"""The column of the rows that holds the queries' names; no parameter can have this name."""
 _COORDINATES = frozenset({"number", "latitude"})
 _OTHER_END = {"x1": "x2", "y1": "y2"}
 _PARAMETER = re.compile(
@@ -39,10 +39,14 @@ _PARAMETER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class QueryTemplate:
-    """What queries that were registered together share.
+    """The common part of queries that were registered together.
 
-    `spec` is the JSON of a QuerySpec without name and text, whose `holes` hold nothing. `words` stand around
-    the `parameters` in the text of the SELECT, `between` after the name in that of the statement.
+    Attributes:
+        spec: the JSON of a QuerySpec without name and text, with nothing in its holes.
+        holes: each hole, with the path to it.
+        words: the text of the SELECT around the parameters.
+        parameters: the names of the parameters.
+        between: the text of the statement after the query's name.
     """
 
     spec: Mapping[str, Any]
@@ -53,7 +57,7 @@ class QueryTemplate:
 
     @staticmethod
     def of(spec: QuerySpec, text: str, between: str) -> QueryTemplate:
-        """Make the template of a spec with holes, and of the text of the SELECT that it was bound from."""
+        """Return the template of a spec with holes, and of the text of the SELECT from which it was bound."""
         holes: list[tuple[Path, Hole]] = []
         emptied = _emptied(msgspec.to_builtins(replace(spec, text="", name="")), (), holes)
         words, parameters, start = [], [], 0
@@ -66,7 +70,7 @@ class QueryTemplate:
 
     @staticmethod
     def from_json(text: str | bytes | msgspec.Raw) -> QueryTemplate:
-        """Read what `to_json` made.
+        """Read the output of `to_json`.
 
         Raises:
             OtherVersionError: the text was written by a version that cannot be read any more.
@@ -77,12 +81,12 @@ class QueryTemplate:
             raise OtherVersionError from error
 
     def to_json(self) -> str:
-        """The template as the catalogue keeps it."""
+        """Return the template as the catalogue keeps it."""
         holes = tuple((path, replace(hole, members=())) for path, hole in self.holes)
         return msgspec.json.encode(dataclasses.replace(self, holes=holes)).decode()
 
     def values(self, rows: pa.RecordBatch) -> list[Values]:
-        """What goes into each of the holes, (n,); of a rectangle's corners the lower one comes first."""
+        """Return the content of each of the holes, (n,); of a rectangle's corners the lower one is first."""
         values = [_values(hole, rows) for _, hole in self.holes]
         at = {path: place for place, (path, _) in enumerate(self.holes)}
         for path, low in at.items():
@@ -93,17 +97,17 @@ class QueryTemplate:
         return values
 
     def filled(self, content: Sequence[Any]) -> Mapping[str, Any]:
-        """A copy of the spec with something in each of its holes."""
+        """Return a copy of the spec with the given content in its holes."""
         return filled(self.spec, [path for path, _ in self.holes], content)
 
     @property
     def stream_id(self) -> int:
-        """The id of the stream that the queries ask about."""
+        """The id of the stream of the queries."""
         return int(self.spec["stream_id"])
 
     @property
     def coordinates(self) -> frozenset[str]:
-        """The parameters that are nothing but coordinates, which are printed without a needless point."""
+        """The parameters that are only used as coordinates, which are printed without a needless point."""
         others = {hole.column for _, hole in self.holes if hole.content not in _COORDINATES}
         return frozenset(self.parameters) - others
 
@@ -118,34 +122,34 @@ class TemplateRows:
 
     @staticmethod
     def read(template: str, payload: bytes, last: int) -> TemplateRows:
-        """Read them from the catalogue and from the row of the log with which they came."""
+        """Read queries from the catalogue and from the row of the log that registered them."""
         rows = unpack(payload)
         return TemplateRows(QueryTemplate.from_json(template), rows, last + 1 - rows.num_rows)
 
     @cached_property
     def values(self) -> list[Values]:
-        """What is in each of the holes of the template."""
+        """The content of each of the template's holes."""
         return self.template.values(self.rows)
 
     def spec(self, id_: int) -> QuerySpec:
-        """The QuerySpec of one of the queries."""
+        """Return the QuerySpec of one of the queries."""
         row = id_ - self.first
         spec = msgspec.convert(self.template.filled([some[row].as_py() for some in self.values]), QuerySpec)
         return replace(spec, text=self.text(id_), name=self.rows.column(NAMES)[row].as_py(), id=id_)
 
     def text(self, id_: int) -> str:
-        """The text of the SELECT of one of the queries."""
+        """Return the text of the SELECT of one of the queries."""
         row, coordinates = self.rows.slice(id_ - self.first, 1).to_pylist()[0], self.template.coordinates
         literals = [_literal(row[name], name in coordinates) for name in self.template.parameters]
         return "".join(map("".join, zip(self.template.words, [*literals, ""], strict=True)))
 
     def statement(self, name: str, text: str) -> str:
-        """The statement that registers one of the queries, by its name and the text of its SELECT."""
+        """Return the statement that registers one of the queries, by its name and the text of its SELECT."""
         return f"REGISTER QUERY {identifier(name)}{self.template.between}{text};"
 
 
 def _emptied(part: Any, path: Path, holes: list[tuple[Path, Hole]]) -> Any:
-    """A part of a spec's JSON with nothing in its holes, which are added to `holes`."""
+    """Return a part of a spec's JSON with nothing in its holes, which are added to `holes`."""
     if isinstance(part, dict) and HOLE_TAG in part:
         holes.append((path, msgspec.convert(part, Hole)))
         return None
@@ -167,12 +171,12 @@ def _values(hole: Hole, rows: pa.RecordBatch) -> Values:
 
 
 def content_type(content: Content) -> pa.DataType:
-    """The Arrow type of what is in a hole; a time is in microseconds."""
+    """Return the Arrow type of a hole's content; a time is in microseconds."""
     return pa.int64() if content == "TIMESTAMP" else arrow_type(COLUMN_TYPES[content])
 
 
 def _literal(value: Any, is_coordinate: bool) -> str:
-    """A value as a constant of a statement."""
+    """Return a value as a constant of a statement."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):

@@ -23,9 +23,12 @@ class LogRow(Struct, frozen=True):
     """A row of the control log.
 
     Attributes:
-        seq: its number. at_us: when it was written. entry: what it says. text: the statement.
-        payload: packed record batches that belong to some kinds of rows: create_area has its geometry
-            [member, wkb] there, register_alike the values of its queries, found the records.
+        seq: its number.
+        at_us: when it was written.
+        entry: its content.
+        text: the statement.
+        payload: packed record batches of some kinds of rows: the geometry [member, wkb] of create_area, the
+            values of the queries of register_alike, the records of found.
     """
 
     seq: int
@@ -36,7 +39,7 @@ class LogRow(Struct, frozen=True):
 
     @property
     def kind(self) -> LogKind:
-        """Return the kind of the row."""
+        """The kind of the row."""
         return kind_of(self.entry)
 
 
@@ -62,7 +65,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class AreaRow:
-    """A region, or a set of regions, of the catalogue; its geometry stands in the log, under its id."""
+    """A region, or a set of regions, of the catalogue; its geometry is in the log, under its id."""
 
     id: int
     name: str
@@ -71,7 +74,7 @@ class AreaRow:
 
     @property
     def word(self) -> str:
-        """What it was created as: "region", or "regions" for a set of them."""
+        """The word by which it was created: "region", or "regions" for a set of them."""
         return self.spec.word
 
 
@@ -79,8 +82,11 @@ class AreaRow:
 class QueryRow:
     """A continuous query of the catalogue.
 
-    `since_us` is when it was registered, `seq` the log's number of its last change, `size` how many rows
-    its answer has, `owner` the process ("pid:start") of a SUBSCRIBE, which is dropped with it.
+    Attributes:
+        seq: the log's number of its last change.
+        size: how many rows its answer has.
+        since_us: when it was registered.
+        owner: the process ("pid:start") of a SUBSCRIBE, with which the query is dropped.
     """
 
     id: int
@@ -101,9 +107,9 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class StreamStatus:
-    """How far the engine's preparation of a stream, or of a table, has come; `progress` is 0 to 1.
+    """The state of the engine's preparation of a stream or table; `progress` is 0 to 1.
 
-    `duplicates` counts the records of an event stream that were left out because their key was there.
+    `duplicates` counts the records of an event stream that were left out because their key existed.
     """
 
     id: int
@@ -120,11 +126,15 @@ NO_STATS = BatchStats()
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What Deliver wrote after its last batch.
+    """The engine's progress after its last batch, written by Deliver.
 
-    `batch` is Spark's batch number (-1: none yet), `step` the last step delivered (0: none), `seq` the
-    last row of the control log that is taken in, `run_done` the sequence number of the last RUN that is
-    done, `ended` whether every replayed stream is at its end, `wall_us` when it was written.
+    Attributes:
+        batch: Spark's batch number (-1: none yet).
+        step: the last step delivered (0: none).
+        seq: the last row of the control log that is taken in.
+        run_done: the sequence number of the last RUN that is done.
+        ended: whether every replayed stream is at its end.
+        wall_us: when it was written.
     """
 
     batch: int = -1
@@ -138,7 +148,7 @@ class Progress:
     stats: BatchStats = NO_STATS
 
     def at_us(self, step: int | None = None) -> int | None:
-        """Event time of a step (the last one unless given), `None` before the first step is fixed."""
+        """Return the event time of a step (by default the last one), None before the first step is fixed."""
         number = self.step if step is None else step
         if self.base_tick is None or self.tick_us is None or number < 1:
             return None

@@ -1,4 +1,4 @@
-"""A session's settings: its profile, and over that what was SET in the session."""
+"""A session's settings: its profile, overridden by what was SET in the session."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _PROFILE = "profile"
 
 
 def use_profile(db: ControlDb, profile: Profile) -> None:
-    """Note which profile the session runs under, so that its engine reads the same."""
+    """Record the profile of the session, so that its engine reads the same."""
     where = profile.name if profile.path is None else str(profile.path.absolute())
     if get_meta(db, _PROFILE) != where:
         set_meta(db, _PROFILE, where)
 
 
 def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
-    """The settings in force: those of the profile (the session's own unless given) and what was SET.
+    """Return the settings in force: those of the profile (by default the session's own) and what was SET.
 
-    Raises `ProfileError` where the profile cannot be read.
+    Raises:
+        ProfileError: the profile cannot be read.
     """
     profile = profile or load_profile(get_meta(db, _PROFILE))
     given = {key: Value(value, "SET") for key, value in read_settings(db).items()}
@@ -31,7 +32,7 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
 
 
 def check_setting(key: str, text: str) -> Setting:
-    """The value of a setting as SET gives it. Raises `StqshError` for an unknown key or a bad value."""
+    """Return the value that SET gives a setting; raise `StqshError` for an unknown key or a bad value."""
     by_name = {known.name: known for known in KEYS}
     if key not in by_name:
         near = difflib.get_close_matches(key, by_name, n=1)

@@ -1,8 +1,8 @@
-"""How much memory streams that RETAIN SIGNIFICANT may take: what the settings wish, and what slots are told.
+"""Memory of streams that RETAIN SIGNIFICANT: the limits of the settings, and the orders to slots.
 
-What slots are told is an `SheddingOrder`. Orders are rows of the control log (kind "memory"): the engine
-appends one between two batches when the load asks for it (`stqsh.engine.delivery.shedding_policy`), a SET or
-a CREATE at once where the settings leave no choice. The last one stands, also for streams that are created
+An order is a `SheddingOrder`. Orders are rows of the control log (kind "memory"): the engine
+appends one between two batches when the load requires it (`stqsh.engine.delivery.shedding_policy`), a SET or
+a CREATE at once if the settings leave no choice. The last one is in force, also for streams that are created
 later.
 """
 
@@ -22,10 +22,13 @@ SETTINGS = ("shedding", "shedding.budget", "shedding.keep", "cache.factor")
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """What is wished: the mode (off, object, query), the budget, and how far to go when it is exceeded.
+    """The memory that the settings allow.
 
-    `budget` is in objects or, `in_bytes`, in bytes; None: there is none, and nothing is shed. `keep`: the
-    share of it to which the load is brought down. `factor`: `cache.factor`, SOLE's c.
+    Attributes:
+        mode: off, object or query.
+        budget: in objects or, if `in_bytes`, in bytes; None for none, so that nothing is shed.
+        keep: the share of the budget to which shedding brings the load down.
+        factor: `cache.factor`, SOLE's c.
     """
 
     mode: str = "off"
@@ -36,7 +39,7 @@ class MemorySettings:
 
     @property
     def sheds(self) -> bool:
-        """Whether there is a load beyond which something has to go."""
+        """Whether there is a load above which shedding begins."""
         return self.mode != "off" and self.budget is not None
 
     @property
@@ -46,7 +49,7 @@ class MemorySettings:
 
 
 def memory_settings(settings: Profile) -> MemorySettings:
-    """The part of the settings that concerns memory."""
+    """Return the part of the settings that concerns memory."""
     given = settings["shedding.budget"].value
     in_bytes = isinstance(given, str)
     budget = None if given is None else parse_size(str(given)) if in_bytes else int(given)
@@ -60,7 +63,7 @@ def memory_settings(settings: Profile) -> MemorySettings:
 
 
 def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
-    """An order as the settings allow it: their cache factor, and no shedding but that of their mode."""
+    """Return an order as the settings allow it: with their cache factor, and only their mode of shedding."""
     by_object, by_query = (settings.sheds and settings.mode == mode for mode in ("object", "query"))
     return replace(
         order,
@@ -73,28 +76,28 @@ def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
 
 
 def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
-    """The orders in the log's rows after `seq`, each with its number there."""
+    """Return the orders in the log's rows after `seq`, each with its number."""
     found = db.entries_after(seq, ["memory"])
     return [(number, order) for number, order in found if isinstance(order, SheddingOrder)]
 
 
 def standing_order(db: ControlDb) -> SheddingOrder:
-    """The last order in the log; before the first one everything is kept that queries need."""
+    """Return the last order in the log; before the first one everything that queries need is kept."""
     rows = db.query("SELECT max(seq) FROM log WHERE kind = 'memory'")
     last = rows[0][0]
     return SheddingOrder() if last is None else orders_after(db, last - 1)[0][1]
 
 
 def append_order(db: ControlDb, order: SheddingOrder) -> None:
-    """Give an order, by way of the log; joins a transaction that is open."""
+    """Append an order to the log; joins a transaction that is open."""
     append(db, order)
 
 
 def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> None:
-    """Give an order at once where the settings do not allow the standing one; joins an open transaction.
+    """Append an order at once if the settings do not allow the current one; joins an open transaction.
 
-    Nothing is said while no stream keeps significant objects only. `anew`: the first such stream has just
-    come, so what was shed before it concerns nobody.
+    Nothing is appended while no stream keeps significant objects only. `anew` says that this is the first
+    such stream, so that earlier shedding does not matter.
     """
     with db.transaction():
         if not has_significant_streams(db):
@@ -107,6 +110,6 @@ def follow_settings(db: ControlDb, settings: Profile, *, anew: bool = False) -> 
 
 
 def has_significant_streams(db: ControlDb) -> bool:
-    """Whether a live stream keeps significant objects only."""
+    """Return whether a live stream keeps significant objects only."""
     sql = "SELECT 1 FROM streams WHERE dropped_seq IS NULL AND json_extract(spec, '$.retain') = 'significant'"
     return bool(db.query(f"{sql} LIMIT 1"))

@@ -1,11 +1,11 @@
-"""The slots' published state: the files of an arena, and how to read all slots of a session at one step.
+"""The slots' published state: an arena's files, and a reader of all slots at one step.
 
 An arena holds a slot's arrays as memory-mapped files beside three small ones. `NAME.head` says which state
-the arrays hold and where each lies; it is gone while they change. Who changes them holds `NAME.lock` alone,
-who reads them shares it. On the way to the lock everybody passes `NAME.gate`, so that readers who come one
-after the other never keep a writer out.
+the arrays hold and where each one is; it is absent while they change. A writer holds `NAME.lock` alone,
+readers share it. Both pass `NAME.gate` on the way to the lock, so that a series of readers never keeps a
+writer out.
 
-`PublishedSlots` is the reading side (architecture.md): it maps the arrays as they lie and copies
+`PublishedSlots` is the reading side (architecture.md): it maps the arrays in place and copies
 nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena` writes.
 """
 
@@ -29,10 +29,10 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import SlotStateError
 
 FORMAT = 2
-"""Of head files; others are not to be trusted."""
+"""The version of head files; others are not to be trusted."""
 
 PATIENCE_S = 60.0
-"""So long a lock is waited for: more than any batch takes."""
+"""How long to wait for a lock: longer than any batch takes."""
 
 _POLL_S = 0.0005
 
@@ -50,9 +50,12 @@ class NotPublishedError(SlotStateError):
 
 @dataclass(frozen=True, slots=True)
 class HeadFile:
-    """What a head file says: the state's stamp, the core's own header, and where each array lies.
+    """The content of a head file.
 
-    `arrays`: by name the file, the dtype as numpy spells it, and the length.
+    Attributes:
+        stamp: names the state.
+        header: the core's own header.
+        arrays: by name the file, the dtype as numpy spells it, and the length.
     """
 
     stamp: str
@@ -61,12 +64,12 @@ class HeadFile:
 
 
 def slot_name(operator: str, slot: int) -> str:
-    """The name of the files of one slot of an operator."""
+    """Return the name of the files of one slot of an operator."""
     return f"{operator}-{slot}"
 
 
 def read_head(folder: Path, name: str) -> HeadFile | None:
-    """Give the head, None where the arrays are not to be trusted (or there are none)."""
+    """Return the head, None if the arrays are not to be trusted (or there are none)."""
     try:
         value = orjson.loads((folder / f"{name}.head").read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):
@@ -78,7 +81,7 @@ def read_head(folder: Path, name: str) -> HeadFile | None:
 
 
 def boot_id() -> str:
-    """Name the machine's present boot: files from before a power cut may hold half of what was written."""
+    """Return an id of the machine's current boot: older files may be half written, after a power cut."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -87,12 +90,12 @@ def boot_id() -> str:
 
 @contextmanager
 def locked(folder: Path, name: str, *, shared: bool, until: float | None = None) -> Iterator[None]:
-    """Hold a slot's arena, alone or `shared` with other readers; a process that dies lets go.
+    """Hold a slot's arena, alone or `shared` with other readers; the lock of a dead process is released.
 
-    `until`: the monotonic time at which to give up, `PATIENCE_S` from now unless given.
+    `until` is the monotonic time at which to give up, by default `PATIENCE_S` from now.
 
     Raises:
-        ArenaBusy: nobody let go in time.
+        ArenaBusyError: the lock was not released in time.
     """
     deadline = time.monotonic() + PATIENCE_S if until is None else until
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -105,7 +108,7 @@ def locked(folder: Path, name: str, *, shared: bool, until: float | None = None)
 
 
 def _opened(file: str, stack: ExitStack) -> int:
-    """Open a file to be locked, made if need be, for as long as the stack lasts."""
+    """Open a file to be locked, made if needed, for as long as the stack lasts."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, descriptor)
     return descriptor
@@ -138,9 +141,9 @@ class _SlotReader:
         self._state: SlotState | None = None
 
     def state(self) -> SlotState:
-        """The state; the slot's lock is held. Raises `NotPublishedError`."""
+        """Return the state; the slot's lock must be held. Raises `NotPublishedError`."""
         try:
-            status = os.stat(self._head)  # noqa: PTH116 - many times quicker than pathlib's
+            status = os.stat(self._head)  # noqa: PTH116 - many times faster than pathlib's
         except FileNotFoundError:
             raise NotPublishedError(f"{self._name} has no head") from None
         seen = (status.st_ino, status.st_mtime_ns)
@@ -165,16 +168,16 @@ class _SlotReader:
 
 
 def _mapped(file: str) -> NDArray[np.uint8]:
-    """Map a file such that what is written to the arrays stays with this process.
+    """Map a file such that writes to the arrays stay within this process.
 
-    Nothing here writes; but numba compiles kernels anew for arrays that cannot be written to.
+    Nothing here writes, but numba compiles kernels again for read-only arrays.
     """
     with Path(file).open("rb") as content:
         return np.frombuffer(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
 
 
 class PublishedSlots:
-    """The slots of a session whose arena lies in `folder` on this host; for one thread."""
+    """The slots of a session whose arena is in `folder` on this host; for one thread."""
 
     def __init__(self, folder: Path, slots: int) -> None:
         self._folder = folder
@@ -182,11 +185,14 @@ class PublishedSlots:
         self._readers = [_SlotReader(folder, name) for name in self._names]
 
     def read(self, use: Callable[[list[SlotState]], T], least: int, patience_s: Callable[[], float]) -> T:
-        """What `use` makes of all slots' states at one step, the least step `least`; it must not keep them.
+        """Return the result of `use` on all slots' states at one step, not before `least`.
 
-        A batch under way is waited for, as long as `patience_s` says; it is asked if there is need to wait.
-        Raises `NotPublishedError` where the states cannot be had in time: another host's, lost with a
-        restart, half written when a process died.
+        `use` must not keep the states. `patience_s` returns how long to wait for a batch under way; it is
+        called only if waiting is needed.
+
+        Raises:
+            NotPublishedError: the states are not available in time: they are on another host, lost in a
+                restart, or half written because a process died.
         """
         begun, deadline = time.monotonic(), 0.0
         while True:
@@ -216,6 +222,6 @@ class PublishedSlots:
 
 
 def _step_of(states: list[SlotState]) -> int:
-    """The step at which all slots are, -1 where they are not at the same."""
+    """Return the step at which all slots are, -1 if they differ."""
     steps = {state.header.get("clock", {}).get("step", -1) for state in states}
     return steps.pop() if len(steps) == 1 else -1

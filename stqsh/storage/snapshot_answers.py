@@ -1,7 +1,7 @@
-"""Answers to snapshots that went by way of the control log: one file each, from Deliver to the asker.
+"""Answers to snapshots that went through the control log: one file each, from Deliver to the asker.
 
 `answers/<number of the ask>.arrow` in the session's home is a table with one binary column: the packed shares
-of the slots. Its metadata tell the step. The asker takes it away; what nobody took goes after a while.
+of the slots. Its metadata hold the step. The asker removes it; files that nobody took are deleted later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORGOTTEN_AFTER_S = 3600.0
 
 
 def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress: Progress) -> None:
-    """Lay down the answer to an ask: what the slots gave, packed, and the step at which they did."""
+    """Write the answer to an ask: the slots' packed shares, and the step at which they were made."""
     import pyarrow as pa
 
     _forget_old(home)
@@ -41,7 +41,7 @@ def write_answer(home: SessionHome, ask: int, shares: Sequence[bytes], progress:
 
 
 def take_answer(home: SessionHome, ask: int) -> bytes | None:
-    """The content of an answer's file, which goes; None while there is none."""
+    """Return the content of an answer's file and delete it; None while there is none."""
     path = _file(home, ask)
     try:
         content = path.read_bytes()
@@ -52,7 +52,7 @@ def take_answer(home: SessionHome, ask: int) -> bytes | None:
 
 
 def read_answer(content: bytes) -> tuple[list[pa.RecordBatch], Progress]:
-    """The slots' shares in an answer, and the step (as the step, base_tick and tick_us of a progress)."""
+    """Return the slots' shares in an answer, and the step (as step, base_tick and tick_us of a progress)."""
     import pyarrow as pa
 
     from stqsh.spec.chunk import unpack
@@ -69,7 +69,7 @@ def _file(home: SessionHome, ask: int) -> Path:
 
 
 def _forget_old(home: SessionHome) -> None:
-    """Delete what nobody took: its asker has gone."""
+    """Delete the files that nobody took: their askers are gone."""
     oldest = time.time() - FORGOTTEN_AFTER_S
     for path in home.answers.glob("*"):
         with suppress(FileNotFoundError):

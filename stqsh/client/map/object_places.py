@@ -1,4 +1,4 @@
-"""Where the objects of a stream are after one step, in columns, straight from the slots' published arrays."""
+"""Where the objects of a stream are after one step, in columns, directly from the slots' published arrays."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 
 @dataclass(frozen=True, slots=True)
 class PlacesRequest:
-    """What is wanted of a stream's objects.
+    """A request for a stream's objects.
 
-    most: no more than about so many, always the same ones as long as they are there. keys: those that are
-    wanted first, as far as they fill no more than half of it; always: those wanted in any case (arrays
-    of the key's type). records: all declared columns too.
+    Attributes:
+        most: return about this many at most, and the same ones as long as they are present.
+        keys: objects to prefer, for at most half of them; an array of the key's type.
+        records: whether to return all declared columns too.
+        always: objects to return in any case; an array of the key's type.
     """
 
     most: int
@@ -48,11 +50,16 @@ class PlacesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObjectColumns:
-    """Objects that are present after a step, n of them.
+    """The n objects that are present after a step, or a sample of them.
 
-    keys: (n,) of the key's type. x, y: float64 (n,). slot: int32 (n,), `UNKNOWN_SLOT` where the answer came
-    by way of the log. records: the declared columns, n rows, where they were asked for. there: how many are
-    present, of which these are a sample where n is less. at_us: None before the first step.
+    Attributes:
+        at_us: the step's event time; None before the first step.
+        keys: (n,) of the key's type.
+        x: float64 (n,).
+        y: float64 (n,).
+        slot: int32 (n,), `UNKNOWN_SLOT` if the answer went through the log.
+        there: how many objects are present; these are a sample if n is less.
+        records: the declared columns, n rows, if they were requested.
     """
 
     step: int
@@ -68,15 +75,15 @@ class ObjectColumns:
         return len(self.x)
 
     def find(self, keys: pa.Array[Any]) -> Array:
-        """The positions of keys among these objects, those that are here; int64 ascending."""
+        """Return the positions of those of the keys that are among these objects; int64 ascending."""
         return np.flatnonzero(_are_among(self.keys, keys))
 
 
 def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, least: int) -> ObjectColumns:
-    """The objects of a stream (its StreamSpec) after one step, the step `least` or a later one.
+    """Return the objects of a stream after one step, the step `least` or a later one.
 
-    Where the published state cannot be had, the question goes by way of the control log, and nothing is
-    known of slots. Raises as `SnapshotReader.ask` does.
+    If the published state is not available, the question goes through the control log, and the slots are
+    unknown. Raises as `SnapshotReader.ask` does.
     """
     if least == 0:
         return _nothing(stream)
@@ -91,7 +98,7 @@ def _nothing(stream: StreamSpec) -> ObjectColumns:
 
 
 def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
-    """The objects of all slots; the states are at one step."""
+    """Return the objects of all slots; the states are at one step."""
     clock = states[0].header["clock"]
     progress = Progress(step=clock["step"], base_tick=clock["base_tick"], tick_us=clock["tick_us"])
     shares = [share for state in states if (share := _share(state, stream, wish, len(states))) is not None]
@@ -99,7 +106,7 @@ def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest)
 
 
 def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
-    """One slot's objects; None where it has not heard of the stream."""
+    """Return one slot's objects; None if it does not know the stream."""
     present = PresentObjects.of(state, stream.id)
     if present is None:
         return None
@@ -119,10 +126,10 @@ def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int
 
 
 def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None:
-    """The positions of a sample by the keys' hashes, so that the same objects stay; None for all of them."""
+    """Return the positions of a sample by the keys' hashes, so that the same objects stay; None for all."""
     if len(keys) <= most:
         return None
-    # The low bits: which slot an object is on depends on the high ones.
+    # The low bits: an object's slot depends on the high ones.
     luck = hash_keys(keys) & _LOW
     first = _are_among(keys, wish.keys)
     first &= luck < _share_of(most // 2, int(first.sum()))
@@ -131,12 +138,12 @@ def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None
 
 
 def _share_of(most: int, count: int) -> np.uint64:
-    """The bound below which the low half of a hash is for about `most` out of `count`."""
+    """Return the bound below which the low half of a hash falls for about `most` out of `count`."""
     return np.uint64(2**32 if count <= most else most * 2**32 // count)
 
 
 def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
-    """Whether keys are among others; bool (n,)."""
+    """Return whether keys are among others; bool (n,)."""
     if wanted is None or not len(wanted):
         return np.zeros(len(keys), np.bool_)
     found: Any = pc.is_in(keys, value_set=wanted.cast(keys.type))
@@ -161,7 +168,7 @@ def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress)
 
 
 def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
-    """The same as a SELECT * answers it by way of the control log."""
+    """Return the same objects by a SELECT * that goes through the control log."""
     [statement] = parse('SELECT * FROM "' + stream.name.replace('"', '""') + '"')
     spec = bind(statement, Catalogue({stream.name: stream})).spec
     found = snapshots.ask(spec, stream)

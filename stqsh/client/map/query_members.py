@@ -1,4 +1,4 @@
-"""Who is in the answers of some queries: the update log folded as it grows, a few columns of it."""
+"""The objects in the answers of some queries, folded from a few columns of the update log as it grows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stqsh.storage.update_log.reader import UpdateLog
 
 _COLUMNS = ["step", "query", "op", "key"]
 _FOLD_AT = 200_000
-"""Rows that are kept before they are folded, when a long log is read."""
+"""Rows that are collected before they are folded, when a long log is read."""
 
 
 class QueryMembers:
@@ -46,27 +46,27 @@ class QueryMembers:
         self._after = up_to
 
     def keys(self, query: int) -> pa.Array[Any] | None:
-        """The keys in a query's answer; None where it never had any."""
+        """Return the keys in a query's answer; None if it never had any."""
         if self._state is None:
             return None
         mine = np.flatnonzero(self._state.column("query").to_numpy() == query)
         return self._state.column("key").combine_chunks().take(mine)
 
     def keys_of_any(self, queries: Collection[int]) -> pa.Array[Any] | None:
-        """The keys in the answers of any of some queries."""
+        """Return the keys in the answers of any of some queries."""
         if self._state is None:
             return None
         mine = np.isin(self._state.column("query").to_numpy(), np.array([*queries], np.int64))
         return self._state.column("key").combine_chunks().filter(pa.array(mine))
 
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether queries, by id, ask about the stream; bool (n,)."""
+        """Return whether queries, by id, read the stream; bool (n,)."""
         rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream_id)
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
 
 
 def _folded(state: pa.Table | None, pieces: list[pa.Table]) -> pa.Table:
-    """The rows (step, query, op, key) of who is a member after all updates; `state` was before them."""
+    """Return the rows (step, query, op, key) of the members after all updates; `state` was before them."""
     log = pa.concat_tables([*([] if state is None else [state]), *pieces]).combine_chunks()
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy()))
     grouped = log.take(order).group_by(["query", "key"], use_threads=False)

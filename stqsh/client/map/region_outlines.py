@@ -1,4 +1,4 @@
-"""The regions of queries, and those with a name, as rings of corners that can be drawn."""
+"""Outlines of queries' regions and of named regions, as rings of corners that can be drawn."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ Place = tuple[float, float]
 Rings = tuple[Array, ...]
 
 CORNERS = 72
-"""Of a ring that stands for a circle."""
+"""Corners of a ring that represents a circle."""
 MOST_AREAS = 2000
-"""Members of sets of regions that a map draws at the most."""
+"""Maximum number of members of sets of regions that a map draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionOutline:
-    """A region as it is now.
+    """The current outline of a region.
 
-    rings: closed, float64 (m, 2) of x and y each; none for a region without an outline (everywhere, nearest
-    neighbours) or while its focal object is not there. centre: of circles and of what is nearest. focal: the
-    key of the object it moves with.
+    Attributes:
+        rings: closed, float64 (m, 2) of x and y each; empty for a region without an outline (everywhere,
+            nearest neighbours) or while its focal object is absent.
+        centre: of circles and of nearest-neighbour regions.
+        focal: the key of the object with which the region moves.
     """
 
     name: str
@@ -52,14 +54,17 @@ class RegionOutline:
 
 
 class RegionOutlines:
-    """Makes outlines; remembers those of named areas, which never change."""
+    """Makes outlines; caches those of named areas, which never change."""
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
         self._areas: dict[int, dict[str | None, Rings]] = {}
 
     def of_region(self, name: str, region: Region, planar: bool, place: Place | None) -> RegionOutline:
-        """The outline of a query's region; `place`: where its focal object is, None while it is not there."""
+        """Return the outline of a query's region.
+
+        `place` is that of its focal object, None while it is absent.
+        """
         if isinstance(region, NamedRegionSpec):
             return RegionOutline(name, self._members(region.area).get(region.member, ()))
         focal = region.focal_key
@@ -67,14 +72,14 @@ class RegionOutlines:
         return RegionOutline(name, _rings(region, centre, planar), centre, focal)
 
     def of_area(self, area: AreaRow) -> list[RegionOutline]:
-        """The outlines of a region with a name, or of the members of a set of them."""
+        """Return the outlines of a named region, or of the members of a set of regions."""
         return [
             RegionOutline(area.name if member is None else f"{area.name}[{member}]", rings)
             for member, rings in self._members(area.id).items()
         ]
 
     def _members(self, area: int) -> dict[str | None, Rings]:
-        """The rings of an area's members; a single region has one, None. All of it, where a set is meant."""
+        """Return the rings of an area's members by name; the key None stands for the whole area."""
         if area not in self._areas:
             self._areas[area] = _rings_of_area(area_geometry(self._db, area))
         return self._areas[area]
@@ -106,7 +111,7 @@ def _stationary_centre(region: Region) -> Place | None:
 
 
 def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
-    """The rings of a region with or without a centre; none of one without an outline."""
+    """Return the rings of a region with or without a centre; empty for one without an outline."""
     match region, centre:
         case RectangleSpec(), _:
             return _box(*region.box)
@@ -120,9 +125,9 @@ def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
 
 
 def circle(centre: Place, radius: float, planar: bool) -> Array:
-    """A ring of `CORNERS` corners whose distance from the centre is the radius; float64 (CORNERS + 1, 2).
+    """Return a ring of `CORNERS` corners at a distance from the centre; float64 (CORNERS + 1, 2).
 
-    On the sphere (metres, degrees) by the formula of the place that one comes to along a great circle.
+    On the sphere (radius in metres, places in degrees) the corners are destinations along great circles.
     """
     turn = np.linspace(0, 2 * math.pi, CORNERS + 1)
     x, y = centre

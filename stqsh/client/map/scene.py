@@ -1,4 +1,4 @@
-"""What MAP answers: scenes of a stream, one for each step that there is something new in."""
+"""The outcome of MAP: scenes of a stream, one for each step that changes something."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
 
 MOST_QUERIES = 52
-"""A map draws so many at the most: the letters of the alphabet, capital and small."""
+"""Maximum number of queries on a map: one for each letter of the alphabet, capital and small."""
 TOGETHER_S = 0.6
-"""So long a scene waits for places and answers of one and the same step."""
+"""How long a scene waits for places and answers of the same step."""
 
 _POLL_S = 0.01
 
@@ -38,8 +38,10 @@ _POLL_S = 0.01
 class DrawnQuery:
     """A query on a map: its region, and which of the scene's objects are in its answer.
 
-    members: int64 (m,), positions among the places; size: of the whole answer. focal: the position of the
-    focal object, None where there is none, or it is not present.
+    Attributes:
+        members: int64 (m,), positions among the places.
+        size: the number of rows of the whole answer.
+        focal: the position of the focal object; None if there is none, or it is absent.
     """
 
     query: QueryRow
@@ -51,9 +53,12 @@ class DrawnQuery:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that a map shows after a step; the answers are those after step `progress.step`, mostly the same.
+    """All that a map shows after a step; the answers are those after `progress.step`, mostly the same step.
 
-    areas: regions with a name. cells: of a stream that is routed by cells. left_out: queries not drawn.
+    Attributes:
+        areas: the named regions.
+        cells: the cells of a stream that is routed by them.
+        left_out: the number of queries that are not drawn.
     """
 
     stream: StreamRow
@@ -66,16 +71,18 @@ class Scene:
 
     @property
     def planar(self) -> bool:
-        """Whether places are in a plane's units, and not in degrees."""
+        """Whether places are in a plane's units rather than in degrees."""
         return self.stream.spec.planar
 
 
 @dataclass
 class MapFeed:
-    """The outcome of MAP: gives scenes of a stream to whoever draws them; for one thread at a time.
+    """The outcome of MAP: yields scenes of a stream to a view; for one thread at a time.
 
-    names: the queries to draw, None for all of the stream's. file: where a page is to be written, None for a
-    terminal. once: one picture is wanted, as in a script.
+    Attributes:
+        names: the queries to draw, None for all of the stream's.
+        file: the file of a page to write, None for a terminal.
+        once: whether one picture is enough, as in a script.
     """
 
     stream: StreamRow
@@ -93,10 +100,14 @@ class MapFeed:
         self._outlines = RegionOutlines(self.link.db)
 
     def look(self, most: int, *, records: bool = False) -> Scene | None:
-        """The scene as it is now, None where nothing has changed since the last look.
+        """Return the current scene, None if nothing has changed since the last call.
 
-        Of more than about `most` objects a sample is given, members of answers first, focal objects always.
-        `records`: all columns of theirs too. Raises as `SnapshotReader.ask` does.
+        Raises as `SnapshotReader.ask` does.
+
+        Args:
+            most: of more than about this many objects, return a sample: members of answers first, focal
+                objects always.
+            records: whether to return all their columns too.
         """
         progress = self.link.progress()
         stamp = (progress.batch, last_seq(self.link.db))
@@ -107,7 +118,10 @@ class MapFeed:
         return scene
 
     def record(self, key: Any) -> dict[str, Any] | None:
-        """Return all columns of one object now, or None if it is absent. Raises as `SnapshotReader.ask`."""
+        """Return all columns of one object now, or None if it is absent.
+
+        Raises as `SnapshotReader.ask` does.
+        """
         spec = self.stream.spec
         name, column = (part.replace('"', '""') for part in (spec.name, spec.key))
         said = str(key) if isinstance(key, int) else "'" + str(key).replace("'", "''") + "'"
@@ -128,7 +142,7 @@ class MapFeed:
         )
 
     def _queries(self) -> tuple[list[QueryRow], int]:
-        """The queries to draw, and how many there are beyond them."""
+        """Return the queries to draw, and how many more there are."""
         mine = [query for query in live_queries(self.link.db) if query.stream_id == self.stream.id]
         if self.names is not None:
             by_name = {query.name: query for query in mine}
@@ -136,7 +150,7 @@ class MapFeed:
         return mine[:MOST_QUERIES], max(0, len(mine) - MOST_QUERIES)
 
     def _together(self, queries: list[QueryRow], most: int, records: bool) -> tuple[ObjectColumns, Progress]:
-        """Places and answers, of one step unless that does not come about in time."""
+        """Return places and answers, of the same step unless that takes too long."""
         ids = [query.id for query in queries]
         focal = self._focal_keys(queries)
         deadline = time.monotonic() + TOGETHER_S
@@ -145,7 +159,7 @@ class MapFeed:
             self._members.advance(progress.batch)
             wish = PlacesRequest(most, self._members.keys_of_any(ids), records, focal)
             found = places(self.snapshots, self.stream.spec, wish, progress.step)
-            # The slots publish a step a moment before Deliver tells of it.
+            # The slots publish a step a moment before Deliver records it.
             while (progress := self.link.progress()).step < found.step and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
             if progress.step <= found.step or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Which slot has which part of an event stream's plane, to be drawn."""
+"""Which slot has which part of an event stream's plane, for drawing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from stqsh.storage.rows import StreamRow
 
 @dataclass(frozen=True, slots=True)
 class SlotCells:
-    """Equal cells over a box, x1, y1, x2, y2; owners: int32 (rows, columns), their slots, rows upwards."""
+    """Equal cells over a box.
+
+    Attributes:
+        bounds: the box: x1, y1, x2, y2.
+        owners: the cells' slots, int32 (rows, columns), with rows upwards.
+    """
 
     bounds: tuple[float, float, float, float]
     owners: NDArray[Any]
 
 
 def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
-    """The cells of a stream that is routed by them; None for others, and while it is being read."""
+    """Return the cells of a stream that is routed by them; None for others, and while it is being read."""
     slots = get_meta(link.db, "slots")
     if slots is None or not stream.spec.is_event:
         return None

@@ -1,8 +1,8 @@
-"""How accurate the answers of queries are: exact where nothing is missed, and where not, by how much.
+"""The accuracy of queries' answers: whether they are exact, and if not, how much is missing.
 
 Over a stream that is to RETAIN SIGNIFICANT an answer can lack objects: those of a cache area that is not kept
 in full (expected, by SOLE eq. 4), those that load shedding dropped or cut off (measured, in the slots'
-published state), and for one REPORT EVERY those that nobody kept before the query came.
+published state), and for one REPORT EVERY those that no query kept before this one began.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from stqsh.storage.shedding_orders import has_significant_streams
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How good an answer is: `value`, 0 to 1, None where it is not known.
+    """The accuracy of an answer.
 
-    `until`: the query is not settled before this step, 0: it is. `expected`: by SOLE eq. 4, of the part that
-    cannot be measured. `by_slots`: the answer is another one with another number of slots.
+    Attributes:
+        value: 0 to 1, None if it is not known.
+        until: the query warms up before this step; 0 if it has done so.
+        expected: by SOLE eq. 4, of the part that cannot be measured.
+        by_slots: whether the answer would differ with another number of slots.
     """
 
     value: float | None
@@ -42,7 +45,7 @@ class Accuracy:
         return self.value is not None and self.value >= 1 and not self.until
 
     def text(self) -> str:
-        """In a few words: "exact", "accuracy 0.87", "not settled before step 40"."""
+        """Return the accuracy in a few words: "exact", "accuracy 0.87", "not settled before step 40"."""
         if self.until:
             return f"not settled before step {self.until}"
         return "exact" if self.is_exact else f"accuracy {share_text(self.value)}"
@@ -50,18 +53,18 @@ class Accuracy:
 
 EXACT = Accuracy(1.0)
 LOOK_EVERY_S = 1.0
-"""How often whoever follows a query looks after its accuracy."""
+"""How often a view that follows a query checks its accuracy."""
 BY_SLOTS = "each slot keeps its own neighbours: with more slots the answer comes nearer to the exact one"
-"""What is to be said of a kNN query that is approximate; see "Neighbours and slots" in core.significance."""
+"""The text for a kNN query that is approximate; see "Neighbours and slots" in core.significance."""
 _CAUSE = "its stream keeps significant objects only; SHOW CACHE tells more"
 
 
 def accuracies(
     link: Connection, queries: Iterable[QueryRow], *, tallied: bool = False
 ) -> dict[int, Accuracy]:
-    """How accurate the answers of these queries are, by id.
+    """Return how accurate the answers of these queries are, by id.
 
-    Slots are asked only where something may be missing, or always, for `tallied`.
+    Slots are asked only where something may be missing, or always if `tallied`.
     """
     asked = list(queries)
     significant = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
@@ -80,7 +83,7 @@ def accuracies(
 
 
 def _may_miss(memory: MemoryStats) -> bool:
-    """Whether slots keep less than queries need, or have done so and still lack some of it."""
+    """Return whether slots keep less than queries need, or did so and still lack some of it."""
     return min(memory.factor, memory.cache, memory.area, memory.least) < 1 or memory.drops_objects
 
 
@@ -93,28 +96,29 @@ def _accuracy(
     if tally is None:
         return Accuracy(None if _may_miss(memory) else 1.0, until, by_slots=by_slots)
     expected = expected_accuracy(stream.spec, tally.area, memory.reach) if moves(query.spec.region) else 1.0
-    # While the focal object is not there, an empty answer is right.
+    # While the focal object is absent, an empty answer is right.
     value = tally.share * (1.0 if math.isnan(expected) else expected)
     return Accuracy(value, until, expected, tally, by_slots)
 
 
 def is_by_slots(region: Region, memory: MemoryStats, until: int) -> bool:
-    """Whether a query's answer would be another one with another number of slots: that of a kNN query while
-    caches are not kept in full, objects are shed, or it is not settled.
+    """Return whether a query's answer would differ with another number of slots.
+
+    That holds for a kNN query while caches are not kept in full, objects are shed, or it warms up.
     """
     return region.is_nearest and (memory.reach < 1 or memory.drops_objects or until > 0)
 
 
 def moves(region: Region) -> bool:
-    """Whether a region moves or grows, and so needs a cache area."""
+    """Return whether a region moves or grows, and so needs a cache area."""
     return region.focal_key is not None or region.is_nearest
 
 
 def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
-    """SOLE eq. 4, with the square root of the region's area as its side.
+    """Return the accuracy by SOLE eq. 4, with the square root of the region's area as its side.
 
-    The distance on both sides of a region is what an object travels between two reports. 1 for the full cache
-    and for regions without an end, NaN while it is not known where the region is.
+    The distance on both sides of a region is what an object travels between two reports. The result is 1 for
+    the full cache and for unbounded regions, NaN while the region's place is not known.
 
     Args:
         stream: with REPORT EVERY and MAX SPEED.
@@ -131,7 +135,10 @@ def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
 
 
 def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
-    """The step from which a query has seen all that it needs, 0 where that is past; see engine.settling."""
+    """Return the step from which a query has seen all that it needs, 0 if that is past.
+
+    See `stqsh.engine.delivery.warmup`.
+    """
     settling = Warmup() if progress.stats.memory is None else progress.stats.memory.settling
     until = settling.all_until
     if stream.id > progress.seq:
@@ -139,16 +146,16 @@ def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     if query.seq > progress.seq:
         return progress.step + 1
     for before, step in settling.recent:
-        # Who comes with the stream itself has missed nothing.
+        # A query that is registered with the stream itself has missed nothing.
         if before < query.seq and stream.id <= before:
             until = max(until, step)
     return until if until > progress.step else 0
 
 
 class AccuracyWatch:
-    """Keeps an eye on the accuracy of one query's answer, on behalf of whoever follows it.
+    """Watches the accuracy of one query's answer.
 
-    `text`: what a status line says of it, "" while it is exact.
+    `text` is the status line's text about it, "" while it is exact.
     """
 
     def __init__(self, link: Connection, query: int) -> None:
@@ -157,7 +164,7 @@ class AccuracyWatch:
         self.text = ""
 
     def look(self) -> str:
-        """Look again, if that is due; words for the first time that less than the whole answer was found."""
+        """Check again if that is due; return a text the first time that the answer is not whole."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return ""
@@ -174,7 +181,7 @@ class AccuracyWatch:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All answers of a session: how many queries are active, approximate, not settled, not known."""
+    """All answers of a session: how many queries are active, approximate, warming up, not known."""
 
     queries: int
     approximate: int
@@ -189,7 +196,7 @@ class Summary:
         return not (self.approximate or self.settling or self.unknown)
 
     def text(self) -> str:
-        """In words: "exact", or "3 of 5 approximate, least accuracy 0.87"."""
+        """Return the summary in words: "exact", or "3 of 5 approximate, least accuracy 0.87"."""
         parts = []
         if self.approximate:
             parts.append(
@@ -203,7 +210,7 @@ class Summary:
 
 
 def summary(link: Connection) -> Summary:
-    """How accurate the answers of all active queries are; no query is looked at where all must be exact."""
+    """Return how accurate the answers of all active queries are; skips the queries if all must be exact."""
     if not has_significant_streams(link.db):
         return Summary(0, 0, 0, 0, None, 0)
     active = [query for query in live_queries(link.db) if query.state == "active"]
@@ -220,21 +227,21 @@ def summary(link: Connection) -> Summary:
 
 
 def share_text(share: float | None) -> str:
-    """A share with two digits, never rounded up to 1."""
+    """Return a share with two digits, never rounded up to 1."""
     if share is None:
         return "unknown"
     return "1" if share >= 1 else f"{math.floor(share * 100) / 100:.2f}"
 
 
 def accuracy_shown(accuracy: Accuracy) -> float | str | None:
-    """An accuracy as a cell: a number, words while the query is not settled, None where it is not known."""
+    """Return an accuracy as a cell: a number, words while the query warms up, None if it is not known."""
     if accuracy.until:
         return accuracy.text()
     return accuracy.value if accuracy.value is None else rounded(accuracy.value)
 
 
 def rounded(value: float) -> float | None:
-    """A figure with four digits, None for one that is not known or has no end; a share below 1 stays so."""
+    """Return a figure with four digits, None if it is unknown or infinite; a share below 1 stays below 1."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
@@ -242,7 +249,7 @@ def rounded(value: float) -> float | None:
 
 
 def shedding_text(memory: MemoryStats | None) -> str:
-    """What load shedding does: `object, k 2, 12 % dropped`; "" for nothing."""
+    """Return what load shedding does: `object, k 2, 12 % dropped`; "" for nothing."""
     if memory is None:
         return ""
     if memory.cache < 1 or memory.area < 1:

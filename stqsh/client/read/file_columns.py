@@ -1,4 +1,4 @@
-"""A look at a file that a statement in the making names: what its columns are, for completion."""
+"""Columns of a file that an unfinished statement names, for completion."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Columns = tuple[tuple[str, str], ...]
 
 
 def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> Columns:
-    """The columns of the files that match; () where there are none, or they cannot be read."""
-    # pyarrow: not before it is needed
+    """Return the columns of the files that match; () if there are none, or they cannot be read."""
+    # pyarrow: only when needed
     from stqsh.sources.inference import infer
 
     try:

@@ -1,4 +1,4 @@
-"""Looking keys of present objects up in the slots' states; loads numpy, pyarrow and lark."""
+"""Look up keys of present objects in the slots' states; imports numpy, pyarrow and lark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NotPublishedError", "PublishedSlots", "first_keys"]
 
 
 def first_keys(states: list[SlotState], stream: StreamSpec, prefix: str, most: int) -> tuple[str, ...]:
-    """The answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
+    """Return the answer of `SELECT key FROM stream WHERE key LIKE 'prefix%' LIMIT …` on the slots' states."""
     spec = _snapshot(stream, prefix, most)
     shares = [share for share in (part(state, spec) for state in states) if share is not None]
     found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()

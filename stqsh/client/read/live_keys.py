@@ -1,7 +1,7 @@
-"""The keys of the objects that are present now, for those who choose one: completion after AROUND.
+"""The keys of the objects that are present now, to choose from: completion after AROUND.
 
-Read from the slots' published state as a snapshot is, but never by way of the log, and hardly waited for:
-where a batch is under way for longer, what was found last stands.
+They are read from the slots' published state as a snapshot is, but never through the log, and with hardly any
+waiting: during a long batch the last keys found are used.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from stqsh.storage.slot_files import PublishedSlots
 
 MOST = 50
-"""So many keys are offered at the most."""
+"""Maximum number of keys that are offered."""
 FRESH_S = 2.0
-"""What was found is taken for true for so long."""
+"""How long keys that were found are used."""
 PATIENCE_S = 0.2
-"""So long the slots may be busy."""
+"""How long to wait for busy slots."""
 
 
 def warm_up() -> None:
-    """Import what looking keys up takes: a second or so, which nobody should wait for at a key."""
+    """Import what key look-ups need: a second or so, which nobody should wait for at a key press."""
     import stqsh.client.read.key_lookup  # noqa: F401
 
 
@@ -40,7 +40,7 @@ class LiveKeys:
         self._found: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = {}
 
     def starting(self, stream: str, prefix: str) -> tuple[str, ...]:
-        """The first keys of a stream's present objects that begin with a prefix, in order of key."""
+        """Return the first keys of a stream's present objects that begin with a prefix, in order of key."""
         with self._lock:
             at, keys = self._found.get((stream, prefix), (0.0, ()))
             if time.monotonic() - at < FRESH_S:

@@ -1,4 +1,4 @@
-"""Select lists, computed by whoever reads updates: the engine sends the stream's columns and nothing else.
+"""Select lists, computed by the reader of updates: the engine only sends the stream's columns.
 
 Most select lists name columns, which are taken as they are. Other expressions are computed by the core's own
 rules; columns of a joined table come from the file that the engine made of it, read once a client.
@@ -33,7 +33,7 @@ CONTENT = "content.arrow"
 
 
 class TableLookups:
-    """The tables that a session's queries are joined with, each read when first needed, by any thread."""
+    """The tables that a session's queries are joined with, each read on first use, from any thread."""
 
     def __init__(self, home: SessionHome, db: ControlDb) -> None:
         self._home, self._db = home, db
@@ -42,7 +42,11 @@ class TableLookups:
         self._read: set[int] = set()
 
     def resolver(self, stream: StreamSpec, tables: set[int]) -> Resolver:
-        """What expressions over a stream look up, with these tables. Raises `KeyError` for an unknown one."""
+        """Return what expressions over a stream look up, with these tables.
+
+        Raises:
+            KeyError: a table is unknown.
+        """
         from stqsh.core.conditions.resolver import Resolver
         from stqsh.core.state.slot_state import SlotState
 
@@ -68,7 +72,7 @@ class TableLookups:
 
 
 def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
-    """The columns of a select list for all rows of `updates`, in the list's order.
+    """Return the columns of a select list for all rows of `updates`, in the list's order.
 
     Columns keep their Arrow types (INT is int32, FLOAT float32, TIMESTAMP timestamp[us]); other expressions
     give int64, float64, bool or string. DISTANCE is null where the log has none.
@@ -77,7 +81,7 @@ def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
 
 
 def satisfying(updates: Updates, condition: Expr) -> Any:
-    """Which rows satisfy a bound condition (a `pa.BooleanArray`; null where SQL says UNKNOWN)."""
+    """Return which rows satisfy a bound condition (a `pa.BooleanArray`; null where SQL says UNKNOWN)."""
     return _computed(updates, condition)
 
 
@@ -89,7 +93,7 @@ def _column(updates: Updates, expr: Expr) -> Column:
         case DistanceExpr():
             return _distance(table)
         case JoinExpr(number, column, wanted):
-            # Not by way of `compute`, which would make numbers of timestamps.
+            # Without `compute`, which would make numbers of timestamps.
             found = _resolver(updates, {number}).tables
             return found.values(number, _whole(table.column(f"c.{column}")), wanted)
     computed: Column = _computed(updates, expr)

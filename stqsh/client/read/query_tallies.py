@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
 
 PATIENCE_S = 0.5
-"""So long the slots may be busy; then nothing is known."""
+"""How long to wait for busy slots; after that nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTally:
-    """What the slots together keep for a query; see `stqsh.core.retention.stream_stats.QueryTallies`.
+    """What all slots together keep for a query; see `stqsh.core.retention.stream_stats.QueryTallies`.
 
-    `share`: of what should be kept in its region and cache area, the part that is: 1 where nothing is shed.
+    `share` is the part that is kept of what should be, in its region and cache area: 1 where nothing is shed.
     """
 
     inside: int
@@ -37,7 +37,10 @@ class QueryTally:
 
 
 def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, QueryTally]:
-    """What the slots keep for each active query of these streams; empty where their state cannot be read."""
+    """Return what the slots keep for each active query of these streams.
+
+    The result is empty if their state cannot be read.
+    """
     slots, folder = get_meta(link.db, "slots"), link.home.arena()
     if slots is None or not folder.is_dir():
         return {}
@@ -53,7 +56,7 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
 
 
 def summed(states: list[SlotState], streams: list[StreamSpec]) -> dict[int, QueryTally]:
-    """The tallies of all slots by query. A region that each slot sees for itself is the largest of them."""
+    """Return the tallies of all slots by query; of a region that each slot sees for itself, the largest."""
     from stqsh.core.retention.stream_stats import tallies
 
     told: dict[int, list[tuple[QueryTallies, int]]] = {}
@@ -73,7 +76,7 @@ def _sum(rows: list[tuple[QueryTallies, int]]) -> QueryTally:
 
     inside, cached, shed = (sum(column(name)) for name in ("inside", "cached", "shed"))
     held = inside + cached
-    # A slot that has dropped nothing of a query tells the share of its area that is left.
+    # A slot that has dropped nothing of a query reports the share of its area that is left.
     left = [share for share, gone in zip(column("accuracy"), column("shed"), strict=True) if not gone]
     share = min([held / (held + shed) if shed else 1.0, *left])
     area, beyond = (max(column(name), key=_known) for name in ("area", "cache_area"))

@@ -21,7 +21,7 @@ _EARTH_KM = 6371.0088
 
 
 def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape
-    """A region as STQL writes it, near enough to read."""
+    """Return a region in a readable form close to STQL."""
     match region:
         case EverywhereSpec():
             return "everywhere"
@@ -44,12 +44,12 @@ def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape
 
 
 def box_text(box: Sequence[float]) -> str:
-    """A box as two corners."""
+    """Return a box as two corners."""
     return f"({_numbers(box)})"
 
 
 def area_text(box: Sequence[float], planar: bool) -> str:
-    """The area of a box: in square units of the plane, or in square kilometres of the sphere."""
+    """Return the area of a box: in square units of the plane, or in square kilometres of the sphere."""
     x1, y1, x2, y2 = box
     if planar:
         return f"{(x2 - x1) * (y2 - y1):.4g} square units"

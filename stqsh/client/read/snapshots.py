@@ -1,10 +1,10 @@
-"""Snapshot SELECTs of a client: answered from the published state, else by way of the control log.
+"""Snapshot SELECTs of a client: answered from the published state, else through the control log.
 
-On the engine's host the answer is read straight from the slots' arrays (architecture.md), without
-the engine's help and without waiting for anything but a batch under way. Where there is no such state
-(another host, a restart, a region that the slots have not been told of) the question goes into the control
-log, the next batch carries it to the slots, and the answer comes back as a file. The same two functions of
-`stqsh.core.snapshots.select` make the answer on either way.
+On the engine's host the answer is read directly from the slots' arrays (architecture.md), without
+the engine's help; only a batch under way is waited for. If there is no such state
+(another host, a restart, a region that the slots do not know yet) the question goes into the control
+log, the next batch carries it to the slots, and the answer is returned as a file. The same two functions of
+`stqsh.core.snapshots.select` make the answer either way.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 _MEASURE = Decoder(QueryMeasure | None)
 _REMEMBERED = 1000
-"""Statements whose specs are kept at the most."""
+"""Maximum number of statements whose specs are cached."""
 
 PATIENCE_S = 10.0
-"""So long a batch under way is waited for before the question goes by the log."""
+"""How long to wait for a batch under way before the question goes through the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResult:
-    """What a snapshot found: its rows, and the step after which they were true (0: before the first)."""
+    """The rows of a snapshot, and the step after which they were true (0: before the first)."""
 
     table: pa.Table
     step: int
@@ -59,7 +59,7 @@ class SnapshotResult:
 class SnapshotReader:
     """Asks for snapshots on behalf of one client.
 
-    `direct`: whether the published state may be read; a test and a measurement of the log's way say no.
+    `direct` says whether the published state may be read; a test and a measurement of the log turn it off.
     """
 
     def __init__(self, link: Connection, *, direct: bool = True) -> None:
@@ -68,7 +68,7 @@ class SnapshotReader:
         self._bound: dict[str, tuple[int, SnapshotSpec, StreamSpec]] = {}
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
-        """The spec of a SELECT and that of its stream; remembered for as long as nothing new is logged."""
+        """Return the spec of a SELECT and that of its stream; cached as long as the log has nothing new."""
         seq = last_seq(self._link.db)
         known = self._bound.get(statement.text)
         if known is None or known[0] != seq:
@@ -81,13 +81,13 @@ class SnapshotReader:
         return known[1], known[2]
 
     def is_about_to_play(self, stream: StreamSpec) -> bool:
-        """Whether a stream plays and no step has taken it in yet: it would look empty by mistake."""
+        """Return whether a stream plays but no step has included it yet: it would wrongly look empty."""
         return self._link.progress().seq < stream.id and plays(self._link.db, stream.id)
 
     def wait_for(self, stream: StreamSpec, tell: Callable[[Progress], None] | None = None) -> None:
-        """Wait until a stream that plays has begun, or is paused or dropped instead. Raises as `ask` does.
+        """Wait until a stream that plays has begun, or is paused or dropped instead.
 
-        `tell` is told the progress at each look.
+        `tell` is called with the progress at each poll. Raises as `ask` does.
         """
         for progress in self._link.watch():
             if progress.seq >= stream.id or not plays(self._link.db, stream.id):
@@ -96,9 +96,11 @@ class SnapshotReader:
                 tell(progress)
 
     def ask(self, spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
-        """Answer a snapshot spec over a stream, whose StreamSpec is given.
+        """Answer a snapshot spec over a stream.
 
-        Raises `EngineDeadError` where the engine is needed and dies, `SourceError` for an unreadable stream.
+        Raises:
+            EngineDeadError: the engine is needed and dies.
+            SourceError: a stream cannot be read.
         """
         progress = self._link.progress()
         if progress.step == 0:
@@ -107,9 +109,9 @@ class SnapshotReader:
         return self._ask_log(spec, stream) if found is None else found
 
     def measure(self, spec: BoundQuery) -> QueryMeasure:
-        """What all slots together say of a query or snapshot.
+        """Return the measurements of a query or snapshot over all slots.
 
-        No figures where no step was taken yet. Raises as `ask` does.
+        They are empty before the first step. Raises as `ask` does.
         """
         step = self._link.progress().step
         if step == 0:
@@ -124,9 +126,9 @@ class SnapshotReader:
         return [measure for measure in found if measure is not None]
 
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
-        """What `use` makes of all slots' states at one step, not before `step`; None where there are none.
+        """Return the result of `use` on all slots' states at one step, or None without states.
 
-        `use` may raise `NotPublishedError` for states that will not do.
+        The step is `step` or a later one. `use` may raise `NotPublishedError` for states that do not suffice.
         """
         if not self.direct:
             return None
@@ -138,11 +140,11 @@ class SnapshotReader:
             return None
 
     def _patience_s(self) -> float:
-        """How long states may take that are not there: without an engine nobody will bring them."""
+        """Return how long to wait for missing states: without an engine they will not appear."""
         return PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0
 
     def _open(self) -> PublishedSlots:
-        """The published state; raises `NotPublishedError` where an engine was never here."""
+        """Return the published state; raise `NotPublishedError` if no engine has run here."""
         from stqsh.storage.slot_files import NotPublishedError, PublishedSlots
 
         if self._published is None:
@@ -157,7 +159,7 @@ class SnapshotReader:
         return _merged(shares, spec, stream, progress)
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
-        """Ask by way of the control log, and wait for the slots' shares of the answer and their step."""
+        """Ask through the control log, and wait for the slots' shares of the answer and their step."""
         row = append(self._link.db, SnapshotAsked(spec))
         if is_alive(read_engine(self._link.home)):
             self._link.wake()
@@ -171,7 +173,7 @@ class SnapshotReader:
 
 
 def _measurement(spec: BoundQuery) -> SnapshotSpec:
-    """Return the question what a query or a snapshot costs, as the log carries it."""
+    """Return the question for the cost of a query or a snapshot, in the log's form."""
     if isinstance(spec, SnapshotSpec):
         return replace(spec, measure=0)
     return SnapshotSpec(
@@ -187,7 +189,7 @@ def _measurement(spec: BoundQuery) -> SnapshotSpec:
 
 
 def plays(db: ControlDb, stream: int) -> bool:
-    """Whether the last word on a stream's running was PLAY."""
+    """Return whether the last PLAY or PAUSE of a stream was PLAY."""
     rows = db.query(
         "SELECT kind FROM log WHERE kind IN ('play', 'pause', 'drop_stream') AND "
         "json_extract(spec, '$.id') = ? ORDER BY seq DESC LIMIT 1",
@@ -197,7 +199,7 @@ def plays(db: ControlDb, stream: int) -> bool:
 
 
 def _answer(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> SnapshotResult:
-    """The answer on the slots' states; raises `NotPublishedError` where they lack what it is about."""
+    """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
     from stqsh.core.snapshots.select import part
 
     place = _place(states, spec)
@@ -215,7 +217,11 @@ def _measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
 
 
 def _place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
-    """Where the focal object is, if there is one. Raises `NotPublishedError` for unknown tables and areas."""
+    """Return where the focal object is, if there is one.
+
+    Raises:
+        NotPublishedError: a table or an area is unknown.
+    """
     from stqsh.core.snapshots.select import focal, knows
     from stqsh.storage.slot_files import NotPublishedError
 

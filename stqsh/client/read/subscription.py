@@ -1,4 +1,4 @@
-"""Following queries: updates as the engine delivers them, and a TAIL that begins with the answer."""
+"""Follow queries: updates as the engine delivers them, and a TAIL that begins with the answer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from stqsh.storage.update_log.reader import Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
-"""Told the engine's progress at each poll, so that the terminal can show that it lives."""
+"""Called with the engine's progress at each poll, so that the terminal can show that it lives."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
     """Where a TAIL begins and what it shows.
 
-    `from_step`: the first step shown (0: from the start; None: the answer as it stands, then what
-    comes). `only`: +1 or -1 for one kind of update. `where`: a bound condition (Expr) on the columns of
-    the stream and of a joined table, and DISTANCE. `limit`: rows.
+    Attributes:
+        from_step: the first step shown (0: from the start; None: the current answer, then new updates).
+        only: +1 or -1 for one kind of update.
+        where: a bound condition on the columns of the stream and of a joined table, and DISTANCE.
+        limit: the maximum number of rows.
     """
 
     from_step: int | None = None
@@ -42,9 +44,9 @@ class TailOptions:
 
 
 class UpdateReader:
-    """Reads the update log from batch `after` on; `keep` says which queries (all of them by default).
+    """Reads the update log after batch `after`; `keep` selects queries (all of them by default).
 
-    As a context, it keeps what it has not read yet from being folded.
+    As a context, it protects what it has not read yet from being folded.
     """
 
     def __init__(self, link: Connection, after: int, keep: Keep | None = None) -> None:
@@ -66,9 +68,10 @@ class UpdateReader:
             self._lease = None
 
     def poll(self, up_to: int) -> Iterator[Updates]:
-        """The updates of the batches up to `up_to` that have not been read yet, in order.
+        """Yield the updates of the batches up to `up_to` that have not been read yet, in order.
 
-        Raises `LogCompactedError` where some of them are no longer there; the next call goes on behind them.
+        Raises:
+            LogCompactedError: some of them no longer exist; the next call continues after them.
         """
         from stqsh.storage.update_log.order import ordered
 
@@ -86,16 +89,16 @@ class UpdateReader:
             self._lease.advance(self.after)
 
     def base(self) -> CompactedBase:
-        """How far the log is folded."""
+        """Return how far the log is folded."""
         return read_base(self._link.home.updates)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
-        """The answer of a query after a step, from the batches up to `up_to`."""
+        """Return the answer of a query after a step, from the batches up to `up_to`."""
         return self._log.answer_at(query.id, step, up_to)
 
 
 class _Occurring(Mapping[int, QueryRow]):
-    """The queries with rows in a table of updates, by id; `rows` reads each when it is asked for."""
+    """The queries with rows in a table of updates, by id; `rows` reads each one on demand."""
 
     def __init__(self, table: pa.Table, rows: Mapping[int, QueryRow]) -> None:
         self._table, self._rows = table, rows
@@ -117,12 +120,12 @@ class _Occurring(Mapping[int, QueryRow]):
 
 @dataclass
 class Subscription:
-    """What TAIL and SUBSCRIBE answer: an iterator over marks and updates of one query.
+    """The outcome of TAIL and SUBSCRIBE: an iterator over marks and updates of one query.
 
-    It begins with the answer as it stands between two `SnapshotMark`s, and ends when the query has ended
-    or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is coming.
-    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is told
-    once, in words, where the answer is not exact; `accuracy_text` says so as it stands.
+    It begins with the current answer between two `SnapshotMark`s, and ends when the query has ended
+    or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is due.
+    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is called
+    once with a text if the answer is not exact; `accuracy_text` is the current one.
     """
 
     query: QueryRow
@@ -148,7 +151,7 @@ class Subscription:
             yield from self._live(reader, first)
 
     def _begun(self) -> Progress:
-        """Wait for the step with which a new query begins, if any is coming: its answer is empty before."""
+        """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
         looks = self.link.watch()
         progress = next(looks)
         while progress.seq < self.query.seq and not self._closed and not _is_idle(self.link, progress):
@@ -158,7 +161,7 @@ class Subscription:
         return progress
 
     def _first_step(self, start: Progress, folded: int) -> int:
-        """The first step whose updates are shown; those up to `folded` are not kept one by one."""
+        """Return the first step whose updates are shown; those up to `folded` are not kept one by one."""
         asked = self.options.from_step
         if asked is None:
             return start.step + 1
@@ -171,11 +174,11 @@ class Subscription:
 
     @property
     def accuracy_text(self) -> str:
-        """What a status line says of the answer's accuracy as it stands, "" where it is exact."""
+        """The status line's text about the answer's current accuracy, "" if it is exact."""
         return "" if self._watch is None else self._watch.text
 
     def _look(self) -> None:
-        """Look after the answer's accuracy."""
+        """Check the answer's accuracy."""
         if self._watch is None:
             self._watch = AccuracyWatch(self.link, self.query.id)
         notice = self._watch.look()
@@ -212,7 +215,7 @@ class Subscription:
                 self.on_idle(progress)
 
     def _is_over(self, progress: Progress) -> bool:
-        """Whether no further update of the query can come after the batch that `progress` tells of."""
+        """Return whether no update of the query can follow the batch of `progress`."""
         if self._closed or self._full():
             return True
         now = _current(self.link, self.query)
@@ -245,7 +248,7 @@ def _is_live(link: Connection, query: QueryRow) -> bool:
 
 
 def _is_idle(link: Connection, progress: Progress) -> bool:
-    """Whether no step is under way: no RUN is open and no stream plays."""
+    """Return whether no step is due: no RUN is open and no stream plays."""
     rows = link.db.query(
         "SELECT coalesce(max(seq) FILTER (WHERE kind = 'run'), 0),"
         " coalesce(max(seq) FILTER (WHERE kind = 'play'), 0),"
@@ -256,7 +259,7 @@ def _is_idle(link: Connection, progress: Progress) -> bool:
 
 
 def _at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
-    """The rows of an answer, stamped with the step as of which they are shown."""
+    """Return the rows of an answer, stamped with the step as of which they are shown."""
     import pyarrow as pa
 
     for position, (name, value) in enumerate((("step", step), ("at_us", at_us))):
@@ -266,7 +269,7 @@ def _at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
 
 
 def _select(updates: Updates, options: TailOptions, first: int) -> Updates:
-    """The rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
+    """Return the rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
     import pyarrow as pa
 
     table = updates.table

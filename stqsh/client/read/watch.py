@@ -1,4 +1,4 @@
-"""What WATCH answers: some queries' answers as they stand, kept from the update log, and what they send."""
+"""The outcome of WATCH: the current answers of some queries, kept from the update log, and their updates."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOOK_EVERY_S = 0.5
-"""How often the queries' states and the accuracy of their answers are looked at."""
+"""How often the queries' states and the accuracy of their answers are checked."""
 STEPS_KEPT = 1000
-"""Of so many of the last steps it is known how many updates each sent."""
+"""The number of latest steps for which updates are counted."""
 _FOLD_AT = 200_000
-"""Updates of one query that are folded together at the most while a long log is read."""
+"""Maximum number of updates of one query that are folded together while a long log is read."""
 _MANY_CHUNKS = 64
 
 
@@ -30,9 +30,11 @@ _MANY_CHUNKS = 64
 class AnswerState:
     """A query's answer after a step.
 
-    `answer`: its rows as they came in, those that came last at the end; `None` while it never had any.
-    `sent`: updates by step, of the last `STEPS_KEPT` steps that sent any. `total`: of all steps. `accuracy`:
-    in words, "" where the answer is exact.
+    Attributes:
+        answer: its rows in order of arrival, the latest last; None while it never had any.
+        sent: updates by step, of the last `STEPS_KEPT` steps that sent any.
+        total: updates of all steps.
+        accuracy: in words, "" if the answer is exact.
     """
 
     query: QueryRow
@@ -43,21 +45,23 @@ class AnswerState:
 
     @property
     def size(self) -> int:
-        """How many rows the answer has."""
+        """The number of rows of the answer."""
         return 0 if self.answer is None else self.answer.table.num_rows
 
 
 @dataclass(frozen=True, slots=True)
 class WatchFeed:
-    """What WATCH answers: `standings` follows these queries; nothing that they do is changed by it."""
+    """The outcome of WATCH: `standings` follows these queries without any effect on them."""
 
     queries: tuple[QueryRow, ...]
     link: Connection = field(repr=False)
 
     def standings(self) -> Iterator[tuple[Progress, tuple[AnswerState, ...]]]:
-        """The answers as they stand, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
+        """Yield the current answers, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
 
-        Raises `EngineDeadError`, `SourceError`.
+        Raises:
+            EngineDeadError: the engine has died.
+            SourceError: a stream cannot be read.
         """
         folds, worth = self._begun(), {}
         after, looked = -1, float("-inf")
@@ -77,7 +81,7 @@ class WatchFeed:
         return [_Fold(query) for query in self.queries]
 
     def _read(self, folds: list[_Fold], after: int, up_to: int) -> list[_Fold]:
-        """Take in batches after one, up to another; from the beginning if the log was folded meanwhile."""
+        """Take in batches after one, up to another; from the beginning if the log has since been folded."""
         while up_to > after:
             try:
                 self._take(folds, after, up_to)
@@ -122,7 +126,7 @@ class _Fold:
         self._waiting = 0
 
     def take(self, table: pa.Table) -> None:
-        """Take the query's own among some updates."""
+        """Take the query's own rows from some updates."""
         import numpy as np
         import pyarrow as pa
 
@@ -138,7 +142,7 @@ class _Fold:
             self.settle()
 
     def settle(self) -> None:
-        """Fold in all that waits."""
+        """Fold in all pending updates."""
         if not self._pieces:
             return
         import pyarrow as pa
@@ -150,7 +154,7 @@ class _Fold:
 
 
 def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
-    """An answer after more updates of its query: those who stay in their order, then those who came."""
+    """Return an answer after more updates of its query: rows that stay in their order, then new ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

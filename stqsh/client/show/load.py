@@ -1,4 +1,4 @@
-"""SHOW LOAD and SHOW CACHE: what streams that RETAIN SIGNIFICANT hold, and what that means for queries."""
+"""SHOW LOAD and SHOW CACHE: what streams that RETAIN SIGNIFICANT hold, and the effect on queries."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Items: TypeAlias = "dict[str, str | float | None]"
 """Items and their values, in the order in which they are shown."""
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
 CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
-"""As narrow as a terminal of 80 columns asks for: SHOW QUERIES has the regions themselves."""
+"""Narrow enough for a terminal of 80 columns; SHOW QUERIES has the regions themselves."""
 _KM2 = 1e6
 """m² in a km²."""
 _BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
-"""The last counts of the groups in which a histogram is shown; the last group has no end."""
+"""The upper bounds of a histogram's groups; the last group has none."""
 _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
 def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW LOAD: budget, orders and accuracy, an item a row; then what each slot holds, and all of them."""
+    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then the load of each slot and of all."""
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
     slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
@@ -54,29 +54,34 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _ordered(wished: MemorySettings, memory: MemoryStats | None) -> Items:
-    """What is wished, and what slots are told to reach it; nothing of what does not apply."""
+    """Return what the settings ask for and the orders that pursue it, without what does not apply."""
     found: Items = {"shedding": wished.mode}
     if wished.budget is not None and wished.target is not None:
         size = format_size if wished.in_bytes else math.floor
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
     if memory is not None:
         found |= {name: getattr(memory, name) for name in ("k", "factor", "cache", "area")}
-        if memory.part < 1:  # of those with more references none is dropped, of the others all
+        if memory.part < 1:  # objects with more references are all kept, the others all dropped
             found[f"dropped of count {memory.k - 1}"] = f"{100 * memory.part:.0f} %"
     return found
 
 
 def _coming(standing: SheddingOrder, memory: MemoryStats) -> Items:
-    """What slots are told with the next batch, where that is something else than they know."""
+    """Return the orders that slots get with the next batch, if they differ from the current ones."""
     orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
     new = [f"{name} {value:g}" for name, value in orders.items() if getattr(memory, name) != value]
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
 def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
-    """Of the active queries over significant streams: how many, locked, approximate, and how accurate.
+    """Return how many active queries over significant streams are locked or approximate, and how accurate.
 
-    Where the slots cannot be looked at, what they said last. memory, told: of the progress, and of its slots.
+    If the slots' state cannot be read, these are their last reports.
+
+    Args:
+        link: the client's connection.
+        memory: of the progress.
+        told: of the progress's slots.
     """
     streams = {stream.id for stream in live_streams(link.db) if stream.spec.is_significant}
     active = [query for query in live_queries(link.db) if query.state == "active"]
@@ -97,7 +102,7 @@ def _by_query(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory
 
 
 def _last_known(link: Connection, memory: MemoryStats, told: Sequence[StreamMemory]) -> Items:
-    """What the slots said of their queries with their last batch: at least so many are locked."""
+    """Return the slots' reports on their queries with their last batch: at least that many are locked."""
     return {
         "locked": max(one.locked for one in told),
         "approximate": memory.approximate,
@@ -107,7 +112,7 @@ def _last_known(link: Connection, memory: MemoryStats, told: Sequence[StreamMemo
 
 
 def _unseen(link: Connection) -> str:
-    """Why the slots' own figures are not there."""
+    """Return why the slots' own figures are missing."""
     engine = read_engine(link.home)
     state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
     if state == "is ready" and link.progress().step == 0:
@@ -116,7 +121,7 @@ def _unseen(link: Connection) -> str:
 
 
 def _slot_row(slot: int | str, told: Sequence[StreamMemory]) -> tuple[Any, ...]:
-    """What one slot tells of its streams, or all slots."""
+    """Return the row of one slot, or of all slots."""
     names = ("objects", "bytes", "shadow", "locked", "approximate")
     least = min(one.least for one in told)
     return (slot, *(sum(getattr(one, name) for one in told) for name in names), rounded(least))
@@ -127,7 +132,7 @@ def _histogram(told: Iterable[StreamMemory]) -> str:
 
 
 def histogram_text(counts: Sequence[int]) -> str:
-    """S in short: `1: 300, 2: 120, 5-8: 31, 64+: 7`, so many queries each and the objects that they want."""
+    """Return S in short, objects by the number of their queries: `1: 300, 2: 120, 5-8: 31, 64+: 7`."""
     shown, first = [], 1
     for last in (*_BUCKETS, len(counts)):
         count = sum(counts[first - 1 : last])
@@ -138,7 +143,7 @@ def histogram_text(counts: Sequence[int]) -> str:
 
 
 def show_cache(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW CACHE: what is kept in and around the region of each query of a significant stream, and notes."""
+    """Yield SHOW CACHE: what is kept in and around each query's region on significant streams, and notes."""
     del profile
     streams = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
     queries = [
@@ -167,6 +172,6 @@ def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, .
         *(rounded(tally.area / unit), rounded(tally.cache_area / unit), rounded(overhead)),
         *(tally.inside, tally.cached, tally.shed),
         rounded(accuracy.expected),
-        # What a cache that is too small has let go is gone without a trace.
+        # The objects that a small cache has dropped cannot be counted any more.
         rounded(tally.share) if tally.share < 1 or accuracy.expected >= 1 else None,
     )

@@ -1,4 +1,4 @@
-"""What queries cost: how much each sends now, and its share of the engine's work. For SHOW QUERIES."""
+"""The cost of queries for SHOW QUERIES: how much each sends now, and its share of the engine's work."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
 
 RECENT_S = 10.0
-"""Updates a second are those of so many seconds."""
+"""The time over which updates per second are counted."""
 PATIENCE_S = 0.5
-"""So long the slots may be busy; then there is no share to tell."""
+"""How long to wait for busy slots; after that no share is shown."""
 _MOST_BATCHES = 200
 
 
 def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float]:
-    """Updates a second of each query over the last `RECENT_S`, from the update log, by wall clock.
+    """Return each query's updates per second over the last `RECENT_S` by wall clock, from the update log.
 
-    Queries that sent nothing are left out. A query's first answer and what a DROP takes back count too.
+    Queries that sent nothing are left out. A query's first answer and the removals of a DROP count too.
     """
     since_s = (now_us or wall_clock_us()) / 1e6 - RECENT_S
     counted: Counter[int] = Counter()
@@ -45,7 +45,7 @@ def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float
 
 
 def _updates_in(file: Path) -> Counter[int]:
-    """How many updates of each query a batch's file holds."""
+    """Return how many updates of each query a batch's file holds."""
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
     counted: Counter[int] = Counter()
@@ -59,9 +59,10 @@ def _updates_in(file: Path) -> Counter[int]:
 
 
 def work_shares(link: Connection) -> dict[int, float]:
-    """Each query's share of all candidates that were tested so far, 0 to 1, from the slots' published state.
+    """Return each query's share of all candidates tested so far, 0 to 1, from the slots' published state.
 
-    That is what EXPLAIN ANALYZE tells of one query. Empty where the state is not here or the slots are busy.
+    EXPLAIN ANALYZE shows the same for one query. Empty if the state is not on this host or the slots are
+    busy.
     """
     slots, folder = get_meta(link.db, "slots"), link.home.arena()
     if slots is None or not folder.is_dir():
@@ -75,7 +76,7 @@ def work_shares(link: Connection) -> dict[int, float]:
 
 
 def _tested(states: list[SlotState]) -> Counter[int]:
-    """The candidates of each query so far, over all streams, kinds and slots."""
+    """Return the candidates of each query so far, over all streams, kinds and slots."""
     counted: Counter[int] = Counter()
     for state in states:
         for name in state.header.get("lengths", ()):

@@ -1,4 +1,4 @@
-"""What SHOW answers: one function a subject, and the table of subjects that dispatch and help use."""
+"""The answers to SHOW: one function a subject, and the table of subjects that dispatch and help use."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_age, format_instant
 
 MOST_SHOWN = 10_000
-"""Of more queries than this, the last ones are shown; DUMP has all."""
+"""Maximum number of queries shown, the last ones; DUMP has all."""
 DEAD_LETTERS_SHOWN = 1000
-"""The last so many dead letters of a stream are shown; the file has all."""
+"""Maximum number of dead letters shown of a stream, the last ones; the file has all."""
 
 _SLOT_COLUMNS = ("slot", "records", "stale", "updates", "objects", "queries", "bytes")
 _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 
 def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW STATUS: the session, its engine, the clock and the load, an item a row; of what there is."""
+    """Yield SHOW STATUS: the session, its engine, the clock and the load, one item a row."""
     progress, engine = link.progress(), read_engine(link.home)
     alive = is_alive(engine)
     items: list[tuple[str, Any]] = [
@@ -64,13 +64,13 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _at_rest(link: Connection, profile: Profile) -> str:
-    """What load shedding is set to while nothing is shed."""
+    """Return the setting of load shedding while nothing is shed."""
     mode = session_settings(link.db, profile).text("shedding")
     return mode if mode == "off" else f"{mode}, nothing dropped"
 
 
 def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW STREAMS: each stream with its source and how far it has been read."""
+    """Yield SHOW STREAMS: each stream with its source and how far it has been read."""
     del profile
     statuses = stream_statuses(link.db)
     rows = []
@@ -85,7 +85,7 @@ def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_queries(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW QUERIES: of each query (the last ones of very many) age, answer, what it sends, share of work."""
+    """Yield SHOW QUERIES: age, answer, updates and share of work of each query (the last of very many)."""
     del profile
     now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN), count_queries(link.db)
     rates, shares = _costs(link) if queries else ({}, {})
@@ -114,7 +114,7 @@ def _percent(share: float | None) -> str | None:
 
 
 def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW TABLES: each table with its key, its source and how far it has been read."""
+    """Yield SHOW TABLES: each table with its key, its source and how far it has been read."""
     del profile
     statuses = stream_statuses(link.db)
     rows = []
@@ -139,7 +139,7 @@ def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW REGIONS: each region and set of regions, with its members and the queries that ask about it."""
+    """Yield SHOW REGIONS: each region and set of regions, with its members and the queries that use it."""
     del profile
     rows = tuple(
         (
@@ -155,7 +155,7 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW SLOTS: the load of each slot in the last batch that had records."""
+    """Yield SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
     rows = tuple(
         (
@@ -168,7 +168,7 @@ def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last of them."""
+    """Yield SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last."""
     del profile
     statuses = stream_statuses(link.db)
     made: list[tuple[StreamRow | TableRow, Path]] = []
@@ -182,7 +182,7 @@ def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """SHOW SETTINGS: every setting, its value, and where that came from."""
+    """Yield SHOW SETTINGS: every setting, its value, and where it comes from."""
     settings = session_settings(link.db, profile)
     rows = tuple((key, found.value, found.origin) for key, found in settings.items())
     yield Rows("settings", ("setting", "value", "origin"), rows)
@@ -205,7 +205,7 @@ SUBJECTS: dict[str, Subject] = {
 
 
 def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
-    """A source in one line: the glob, or the generator's name; None for a single region."""
+    """Return a source in one line: the glob, or the generator's name; None for a single region."""
     source = stream.spec.source
     if source is None:
         return None
@@ -213,7 +213,7 @@ def source_text(stream: StreamRow | TableRow | AreaRow) -> str | None:
 
 
 def _activity(link: Connection, progress: Progress) -> str:
-    """In a word, whether steps are being taken."""
+    """Return in a word whether steps are being taken."""
     last = dict.fromkeys(("run", "play", "pause"), 0)
     for kind, seq in link.db.query("SELECT kind, max(seq) FROM log GROUP BY kind"):
         last[kind] = seq
@@ -225,7 +225,7 @@ def _activity(link: Connection, progress: Progress) -> str:
 
 
 def _load(stats: BatchStats) -> list[tuple[str, Any]]:
-    """Return the load of the last batch, nothing before the first one."""
+    """Return the load of the last batch; an empty list before the first one."""
     if stats.records_per_s is None:
         return []
     times = {} if stats.time is None else asdict(stats.time)
@@ -255,7 +255,7 @@ def _statuses(link: Connection) -> list[StreamStatus]:
 
 
 def _dead_letters(name: str, folder: Path) -> Iterator[tuple[Any, ...]]:
-    """The last dead letters of a stream or table, in the order in which they were met."""
+    """Yield the last dead letters of a stream or table, in the order in which they occurred."""
     try:
         with (folder / "dead_letters.jsonl").open(encoding="utf-8") as lines:
             last = deque(lines, DEAD_LETTERS_SHOWN)

@@ -1,4 +1,4 @@
-"""What the actions of statements work with: the session's link and how this client behaves."""
+"""What the actions of statements work with: the session's connection and how this client behaves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from stqsh.storage.rows import StreamRow
 
 @dataclass(frozen=True)
 class StatementContext:
-    """One client's place in a session.
+    """One client of a session.
 
-    `autoplay`: streams play as soon as they are made (in the shell, unless its settings say otherwise);
-    `is_script`: nobody sits there, so that a TAIL ends where no step is coming.
+    Attributes:
+        autoplay: whether streams play as soon as they are made (in the shell, unless its settings differ).
+        is_script: whether there is no user, so that a TAIL ends when no step is due.
     """
 
     link: Connection
@@ -38,18 +39,21 @@ class StatementContext:
         return SessionCatalogue(self.link.db, self.profile)
 
     def knows(self, name: str) -> bool:
-        """Whether a live stream, table, region or query bears the name."""
+        """Return whether a live stream, table, region or query has the name."""
         view = self.view
         return any(find(name) is not None for find in (view.stream, view.query, view.table, view.area))
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
-        """Let a stream run on by itself, at the pace given, else its own, else that of event time."""
+        """Let a stream play at the given pace, else at its own, else at that of event time."""
         chosen = stream.spec.pace if pace is None else pace
         append(self.link.db, StreamPlayed(stream.id, stream.name, chosen), text)
         self.link.wake()
 
     def is_endless(self, stream: StreamRow) -> bool:
-        """Whether a stream never ends by itself: the engine says so, or its generator has no duration."""
+        """Return whether a stream never ends by itself.
+
+        The engine says so, or its generator has no duration.
+        """
         status = stream_statuses(self.link.db).get(stream.id)
         if status is not None and status.state in ("ready", "endless"):
             return status.state == "endless"

@@ -26,13 +26,13 @@ from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
 
 _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
-"""So far before and behind the session's clock a stream's first records may be without a word."""
+"""How far from the session's clock a stream's first records may be, behind and ahead, without a remark."""
 
 Creation = TypeVar("Creation", statements.CreateStream, statements.CreateTable)
 
 
 def create_stream(desk: StatementContext, statement: statements.CreateStream) -> Iterator[Outcome]:
-    """Enter a stream, and let it play where streams do so by themselves."""
+    """Create a stream, and play it if streams play by themselves."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -48,7 +48,7 @@ def create_stream(desk: StatementContext, statement: statements.CreateStream) ->
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
-    """Enter a table; the engine reads it, and a RUN waits for that."""
+    """Create a table; the engine reads it, and a RUN waits for that."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -59,7 +59,7 @@ def create_table(desk: StatementContext, statement: statements.CreateTable) -> I
 
 
 def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
-    """Enter a stream; one that keeps significant objects only is told how much with its first step."""
+    """Enter a stream; if it keeps significant objects only, append its shedding order."""
     db = desk.link.db
     with db.transaction():
         first = not shedding_orders.has_significant_streams(db)
@@ -70,21 +70,27 @@ def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
 
 
 def there_already(desk: StatementContext, statement: statements.Statement) -> Message:
-    """What to say of a CREATE whose name is in use: raises `BindError`, unless IF NOT EXISTS was said."""
+    """Return the message for a CREATE whose name is in use.
+
+    Raises:
+        BindError: the statement has no IF NOT EXISTS.
+    """
     return Message("\n".join(bind(statement, desk.view).notes))
 
 
 def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation]:
-    """The statement's spec, and the statement with its files' whole path.
+    """Return the statement's spec, and the statement with its files' absolute path.
 
-    Columns that it leaves out are those that the source has. Raises `BindError`, also for what is wrong with
-    the source.
+    Columns that it leaves out are those of the source.
+
+    Raises:
+        BindError: the statement or its source is wrong.
     """
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
         if not isinstance(statement.source, FileSource | GeneratorSource):
-            return bind(statement, desk.view), statement  # which raises: not supported yet
-        # pyarrow: not before it is needed
+            return bind(statement, desk.view), statement  # this raises: not supported yet
+        # pyarrow: only when needed
         from stqsh.sources.source_check import check_source
 
         bound = _bound_to_source(desk, statement)
@@ -95,7 +101,7 @@ def _bound(desk: StatementContext, statement: Creation) -> tuple[Bound, Creation
 def _bound_to_source(
     desk: StatementContext, statement: statements.CreateStream | statements.CreateTable
 ) -> Bound:
-    """The statement's spec, with the columns that its source has where it lists none."""
+    """Return the statement's spec, with the columns of its source if it lists none."""
     from stqsh.sources.inference import infer
 
     if not needs_inference(statement, desk.view):
@@ -110,7 +116,7 @@ def _bound_to_source(
 
 
 def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
-    """What to tell of a stream whose records are not of the time at which the session's clock is."""
+    """Yield remarks on a stream whose records are far from the time of the session's clock."""
     from stqsh.sources.source_check import first_time_us
 
     progress = desk.link.progress()
@@ -130,7 +136,7 @@ def _at_another_time(desk: StatementContext, spec: StreamSpec) -> Iterator[str]:
 
 
 def _with_session_tick(desk: StatementContext, statement: statements.CreateStream) -> statements.CreateStream:
-    """The statement with the session's TICK where it names none; raises `BindError` for another."""
+    """Return the statement with the session's TICK if it names none; raise `BindError` for another one."""
     shared = _session_tick_us(desk)
     if shared is None:
         return statement
@@ -148,7 +154,7 @@ def _with_session_tick(desk: StatementContext, statement: statements.CreateStrea
 
 
 def _session_tick_us(desk: StatementContext) -> int | None:
-    """The TICK that the first stream has fixed, also where that stream is gone; `None` before it."""
+    """Return the TICK that the first stream has fixed, even if that stream is gone; None before it."""
     running = desk.link.progress().tick_us
     if running is not None:
         return running

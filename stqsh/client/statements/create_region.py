@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def create_region(desk: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
-    """Enter a region of its own: a polygon, a rectangle, or one that is there under another name."""
+    """Create a single region: a polygon, a rectangle, or an existing one under another name."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -39,7 +39,7 @@ def create_region(desk: StatementContext, statement: statements.CreateRegion) ->
 
 
 def create_regions(desk: StatementContext, statement: statements.CreateRegions) -> Iterator[Outcome]:
-    """Enter a set of regions, read from GeoJSON at once."""
+    """Create a set of regions, read from GeoJSON at once."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -61,7 +61,7 @@ def _entered(
 
 
 def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
-    """The geometry of a bound region that stands still. Raises `StqshError` where it encloses nothing."""
+    """Return the geometry of a bound stationary region; raise `StqshError` if it encloses nothing."""
     if isinstance(region, PolygonSpec):
         return region_of_rings(region.rings)
     if isinstance(region, RectangleSpec):

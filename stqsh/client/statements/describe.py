@@ -1,4 +1,4 @@
-"""What DESCRIBE and DUMP answer."""
+"""The answers to DESCRIBE and DUMP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEFINITIONS = (
 
 
 def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
-    """A stream's columns with the part each plays, then its clauses and how far it has been read."""
+    """Yield a stream's columns with the role of each, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
     columns = tuple((name, kind, parts.get(name)) for name, kind in spec.columns)
@@ -60,7 +60,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
 
 
 def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
-    """A table's columns, then its source and how far it has been read."""
+    """Yield a table's columns, then its source and how far it has been read."""
     key = table.spec.key
     columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec.columns)
     yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
@@ -76,7 +76,7 @@ def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
 
 
 def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
-    """A region, or a set of regions, and its members."""
+    """Yield a region, or a set of regions, and its members."""
     items: list[tuple[str, Any]] = [
         ("kind", "a set of regions" if area.spec.set else "a region"),
         ("source", source_text(area)),
@@ -90,7 +90,7 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
 
 
 def show_query(query: QueryRow, told: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
-    """SHOW QUERY: all about one query; `told` is what the slots say of it."""
+    """Yield SHOW QUERY: all about one query; `told` is what the slots report of it."""
     spec, own = query.spec, told.own
     join = spec.join
     ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
@@ -115,14 +115,14 @@ def show_query(query: QueryRow, told: QueryMeasure, accuracy: Accuracy) -> Itera
 
 
 def _options_text(options: QueryOptions) -> str:
-    """The options of a query that were given."""
+    """Return the options that a query was given."""
     dwell = [] if options.dwell_us is None else [f"dwell {format_duration(options.dwell_us)}"]
     accuracy = [] if options.min_accuracy is None else [f"min_accuracy {options.min_accuracy:g}"]
     return ", ".join(dwell + accuracy)
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:
-    """A query's text, state and answer, an item a row."""
+    """Yield a query's text, state and answer, one item a row."""
     spec = query.spec
     items: list[tuple[str, Any]] = [
         ("query", query.name),
@@ -139,7 +139,7 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
 
 
 def dump(link: Connection) -> Script:
-    """Every setting, stream, table, region and query as it was defined, as a script that runs."""
+    """Return every setting, stream, table, region and query as it was defined, as a script that runs."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
     lines = list(_last_settings(link))
@@ -153,7 +153,7 @@ def dump(link: Connection) -> Script:
 
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
-    """The statement of a query that was registered together with others."""
+    """Return the statement of a query that was registered together with others."""
     return link.db.template_rows(pattern).statement(query.name, query.spec.text)
 
 

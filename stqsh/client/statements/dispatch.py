@@ -1,7 +1,7 @@
-"""What each statement does: one function a statement, and the table that names them all.
+"""The actions of statements: one function a statement, and the table that names them all.
 
-An action gets the desk of its client and the statement; it binds, changes control.db, and yields what
-there is to say. A statement that is not in the table is not built yet.
+An action gets its client's context and the statement; it binds, changes control.db, and yields the
+outcomes. A statement that is not in the table is not built yet.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ Action = Callable[[StatementContext, Any], Iterator[Outcome]]
 
 
 def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
-    """Do what a statement says. Raises `NotSupportedError` for one that is not built yet."""
+    """Execute a statement; raise `NotSupportedError` for one that is not built yet."""
     action = HANDLERS.get(type(statement))
     if action is None:
-        bind(statement, desk.view)  # says what is wrong, or that it is not supported yet
+        bind(statement, desk.view)  # raises if it is wrong or not supported yet
         raise NotSupportedError(statement.text)
     yield from action(desk, statement)
 
 
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
-    """REGISTER QUERY."""
+    """Execute REGISTER QUERY."""
     bound = bind(statement, desk.view)
     check_kind(bound.spec.kind)
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(_text(statement), bound.spec))
@@ -70,7 +70,7 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
-    """SUBSCRIBE: a query under a name of its own, that is dropped when the user leaves it."""
+    """Execute SUBSCRIBE: register a query under a new name, which is dropped when the user leaves it."""
     name = free_name(desk)
     bound = bind(statement, desk.view, name=name)
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
@@ -82,7 +82,7 @@ def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterat
 
 
 def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
-    """RUN in all its forms."""
+    """Execute RUN in all its forms."""
     bound = bind(statement, desk.view)
     with locating(statement.piece):
         running = start_run(desk, _text(statement), bound.spec, statement.span)
@@ -90,7 +90,7 @@ def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
 
 
 def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
-    """Log a RUN. Raises `BindError` where it would never end, or nothing can run."""
+    """Log a RUN; raise `BindError` if it would never end, or nothing can run."""
     streams = live_streams(desk.link.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
@@ -107,7 +107,7 @@ def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOW
 
 
 def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
-    """PLAY stream."""
+    """Execute PLAY of a stream."""
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
     pace = statement.pace
@@ -116,7 +116,7 @@ def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome
 
 
 def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
-    """PAUSE stream."""
+    """Execute PAUSE of a stream."""
     bind(statement, desk.view)
     stream = _stream(desk, statement.stream.text)
     append(desk.link.db, StreamPaused(stream.id, stream.name), _text(statement))
@@ -124,17 +124,17 @@ def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outco
 
 
 def pause_query(desk: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
-    """PAUSE QUERY."""
+    """Execute PAUSE QUERY."""
     yield _change_state(desk, statement, "pause_query", "paused")
 
 
 def resume_query(desk: StatementContext, statement: statements.ResumeQuery) -> Iterator[Outcome]:
-    """RESUME QUERY."""
+    """Execute RESUME QUERY."""
     yield _change_state(desk, statement, "resume_query", "active")
 
 
 def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:
-    """TAIL."""
+    """Execute TAIL."""
     bound = bind(statement, desk.view)
     only = None if statement.only is None else _OPS[statement.only]
     options = TailOptions(statement.from_step, only, bound.spec.where, statement.limit)
@@ -144,27 +144,27 @@ def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome
 
 
 def watch(desk: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
-    """WATCH."""
+    """Execute WATCH."""
     names = bind(statement, desk.view).spec
     desk.link.wake()
     yield WatchFeed(tuple(_query(desk, name) for name in names), desk.link)
 
 
 def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outcome]:
-    """MAP."""
-    from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: not before they are needed
+    """Execute MAP."""
+    from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: only when needed
 
     spec = bind(statement, desk.view).spec
     stream = _stream(desk, spec.stream)
     desk.link.wake()
-    # Snapshots of its own: a map looks from another thread.
+    # A separate snapshot reader, because a map reads from another thread.
     yield MapFeed(
         stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=not desk.autoplay
     )
 
 
 def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
-    """SHOW."""
+    """Execute SHOW."""
     subject = SUBJECTS.get(statement.what)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
@@ -172,7 +172,7 @@ def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome
 
 
 def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
-    """DESCRIBE a stream, a table, a region, a set of regions or a query."""
+    """Execute DESCRIBE of a stream, a table, a region, a set of regions or a query."""
     name = statement.name.text
     kind, db = bind(statement, desk.view).spec.kind, desk.link.db
     if kind == "stream":
@@ -186,21 +186,21 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
 
 
 def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
-    """SHOW QUERY name."""
+    """Execute SHOW QUERY of one query."""
     query = _query(desk, bind(statement, desk.view).spec)
     told = desk.snapshots.measure(query.spec)
     yield from show_query(query, told, accuracies(desk.link, [query])[query.id])
 
 
 def explain_statement(desk: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
-    """EXPLAIN [ANALYZE]."""
+    """Execute EXPLAIN [ANALYZE]."""
     from stqsh.client.statements.explain import explain  # numba
 
     yield from explain(desk, bind(statement, desk.view).spec)
 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
-    """SELECT: a snapshot, answered once."""
+    """Execute SELECT: answer a snapshot once."""
     spec, stream = desk.snapshots.bound(statement, desk.view)
     if desk.autoplay and desk.snapshots.is_about_to_play(stream):
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
@@ -219,7 +219,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
 
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """The names under which a SELECT gives its stream's location; `None` where it does not."""
+    """Return the names under which a SELECT has its stream's location; None if it has not."""
     shown = {
         column.value.name: column.name
         for column in reversed(spec.select)
@@ -230,20 +230,20 @@ def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
 
 
 def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
-    """HELP."""
+    """Execute HELP."""
     del desk
     yield Message(help_text(statement.topic))
 
 
 def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
-    """DUMP."""
+    """Execute DUMP."""
     del statement
     script = dump(desk.link)
     yield script if script.text else Message("there is nothing to dump yet")
 
 
 def deferred(module: str, name: str) -> Action:
-    """Return a handler whose module, which loads pyarrow and more, is imported when it is first performed."""
+    """Return an action whose module, which imports pyarrow and more, is imported at its first use."""
 
     def perform_later(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
         handler = getattr(import_module(f"stqsh.client.statements.{module}"), name)
@@ -278,21 +278,21 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.Dump: dump_all,
     statements.Help: help_,
 }
-"""Every statement that does something by now."""
+"""The statements that are built, and their actions."""
 
 
 def check_kind(kind: str) -> None:
-    """Raise `StqshError` for a kind of query that the core does not have; those of the language it has."""
+    """Raise `StqshError` for a kind of query that the core does not have but the language does."""
     if kind in BUILT_IN:
         return
-    from stqsh.core.kinds import KINDS  # numba: not before it is needed
+    from stqsh.core.kinds import KINDS  # numba: only when needed
 
     if kind not in KINDS:
         raise StqshError(f"there is no kind of query called {kind!r}", hint=f"kinds: {', '.join(KINDS)}")
 
 
 def free_name(desk: StatementContext) -> str:
-    """A name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
+    """Return a name for a SUBSCRIBE that no query has had yet: `sub_1`, `sub_2`, …"""
     (count,) = desk.link.db.query("SELECT count(*) FROM queries WHERE name GLOB 'sub_[0-9]*'")[0]
     number = int(count) + 1
     while find_query(desk.link.db, f"sub_{number}") or find_stream(desk.link.db, f"sub_{number}"):

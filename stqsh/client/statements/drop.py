@@ -1,4 +1,4 @@
-"""DROP of whatever has a name."""
+"""DROP of anything that has a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from stqsh.storage.rows import LogRow, QueryRow
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """DROP STREAM | TABLE | REGION | REGIONS | QUERY. Raises `StqshError` while live queries need it."""
+    """Execute DROP STREAM | TABLE | REGION | REGIONS | QUERY.
+
+    Raises:
+        StqshError: live queries need it.
+    """
     bound = bind(statement, desk.view)
     word, name, db = statement.kind.lower(), statement.name.text, desk.link.db
     if bound.spec is None:

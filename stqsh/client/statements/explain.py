@@ -1,7 +1,7 @@
-"""What EXPLAIN answers: how a query or snapshot is evaluated, what it costs by estimate, what it has cost.
+"""EXPLAIN: how a query or snapshot is evaluated, its estimated cost, and what it has cost so far.
 
-Estimates come from the slots' state as it is now (`stqsh.core.snapshots.query_cost`): a record's chance to be
-a candidate is taken for that of the objects present.
+Estimates come from the slots' current state (`stqsh.core.snapshots.query_cost`): they assume that a record is
+a candidate as often as the objects present are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Item = tuple[str, Any]
 
 
 def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
-    """EXPLAIN [ANALYZE] of a registered query, by its QuerySpec."""
+    """Answer EXPLAIN [ANALYZE] of a registered query."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, told)
@@ -51,7 +51,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
 
 
 def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
-    """EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
+    """Answer EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
     told = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, told)
@@ -69,7 +69,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
 
 
 def explain(desk: StatementContext, spec: Explained | SnapshotSpec) -> Iterator[Rows]:
-    """What a bound EXPLAIN answers: of a registered query, or of a SELECT."""
+    """Answer a bound EXPLAIN of a registered query or of a SELECT."""
     if isinstance(spec, Explained):
         yield explain_query(desk, spec.query, analyze=spec.analyze)
     else:
@@ -83,12 +83,12 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
 
 
 def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
-    """Return what the kind of a query or snapshot says of it."""
+    """Return the explanation by the kind of a query or snapshot."""
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
 def _place(spec: BoundQuery, stream: StreamSpec, told: QueryMeasure) -> list[Item]:
-    """The stream, and the region with its box, its size and what lies in the box now."""
+    """Return the stream, and the region with its box, its size and what is in the box now."""
     box = told.box
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
@@ -101,7 +101,7 @@ def _place(spec: BoundQuery, stream: StreamSpec, told: QueryMeasure) -> list[Ite
 
 
 def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:
-    """What a stream that keeps significant objects only means for the answer; nothing of other streams."""
+    """Return what keeping significant objects only means for the answer; empty for other streams."""
     if not stream.is_significant:
         return []
     if isinstance(spec, SnapshotSpec):
@@ -136,7 +136,7 @@ def _index(kind: KindExplanation, told: QueryMeasure) -> str:
 
 
 def _candidates(kind: KindExplanation, told: QueryMeasure) -> str:
-    """Return the estimated number of a query's candidates for each record: the chance to be one."""
+    """Return the estimated number of a query's candidates for each record: the probability of being one."""
     if not told.objects:
         return "unknown: nothing is present"
     if kind.terms and told.texts and told.terms:
@@ -148,7 +148,7 @@ def _candidates(kind: KindExplanation, told: QueryMeasure) -> str:
 
 
 def _lookup(spec: BoundQuery) -> Key | None:
-    """Return the key of the one object that a snapshot asks for, None for other queries."""
+    """Return the key of the one object that a snapshot selects, None for other queries."""
     return spec.lookup if isinstance(spec, SnapshotSpec) else None
 
 
@@ -189,7 +189,7 @@ def _reason(spec: BoundQuery, kind: KindExplanation, told: QueryMeasure, what: s
 
 
 def _so_far(told: QueryMeasure) -> list[Item]:
-    """What a query has cost since it was registered."""
+    """Return what a query has cost since it was registered."""
     mine, everything = told.own, told.all
     if mine is None:
         return [("so far", "nothing: no step was taken since")]

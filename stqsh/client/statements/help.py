@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def help_text(topic: str = "", width: int = 100) -> str:
-    """Return what HELP says of a topic: a statement, a part of one, or a document; of all without one.
+    """Return the help on a topic, or on all topics without one.
 
     Args:
-        topic: the name of a document, or words of a statement.
+        topic: the name of a document, or words of a statement or a part of one.
         width: characters a line.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which rows of REGISTER QUERIES make valid queries: whole columns are checked at once."""
+"""Check which rows of REGISTER QUERIES make valid queries, whole columns at once."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class _Check(NamedTuple):
 
 
 class RowChecks:
-    """The checks of one REGISTER QUERIES, and what they have found so far.
+    """The checks of one REGISTER QUERIES, and their findings so far.
 
-    key: the column with the names; without one a query is named by its file, else `prefix`, and the number
-    of its row.
+    `key` is the column with the names; without one a query is named after its file, else `prefix`, and the
+    number of its row.
     """
 
     def __init__(self, template: QueryTemplate, key: str | None, prefix: str) -> None:
@@ -47,7 +47,7 @@ class RowChecks:
         self._faults: list[RowFault] = []
 
     def good_rows(self, block: ParameterBlock) -> Iterator[tuple[pa.RecordBatch, Places]]:
-        """Give the valid rows of a block, at most `MOST` at a time, with their places; note the others."""
+        """Yield the valid rows of a block, at most `MOST` at a time, with their places; note the others."""
         self._refused += len(block.faults)
         self._faults += block.faults[:_MOST_SHOWN]
         names = self._names_of(block)
@@ -70,14 +70,14 @@ class RowChecks:
             yield whole.take(_at(places)), places
 
     def names_in_use(self, block: ParameterBlock, rows: pa.RecordBatch, places: Places, in_use: Mask) -> None:
-        """Note which of the rows that were given out make no query because their name is in use."""
+        """Note which of the rows from `good_rows` make no query because their name is in use."""
         names = dict(zip(places.tolist(), rows.column(NAMES), strict=True)) if in_use.any() else {}
         self._registered -= int(in_use.sum())
         count = len(block.numbers)
         self._note(block, [_spread(places[in_use], count, lambda row: f"the name {names[row]} is in use")])
 
     def result(self) -> BulkRegistration:
-        """Give what came of all rows."""
+        """Return the outcome over all rows."""
         faults = sorted(self._faults, key=lambda fault: (fault.file, fault.line))[:_MOST_SHOWN]
         return BulkRegistration(self._registered, self._refused, tuple(fault.text() for fault in faults))
 
@@ -89,7 +89,7 @@ class RowChecks:
         return numbered
 
     def _again(self, names: Array) -> Mask:
-        """Say which names, (n,), have occurred before."""
+        """Return which names, (n,), have occurred before."""
         known, before = self._names, []
         listed: list[Any] = names.to_pylist()
         for name in listed:
@@ -98,7 +98,7 @@ class RowChecks:
         return np.array(before, np.bool_)
 
     def _note(self, block: ParameterBlock, checks: list[_Check]) -> Mask:
-        """Note the rows of a block that fail a check, each with the first reason; give which these are."""
+        """Note the rows of a block that fail a check, each with the first reason; return which these are."""
         bad = np.zeros(len(block.numbers), np.bool_)
         for check in checks:
             bad |= check.failing
@@ -194,7 +194,7 @@ def _numbers(values: Array) -> NDArray[np.float64]:
 
 
 def _at(places: Places) -> Any:
-    """Positions as an Arrow array."""
+    """Return positions as an Arrow array."""
     return pa.array(places)
 
 
@@ -203,7 +203,7 @@ def _mask(values: Array, nothing: bool = False) -> Mask:
 
 
 def _spread(rows: Places, count: int, reason: Callable[[int], str]) -> _Check:
-    """A check that some rows of a block fail, given by their places."""
+    """Return a check that some rows of a block, given by their places, fail."""
     failing = np.zeros(count, np.bool_)
     failing[rows] = True
     return _Check(failing, reason)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stqsh.storage.query_templates import QueryTemplate
 
 NAME_COLUMN = "name"
-"""The column that names the queries where KEY names none."""
+"""The column that names the queries if KEY names none."""
 TABLE_PREFIX = "query"
 """Queries of a table without such a column are called query_1, query_2 and so on."""
 _KEY_TYPES = ("STRING", "BIGINT", "INT")
@@ -63,7 +63,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
         source = source_spec(statement.source)
         assert isinstance(source, FileSourceSpec)
         columns = infer(source)
-        every = source.options.get("header") is False  # such a file's columns are known by their places
+        every = source.options.get("header") is False  # such a file's columns are known by position
 
         def blocks(wanted: Mapping[str, str]) -> Iterator[ParameterBlock]:
             given = {name: wanted.get(name, "STRING") for name, _ in columns} if every else wanted
@@ -85,7 +85,7 @@ def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegi
 
 
 def _template_statement(text: str) -> RegisterQueries:
-    """Read the template of `register_many`. Raises `StqshError` where it is none."""
+    """Parse the template of `register_many`; raise `StqshError` if it is none."""
     statements = parse(text)
     statement = statements[0] if len(statements) == 1 else None
     if isinstance(statement, Select):
@@ -101,7 +101,7 @@ def _template_statement(text: str) -> RegisterQueries:
 def _registered(
     desk: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
 ) -> BulkRegistration:
-    """Register the queries of all rows, a block at a time. Raises `StqshError` where no row makes one."""
+    """Register the queries of all rows, a block at a time; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
         check_kind(spec.kind)
@@ -131,7 +131,7 @@ def _template(statement: RegisterQueries, spec: QuerySpec) -> QueryTemplate:
 
 
 def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str | None:
-    """The column with the queries' names; None where they are named by their places."""
+    """Return the column with the queries' names; None if they are named by their positions."""
     if statement.key is None:
         return NAME_COLUMN if columns.get(NAME_COLUMN) in _KEY_TYPES else None
     name, span = statement.key.text, statement.key.span
@@ -148,7 +148,7 @@ def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str |
 
 
 def _wanted(statement: RegisterQueries, template: QueryTemplate, key: str | None) -> dict[str, str]:
-    """The columns to read, and the type of each: one that suits all places where its values go."""
+    """Return the columns to read, and for each a type that suits all places where its values go."""
     wanted: dict[str, set[str]] = {} if key is None else {key: {"STRING"}}
     for _, hole in template.holes:
         if hole.constant is None:

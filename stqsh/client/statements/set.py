@@ -16,7 +16,7 @@ from stqsh.storage.session_settings import check_setting, session_settings
 
 
 def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
-    """SET key = value. Raises `StqshError` for a value that the setting cannot have."""
+    """Execute SET key = value; raise `StqshError` for a value that the setting cannot have."""
     bound = bind(statement, desk.view)
     key, db = bound.spec.key, desk.link.db
     value = check_setting(key, str(bound.spec.value))
@@ -29,7 +29,7 @@ def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Ite
 
 
 def _remark(db: ControlDb, key: str, settings: Profile) -> str:
-    """What the user may not expect of a setting."""
+    """Return a remark on an effect of a setting that the user may not expect."""
     if key.startswith(("engine.", "spark.")):
         return ", once the engine starts again"
     if key not in shedding_orders.SETTINGS:

@@ -1,4 +1,4 @@
-"""The sources that CREATE statements name: where their files are, and where the statement is wrong."""
+"""The sources that CREATE statements name: where their files are, and what is wrong in the statement."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
 
 
 def with_absolute_files(statement: Creation, script: str | None = None) -> Creation:
-    """The statement with its glob made absolute; other sources stay as they are.
+    """Return the statement with its glob made absolute; other sources stay as they are.
 
-    A relative glob is looked for beside the script first, then in the working directory. Raises
-    `SourceError` where no file matches.
+    A relative glob is looked for beside the script first, then in the working directory.
+
+    Raises:
+        SourceError: no file matches.
     """
     if not isinstance(statement.source, FileSource):
         return statement
@@ -38,7 +40,7 @@ def with_absolute_files(statement: Creation, script: str | None = None) -> Creat
 
 
 def find_files(glob: str, beside: Path | None = None) -> str:
-    """A glob that is absolute and matches files. Raises `SourceError` where none does."""
+    """Return an absolute glob that matches files; raise `SourceError` if none does."""
     given = Path(glob).expanduser()
     places = [folder for folder in (beside, Path.cwd()) if folder is not None]
     for absolute in dict.fromkeys(str(folder / given) for folder in places):
@@ -51,7 +53,7 @@ def find_files(glob: str, beside: Path | None = None) -> str:
 
 
 def _near_file(path: Path) -> str:
-    """What may be wrong with a path of which nothing was found: no such folder, or a name like another."""
+    """Return what may be wrong with a path that was not found: no such folder, or a similar name."""
     folders = (one for one in reversed(path.parents) if not has_magic(str(one)))
     missing = next((one for one in folders if not one.is_dir()), None)
     if missing is not None:
@@ -64,9 +66,10 @@ def _near_file(path: Path) -> str:
 
 @contextmanager
 def pointing_at_source(statement: Reader) -> Iterator[None]:
-    """Make what is found wrong with a source a fault in the statement, with line and caret.
+    """Turn errors of a source into errors of the statement, with line and caret.
 
-    Raises `BindError` for each `SourceError` raised inside: at the option it is about, else at the source.
+    Raises:
+        BindError: for each `SourceError` raised inside, at the option that it concerns, else at the source.
     """
     try:
         with locating(statement.piece):
@@ -77,7 +80,7 @@ def pointing_at_source(statement: Reader) -> Iterator[None]:
 
 
 def _place(statement: Reader, error: SourceError) -> Span:
-    """Where in the statement an error about its source is shown: the option's name, its value, the source."""
+    """Return where to show a source's error in the statement: the option's name, its value, or the source."""
     source = statement.source
     if source is None:
         return statement.span

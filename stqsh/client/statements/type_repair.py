@@ -1,8 +1,8 @@
-"""Places are numbers and times are times, though a few records of a source say otherwise.
+"""Column types of place and time, repaired where a few records of a source do not fit.
 
-A column's type is found from its values. One record with a place of 'n/a' would make the column text, and the
-stream impossible; so what a statement names as LOCATION or TIME, or what has a usual name for it, is of the
-type that most of its values are, and the records that are not are set aside when the stream is read.
+A column's type is inferred from its values. One record with a place of 'n/a' would make the column text, and
+the stream impossible. So a column that a statement names as LOCATION or TIME, or that has a usual name for
+it, gets the type of most of its values, and the other records are set aside when the stream is read.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ Columns = list[list[str]]
 def fitted(
     statement: CreateStream, columns: Columns, source: FileSourceSpec
 ) -> tuple[Columns, tuple[str, ...]]:
-    """Inferred columns with the types of place and time as most records have them, and what to tell of that.
+    """Return inferred columns with the types of place and time that most records have, and remarks on that.
 
-    Raises `BindError` where the only column for a role does not hold what it should.
+    Raises:
+        BindError: the only column for a role does not hold what it should.
     """
-    # pyarrow: not before it is needed
+    # pyarrow: only when needed
     from stqsh.sources.type_votes import leaning
 
     types, notes = dict(columns), []
@@ -48,7 +49,7 @@ def fitted(
 
 
 def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:
-    """The columns of text that are to be places or times: those that the statement names, else usual ones."""
+    """Return the text columns that are to be places or times: those the statement names, else usual ones."""
     x, y = statement.location or (None, None)
     guesses = guess_roles([*types.items()])
     found = {"x": x, "y": y, "time": statement.time}
@@ -61,7 +62,7 @@ def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:
 
 
 def _usual(role: str, types: dict[str, str], at: Name) -> Name | None:
-    """The first column with a usual name for a role."""
+    """Return the first column with a usual name for a role."""
     by_name = {name.lower(): name for name in types}
     usual = next((by_name[one] for one in USUAL_NAMES[role] if one in by_name), None)
     return None if usual is None else Name(usual, span=at.span)

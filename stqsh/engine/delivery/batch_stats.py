@@ -48,9 +48,9 @@ def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> Tim
 
 
 def lag_s(clock: BatchClock, now_us: int) -> float | None:
-    """Return how long ago the last step of a batch was due by the wall clock, in s.
+    """Return how many seconds ago the last step of a batch was due by the wall clock.
 
-    None for a batch without steps, and where nothing plays at a pace.
+    Return None for a batch without steps, and where nothing plays at a pace.
     """
     if clock.due_us is None or not clock.playing or clock.steps < 1:
         return None

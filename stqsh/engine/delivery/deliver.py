@@ -1,9 +1,9 @@
 """Deliver: write what the operators made of a batch.
 
-The updates go into the batch's file of the update log first; then one transaction writes the engine's
-progress and what the batch changed in the catalogue. A reader that sees the progress finds the file. Spark
-may repeat a batch after a crash: then the file is replaced by the same content, and the transaction is made
-only once.
+The updates are written to the batch's file of the update log first. One transaction then writes the engine's
+progress and what the batch changed in the catalogue, so a reader that sees the progress finds the file.
+After a crash Spark may repeat a batch: the file is then replaced by the same content, and the transaction is
+not repeated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Delivery:
     Args:
         home: the session's home.
         control: its control log.
-        spool: folders of the payloads that come by name; None: all payloads are within their chunks.
+        spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
         on_first: called after the first batch that this object delivers.
 
     Attributes:
@@ -108,7 +108,7 @@ class Delivery:
             self._on_first = None
 
     def _record(self, progress: Progress, delivered: BatchOutcome) -> None:
-        """Write progress and effects; no SET gets between the settings and the order that follows."""
+        """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
             order = self._shedding.decision(delivered.stats, delivered.clock)
             effects = BatchEffects(
@@ -159,7 +159,7 @@ class Delivery:
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
-    """Return the chunks of a batch that are for Deliver itself, not for the update log alone."""
+    """Return the chunks of a batch that Deliver reads itself, not those for the update log alone."""
     bulk = pc.is_in(chunks["kind"], value_set=pa.array(["rows", "updates"]))
     return from_table(chunks.filter(pc.invert(bulk)))
 
@@ -202,13 +202,13 @@ def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
 
 
 def find_ended(chunks: list[Chunk]) -> frozenset[int]:
-    """Return the queries whose FOR has passed; all slots that hold a query tell it."""
+    """Return the queries whose FOR has passed; every slot that holds a query reports it."""
     notices = (notice for chunk in chunks for notice in unpack_json(chunk.payload))
     return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
 
 
 def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
-    """Return the answers to look-ups, one for each stream; an empty one where nothing at all was found."""
+    """Return the answers to look-ups, one for each stream; an empty one where nothing was found."""
     if not asked:
         return ()
     streams: dict[int, list[pa.RecordBatch]] = {}
@@ -227,8 +227,8 @@ def collect_answers(
 ) -> tuple[dict[int, list[bytes]], list[SnapshotAsked]]:
     """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
 
-    A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`; the first time
-    the slots tell where the object is. A snapshot to which no slot has an answer is answered by none.
+    A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`: the first time
+    the slots answer where the object is. A snapshot that no slot can answer gets an empty list.
     """
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:

@@ -1,9 +1,9 @@
-"""How much of the update log is kept update by update: what is older is folded, by a process of its own.
+"""Retention of the update log: a separate process folds its older updates.
 
 `python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
-it, and its memory goes with it. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of a
-microsecond an update, and as much again for what still stands; so it is done for many updates at once: when
-the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
+it, and its memory is freed when it ends. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of
+a microsecond for each update, and as much again for each one that still holds, so many updates are folded at
+once: when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ log = logging.getLogger("stqsh.engine")
 
 
 class LogRetention:
-    """Has a session's update log folded as it grows; `keep` gives `updates.keep` in bytes.
+    """Starts the folding of a session's update log as it grows.
 
-    Where the disk is full, half of what there is goes.
+    `keep` returns `updates.keep` in bytes. Where the disk is full, half of the log is folded.
     """
 
     def __init__(self, home: SessionHome, keep: Callable[[], int], tuning: EngineTuning = TUNING) -> None:
@@ -46,25 +46,25 @@ class LogRetention:
         self._lock, self._stopped = threading.Lock(), threading.Event()
 
     def start(self) -> None:
-        """Begin to look after the log."""
+        """Start to watch the log."""
         threading.Thread(target=self._run, name="retention", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no further, and end a process that folds: the log stays as it is."""
+        """Stop watching, and end a process that folds; the log stays as it is."""
         self._stopped.set()
         if self._folding is not None:
             self._folding.terminate()
             self._folding.wait()
 
     def delivered(self, batch: int, size: int) -> None:
-        """Note that a batch took so many bytes of the log."""
+        """Note how many bytes a batch added to the log."""
         with self._lock:
             if size and (not self._sizes or self._sizes[-1][0] < batch):
                 self._sizes.append((batch, size))
                 self._bytes += size
 
     def look(self) -> None:
-        """Begin to fold where it is time to, unless that is under way."""
+        """Start to fold if it is time to, unless a process does so already."""
         if self._folding is not None and self._folding.poll() is None:
             return
         base = read_base(self._home.updates)
@@ -85,7 +85,7 @@ class LogRetention:
             self.look()
 
     def _older_half(self, keep: int) -> int:
-        """Return the last batch that goes: half of what is kept, and of the batches, come after it."""
+        """Return the last batch to fold: half of the bytes, and half of the batches, are after it."""
         left, count = self._bytes, len(self._sizes)
         for batch, size in self._sizes:
             left, count = left - size, count - 1
@@ -95,7 +95,7 @@ class LogRetention:
 
 
 def _start(home: SessionHome, up_to: int) -> subprocess.Popen[bytes]:
-    """Start the process that folds; what it prints goes to the engine's log."""
+    """Start the process that folds; its output goes to the engine's log."""
     command = [sys.executable, "-m", "stqsh.engine.delivery.log_retention", "--home", str(home.path)]
     return subprocess.Popen([*command, "--up-to", str(up_to)], stdin=subprocess.DEVNULL)
 

@@ -1,4 +1,4 @@
-"""Load shedding between batches: the slots' load, the orders in the log, and the next order."""
+"""Load shedding between batches: read the slots' load and the orders in the log, and give the next order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ class SheddingController:
     def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> MemoryStats | None:
         """Return what status lines show: the order in force, sums, and the queries that warm up.
 
-        None while no stream is significant. stats: of the slots' Evaluate; clock: of the batch.
+        Args:
+            stats: of the slots' Evaluate.
+            clock: of the batch.
+
+        Returns:
+            None while no stream is significant.
         """
         streams = _by_slot_and_stream(stats)
         if not streams:
@@ -57,9 +62,9 @@ class SheddingController:
         )
 
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
-        """Return the order to give after a batch; None where the last one stays, or is yet to take effect.
+        """Return the order to give after a batch; None if the last one stays, or has yet to take effect.
 
-        The same for a batch that comes again. To be asked within the transaction that appends the order.
+        A repeated batch gets the same order. Call this in the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
         if not streams:
@@ -73,7 +78,7 @@ class SheddingController:
         return None if order is standing else order
 
     def _observe(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> SheddingOrder:
-        """Note what the batch brought; the order in force in it."""
+        """Note the load after a batch, and return the order that was in force in it."""
         self._follow(self._seq)
         orders = [order for number, order in self._orders if number <= max(clock.seq, self._orders[0][0])]
         batch = WarmupBatch(
@@ -88,7 +93,7 @@ class SheddingController:
         return orders[-1]
 
     def _follow(self, seq: int) -> None:
-        """Read what is new; the first order is then the one in force once the log's row `seq` is taken in."""
+        """Read new orders; the first of them is the one in force once the log's row `seq` is taken in."""
         self._orders += orders_after(self._control, self._orders[-1][0])
         past = sum(number <= seq for number, _ in self._orders)
         del self._orders[: max(0, past - 1)]
@@ -97,7 +102,7 @@ class SheddingController:
         return memory_settings(session_settings(self._control, self._profile))
 
     def _steps_of(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> int:
-        """After how many steps every object of these streams has reported."""
+        """Return the number of steps after which every object of these streams has reported."""
         for stream in {stream for stream, _ in streams} - self._report_steps.keys():
             report_us = stream_by_id(self._control, stream).spec.report_every_us
             assert report_us is not None, "RETAIN SIGNIFICANT needs REPORT EVERY"

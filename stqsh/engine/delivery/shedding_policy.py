@@ -1,8 +1,8 @@
-"""Load shedding policy: the order that follows from settings, load and last order (SOLE section 6).
+"""Load shedding policy: the next order, from settings, load and last order (SOLE section 6).
 
-A pure function of the settings, the load and the order that stands. The load goes up to the budget freely;
-beyond it shedding begins, and goes on until the load is at the target, a share of the budget; between the
-two what stands stays, so that the order does not flicker.
+It is a pure function of the settings, the load and the current order. The load may rise up to the budget.
+Beyond it shedding begins, and continues until the load is at the target, a share of the budget. Between
+the two the order stays as it is, so that it does not oscillate.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stqsh.spec.stats import StreamMemory
 from stqsh.storage.shedding_orders import MemorySettings, allowed
 
 CACHE_DOWN, CACHE_UP = 0.25, 0.1
-"""Steps of the cache's share: quickly down, and up in steps that do not leap far over the budget."""
+"""Steps of the cache's share: it falls fast, and rises in small steps that hardly overshoot the budget."""
 LEAST_AREA = 0.1
-"""Less of a region is no answer any more, and would take long to grow back."""
+"""The least share of a region: less is no useful answer, and would take long to grow back."""
 LEAST_GROWTH, MOST_GROWTH = 0.001, 1.25
-"""A region's area grows by so much at a time: in all at the least, and by this factor at the most."""
+"""Growth of a region's area in one order: at least this much in all, at most by this factor."""
 _NOTABLE = 0.02
-"""Of the objects with one more or one less reference so many are worth another order."""
+"""The least change of `part` that is worth a new order."""
 _DIGITS, _LITTLE = 4, 1e-6
 
 
@@ -31,10 +31,12 @@ _DIGITS, _LITTLE = 4, 1e-6
 class StreamLoad:
     """The load of significant streams after a step, over all slots.
 
-    `shadow`: objects that were dropped and still report. `histogram`: S[1] … S[63] and the rest: objects that
-    no query has locked, by their reference counts; `dropped`: the same of `shadow`. `report_steps`: so many
-    steps after the step in which something may come back, it has reported. `least`: the least accuracy of a
-    query.
+    Attributes:
+        histogram: objects that no query has locked, by reference count: S[1] … S[63], then the rest.
+        report_steps: after this many steps, an object that may come back has reported.
+        shadow: the number of objects that were dropped and still report.
+        least: the least accuracy of a query.
+        dropped: the histogram of the objects in `shadow`.
     """
 
     objects: int = 0
@@ -58,7 +60,7 @@ class StreamLoad:
         return self.bytes if settings.in_bytes else self.objects
 
     def wanted(self, settings: MemorySettings) -> float:
-        """Return the load if nothing had been dropped; bytes are assumed to grow with the objects."""
+        """Return the load if nothing had been dropped, assuming that bytes grow with the objects."""
         return self.held(settings) * (self.objects + self.shadow) / max(1, self.objects)
 
 
@@ -84,12 +86,12 @@ def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> S
 def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     """Return the order to follow `now` under a load; `now` itself where nothing changes.
 
-    Over the budget, object shedding drops what fewer than k queries want, with the least k that brings the
-    load to the target (SOLE section 6.4). SOLE stops dropping there; but who was dropped would come back with
-    its next report, so k stays, and of those that k - 1 want only the part goes that has to. S is kept of the
-    dropped objects, too: so what has to go, and what may come back, is known without trying. Everything comes
-    back once all of it fits the target. Query shedding first shrinks caches, then regions, and lets them grow
-    back, step by step, below the target (section 6.3).
+    Over the budget, object shedding drops the objects that fewer than k queries want, with the least k that
+    brings the load to the target (SOLE section 6.4). SOLE stops dropping there, but a dropped object would
+    come back with its next report; so k stays, and of the objects that k - 1 queries want only the necessary
+    part is dropped. S also counts dropped objects, so it is known in advance what must be dropped and what
+    may come back. Everything comes back once all of it fits the target. Query shedding shrinks caches first,
+    then regions, and lets them grow back, step by step, below the target (section 6.3).
     """
     order = allowed(settings, now)
     if settings.sheds:
@@ -99,13 +101,13 @@ def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> Sh
 
 
 def _shed_objects(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
-    """Drop more while more is held than the target, once it was over the budget; or less, if that will do."""
+    """Return the order that drops more objects above the target, once over the budget, or fewer below it."""
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if now.k == 1 and held <= budget:
         return now
     if load.wanted(settings) <= target:
         return replace(now, k=1, part=1.0)
-    # Bytes are taken to shrink with the objects; what is wrong about that, the next batch puts right.
+    # Bytes are assumed to shrink with the objects; the next batch corrects the error.
     excess = load.objects * (1 - target / max(1, held)) + load.shadow
     k, part = least_k(load.by_references, excess)
     more = (k - 1 + part) - (now.k - 1 + now.part)
@@ -113,16 +115,17 @@ def _shed_objects(settings: MemorySettings, load: StreamLoad, now: SheddingOrder
     if now.k == 1 or (held > target and more > _NOTABLE) or (held <= target and more < -_NOTABLE and is_due):
         return replace(now, k=k, part=part)
     if held > budget and is_due and now.part < 1 and load.histogram[now.k - 2]:
-        # Of these keys fewer than one should think belong to the part.
+        # Fewer of these keys than expected belong to the part.
         return replace(now, part=min(1.0, round(now.part + _NOTABLE, _DIGITS)))
     return now
 
 
 def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
-    """The least k such that at least `excess` objects are wanted by fewer than k queries; and of those that
-    k - 1 want the share that is enough (SOLE section 6.4 drops them all).
+    """Return the least k for an excess, and the share to drop of the objects that k - 1 queries want.
 
-    Where there are not so many, the least that drops all there are; k = 1 drops none.
+    At least `excess` objects are wanted by fewer than k queries. SOLE section 6.4 drops all of those that k -
+    1 want; the share is what suffices. If there are not enough objects, k is the least that drops all of
+    them; k = 1 drops none.
     """
     fewer = list(accumulate(histogram[:-1], initial=0))  # by k - 1: how many are wanted by fewer than k
     wanted = min(excess, fewer[-1])
@@ -136,9 +139,9 @@ def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
 def _shed_queries(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if held > budget:
-        # Where every query is at its least accuracy, smaller shares change nothing but the way back.
+        # Where every query is at its least accuracy, smaller shares would only delay the recovery.
         return now if load.least > now.area + _LITTLE else _shrunk(now, target / held)
-    # What a larger region asks for comes as it reports: whoever does not wait for that grows too far.
+    # Objects in a larger region appear as they report; growing before that would grow too far.
     if held < target and load.step - now.step >= load.report_steps:
         return _grown(now, target / max(1, held))
     return now

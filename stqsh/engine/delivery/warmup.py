@@ -1,7 +1,7 @@
-"""Warm-up: from which step on the answers of queries over significant streams are right.
+"""Warm-up: the step from which the answers of queries over significant streams are right.
 
 A query that is registered or resumed sees only objects that other queries have kept; a region that grows back
-has no objects in its new parts. Both are right once every object has reported, REPORT EVERY later.
+has no objects in its new parts. Both are right once every object has reported, one REPORT EVERY later.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stats import Warmup
 
 MOST = 64
-"""Batches that are told apart; queries of earlier ones share the oldest entry."""
+"""Maximum number of batches that are kept apart; queries of earlier ones share the oldest entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmupBatch:
-    """One batch: its steps, the rows `before < row <= seq` of the log that it took in, what they brought.
+    """One batch: its steps, the log rows that it took in, and their effect.
 
-    `grows`: whether an order among them lets regions or their caches grow. `report_steps`: after so many
-    steps every object has reported.
+    Attributes:
+        first: its first step.
+        last: its last step.
+        before: it took in the log's rows `before < row <= seq`.
+        seq: see `before`.
+        report_steps: after this many steps every object has reported.
+        grows: whether an order among the rows lets regions or their caches grow.
     """
 
     first: int
@@ -44,13 +49,16 @@ def warmup_after(before: Warmup, batch: WarmupBatch) -> Warmup:
 
 
 def ask_for_more(orders: Iterable[SheddingOrder]) -> bool:
-    """Whether, in a row of orders of which the first was in force before, one asks for more than the last."""
+    """Return whether one of these orders asks for more than the one before it.
+
+    The first of them was in force before the others.
+    """
     areas = [(order.factor * order.cache, order.area) for order in orders]
     return any(later[0] > first[0] or later[1] > first[1] for first, later in pairwise(areas))
 
 
 def _merge_oldest(recent: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge the oldest entries where there are more than MOST."""
+    """Merge the oldest entries if there are more than MOST."""
     spare = len(recent) - MOST
     if spare <= 0:
         return recent

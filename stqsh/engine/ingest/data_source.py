@@ -1,7 +1,7 @@
 """The Python data source `stqsh`: Spark's interface to the planner and the task reader.
 
-Offsets are made in one long-lived process beside the driver's JVM, tasks are read in workers. Two more
-processes of Spark only look at the class and end again, so heavy modules are imported within functions here.
+One long-lived process beside the driver's JVM makes the offsets; workers read the tasks. Spark starts two
+more short-lived processes that only inspect the class, so heavy modules are imported within functions here.
 """
 
 from __future__ import annotations
@@ -29,17 +29,22 @@ if TYPE_CHECKING:
     from stqsh.spec.chunk import Chunk
     from stqsh.storage.control_log import ControlDb
 
-#: A file of this name in the home holds further batches back: the engine is stopping.
+#: A file of this name in the home holds back further batches while the engine stops.
 HOLD_FILE = "hold"
 
 
 class StqshSource(DataSource):
     """One source for the control log, the clock and all streams.
 
-    Options: `home` (the session's directory), `slots`, `max_records` and `max_bytes` (of a batch), `boot`
-    (names this start of the query, whose first batch moves nothing but brings everything up), `transit` (the
-    folder for payloads of `spool_bytes` and more, see `stqsh.engine.state.payload_files`; none: they go
-    through Spark).
+    Its options:
+        home: the session's directory.
+        slots: the number of slots.
+        max_records: the maximum number of records in a batch.
+        max_bytes: the maximum size of a batch in bytes.
+        boot: names this start of the query, whose first batch processes no data but starts everything.
+        transit: the folder for large payloads, see `stqsh.engine.state.payload_files`; without it they go
+            through Spark.
+        spool_bytes: the least size in bytes of a payload that goes through a file.
     """
 
     @classmethod
@@ -73,11 +78,17 @@ class TaskPartition(InputPartition):
 
 
 class StqshReader(DataSourceStreamReader):
-    """Answer Spark's questions with a planner, which is made where it is first asked.
+    """Answers Spark's questions with a planner, which is made when it is first needed.
 
-    It is made from `home` and `numbers`: slots, then what a batch takes at the most, in records and in bytes.
-    The first batch after a start moves only the offset's `boot`. `spool`: where large
-    payloads are put, if they may go by name.
+    The first batch after a start changes only the offset's `boot`.
+
+    Args:
+        home: the session's directory.
+        numbers: the number of slots, and the maximum records and bytes of a batch.
+        boot: names this start of the query.
+
+    Attributes:
+        spool: where large payloads are put, if they may be passed by name.
     """
 
     spool: PayloadFolders | None = None
@@ -116,7 +127,7 @@ class StqshReader(DataSourceStreamReader):
         return Offset().to_json()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
-        """Return the end of the next batch; `start` itself where there is nothing to do for a while."""
+        """Return the end of the next batch; `start` itself if there is nothing to do for a while."""
         before, until = Offset.from_json(start), time.monotonic() + TUNING.idle_answer_s
         if before.boot != self._boot:
             return replace(before, boot=self._boot).to_json()
@@ -130,9 +141,9 @@ class StqshReader(DataSourceStreamReader):
         return start
 
     def _await(self, seen: int | None, until: float) -> bool:
-        """Wait until it is worth another look; False: there is nothing to do for a while.
+        """Wait until it is worth looking again; return False if there is nothing to do for a while.
 
-        seen: the log's version, where nothing but the log can bring what is looked for.
+        `seen` is the log's version, if only the log can bring what is awaited.
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)
@@ -167,7 +178,7 @@ class StqshReader(DataSourceStreamReader):
         freeze_after_task()
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing to do: what was taken stays in the log and the replay stores."""
+        """Do nothing: what was taken stays in the log and the replay stores."""
 
 
 def _timing(task: SourceTask, took_us: int) -> Chunk:

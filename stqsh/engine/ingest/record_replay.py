@@ -2,7 +2,7 @@
 
 A replay store is as durable as a log: it is in the session's home, and its rows never change once they are
 published. So the log of a batch names the task's slice (stream, rows, steps), and recovery reads the slice
-with the same task code, routing included. The log holds all other chunks as they are, for instance commands
+with the same task code, routing included. The log holds all other chunks in full, for instance commands
 and looked-up records.
 """
 
@@ -22,9 +22,9 @@ from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.payload_refs import Reference, reference_in
 
-#: The version of what is kept, and of how slices become chunks: kept references of another cannot be read.
+#: The version of the references and of how slices become chunks; references of another cannot be read.
 FORMAT = 2
-#: What the task code has to know of a stream.
+#: The columns of a stream that the task code needs.
 _STREAM = ("key", "x", "y")
 
 
@@ -33,7 +33,7 @@ class RecordReplayError(EngineError):
 
 
 def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
-    """Return what makes one of a task's chunks again, as JSON; None for one that is not of a slice."""
+    """Return the JSON from which a task's chunk can be made again; None if it is not part of a slice."""
     if chunk.order.phase != Phase.RECORDS:
         return None
     [piece] = [
@@ -49,9 +49,11 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
 
 
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
-    """Return a chunk as a log is to keep it: by how it is made again, else its content.
+    """Return a chunk as a log keeps it: a reference from which it can be made again, else its content.
 
-    chunk: as it came, perhaps a reference; content: the same, opened.
+    Args:
+        chunk: the chunk as received, perhaps a reference.
+        content: the same chunk with its content.
     """
     reference = reference_in(chunk.payload)
     if reference is None or reference.again is None:
@@ -60,7 +62,7 @@ def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
-    """Return the first row of each stream, by id, that chunks of a log name, and whose store must have it."""
+    """Return the first row of each stream, by id, that chunks of a log name and its store must keep."""
     first: dict[int, int] = {}
     for chunk in logged:
         reference = reference_in(chunk.payload)
@@ -71,10 +73,10 @@ def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
 
 
 def replay_records(home: Path, logged: list[Chunk]) -> list[Chunk]:
-    """Return the chunks of a batch from the log, those that are only named made again from a home's stores.
+    """Return a logged batch's chunks, with references made into chunks again from a home's stores.
 
     Raises:
-        CannotRemake: the log is of another version of the task code, or the store is not what it was.
+        RecordReplayError: the log is of another version of the task code, or the store has changed.
     """
     names = [
         (chunk, None if (told := reference_in(chunk.payload)) is None else told.again) for chunk in logged

@@ -1,6 +1,6 @@
-"""Commands to the slots: what the log's rows say about queries, as slots want to read it.
+"""Commands to the slots: the log's rows about queries, in the form that slots read.
 
-A command is a JSON object, or the queries of one template, whose values stay in arrays all the way.
+A command is a JSON object, or the queries of one template, whose values stay in arrays throughout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.query_templates import QueryTemplate
 from stqsh.storage.rows import LogRow
 
-#: Commands in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
+#: Maximum number of commands in a chunk: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_COMMANDS = 4_096
 
 _CHANGES: dict[type, type[DropCommand | PauseCommand | ResumeCommand]] = {
@@ -42,7 +42,7 @@ Concerned: TypeAlias = "list[NDArray[np.bool_]]"
 
 
 def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
-    """Collect the commands of log rows per stream, in the log's order."""
+    """Return the commands of log rows per stream, in the log's order."""
     commands: dict[int, list[Command]] = {}
     for row in rows:
         found = _command(row)
@@ -68,7 +68,7 @@ def _command(row: LogRow) -> tuple[int, Command] | None:
 
 
 def query_rows_of(block: QueryBlock, payload: bytes) -> QueryRows:
-    """Return the queries of a row of the log and its payload."""
+    """Return the queries of a log row from its payload."""
     template = QueryTemplate.from_json(block.template)
     ids = np.arange(block.first, block.first + block.count)
     paths = tuple(path for path, _ in template.holes)
@@ -76,7 +76,7 @@ def query_rows_of(block: QueryBlock, payload: bytes) -> QueryRows:
 
 
 def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
-    """Pack commands in order: the kind and the payload of each chunk."""
+    """Pack commands in order; yield the kind and the payload of each chunk."""
     waiting: list[SlotCommand] = []
     for command in commands:
         if isinstance(command, QueryRows) or len(waiting) == CHUNK_COMMANDS:
@@ -92,7 +92,7 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
 
 
 def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
-    """Return which slots each command of an event stream concerns: bool (queries, slots) each."""
+    """Return which slots each command of an event stream concerns: bool (queries, slots) for each."""
     everyone = np.ones((1, routes.slots), np.bool_)
     new = [command.query for command in commands if isinstance(command, RegisterCommand)]
     found = iter(routes.slots_of_queries(stream, new))
@@ -107,7 +107,7 @@ def concerned_slots(routes: EventRouting, stream: StreamSpec, commands: Sequence
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
-    """Return those commands that concern a slot, and of queries of one template those that do."""
+    """Return the commands that concern a slot; of queries of one template, only those that do."""
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]

@@ -1,8 +1,8 @@
-"""Preparation of replay stores and tables, in a thread of the engine; it also extends endless streams.
+"""Preparation of replay stores and tables in a thread of the engine, which also extends endless streams.
 
 An endless stream is generated a little ahead of the clock, by several times the steps of the last batch. So a
 stream that plays at full speed soon fills its batches, and a slow one costs little. Rows that will not be
-read again are deleted: those before the last two batches that no slot's log refers to.
+read again are deleted: those before the last two batches to which no slot's log refers.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class EndlessStreams:
         self._streams[stream.id] = stream, manifest
 
     def keep(self, stream_ids: set[int]) -> None:
-        """Forget all streams but these."""
+        """Forget all streams except these."""
         self._streams = {id_: known for id_, known in self._streams.items() if id_ in stream_ids}
 
     def extend(self, stream: StreamRow, until_tick: int) -> None:
-        """Make a stream up to a tick; a failure is noted in its status and ends this stream alone."""
+        """Make a stream up to a tick; a failure is recorded in its status and ends only this stream."""
         try:
             needed = self._needed_row(stream.id)
             manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
@@ -70,10 +70,10 @@ class EndlessStreams:
             self.add(stream, manifest)
 
     def extend_all(self) -> bool:
-        """Make the streams as far ahead of the clock as the last batch asks for.
+        """Make the streams as far ahead of the clock as the last batch requires.
 
         Returns:
-            Whether all of them are: the disk may be full, or only a part be made so far.
+            Whether all of them are: the disk may be full, or only a part may be made so far.
         """
         if not self._streams:
             return True
@@ -119,7 +119,7 @@ class StreamPreparer:
         threading.Thread(target=self._run, name="preparer", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop looking; the next engine starts a preparation under way from its beginning."""
+        """Stop looking; the next engine starts an unfinished preparation from its beginning."""
         self._stopped.set()
 
     def prepare_new(self) -> None:
@@ -154,7 +154,7 @@ class StreamPreparer:
         return self._endless.extend_all()
 
     def _prepare_one(self, row: StreamRow | TableRow, make: Callable[[Report], StreamStatus]) -> None:
-        """Prepare one stream or table and write its status; a failure is its own, not the engine's."""
+        """Prepare one stream or table and write its status; a failure does not end the engine."""
         word = "table" if isinstance(row, TableRow) else "stream"
         try:
             report = self._reporter(row.id)
@@ -197,7 +197,7 @@ class StreamPreparer:
 def wanted_tick(
     progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
 ) -> int | None:
-    """Return the tick up to which an endless stream should be made now, None where enough is there."""
+    """Return the tick up to which an endless stream should be made now; None if it has enough records."""
     if manifest.rows - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest.first_tick

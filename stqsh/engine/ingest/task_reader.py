@@ -27,7 +27,7 @@ from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow
 
-#: Records in a chunk at the most: Spark doubles buffers, so large payloads cost it memory.
+#: Maximum number of records in a chunk: Spark doubles buffers, so large payloads cost it memory.
 CHUNK_RECORDS = 1 << 16
 
 
@@ -77,7 +77,7 @@ def _rows(control: ControlDb, span: tuple[int, int]) -> list[LogRow]:
 
 
 def _definition_chunks(task: SourceTask, row: LogRow) -> Iterator[Chunk]:
-    """Hand a table or an area to every slot; one that could not be read is empty."""
+    """Yield a table or an area for every slot; one that could not be read is empty."""
     if isinstance(row.entry, AreaSpec):
         yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
     if not isinstance(row.entry, TableSpec):
@@ -120,7 +120,7 @@ def _command_chunks(task: SourceTask, stream_id: int, commands: list[Command]) -
 
 
 def event_routing(task: SourceTask) -> EventRouting:
-    """Return the routings of a home's event streams."""
+    """Return the routing of a home's event streams."""
     home = _home(task)
 
     def routing(stream_id: int) -> CellRouting | None:
@@ -131,12 +131,12 @@ def event_routing(task: SourceTask) -> EventRouting:
 
 
 def _cell_routing(manifest: Manifest, slots: int) -> CellRouting | None:
-    """Return the routing that follows from a stream's store; None for streams of objects."""
+    """Return the routing that a stream's store gives; None for streams of objects."""
     return None if manifest.bounds is None else CellRouting.of(manifest.bounds, manifest.sample, slots)
 
 
 def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
-    """Hand looked-up records of focal objects to every slot, as of the step before the batch."""
+    """Yield looked-up records of focal objects for every slot, as of the step before the batch."""
     found = [
         (row.entry.stream_id, row.payload)
         for row in rows
@@ -155,7 +155,7 @@ def _seed_chunks(task: SourceTask, rows: list[LogRow]) -> Iterator[Chunk]:
 def _to_all(
     task: SourceTask, stream_id: int, kind: str, order: ChunkOrder | Phase, payload: bytes, rows: int = 0
 ) -> Iterator[Chunk]:
-    """Yield a chunk for each slot; a phase stands for its only chunk."""
+    """Yield a chunk for each slot; a phase as `order` stands for its only chunk."""
     if isinstance(order, Phase):
         order = ChunkOrder(order)
     for slot in range(task.slots):
@@ -163,9 +163,9 @@ def _to_all(
 
 
 def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -> Iterator[Chunk]:
-    """Route a slice: each slot gets its records, by object or by place, every slot those of focal objects.
+    """Route a slice: each slot gets its records, and every slot gets those of focal objects.
 
-    wanted: the slots whose records are given.
+    Records go to slots by object or by place; only the slots in `wanted` get theirs.
     """
     directory = _home(task).stream(piece.stream_id)
     store, stream = open_store(directory), task.streams[piece.stream_id]
@@ -191,7 +191,7 @@ def record_chunks(task: SourceTask, piece: StreamSlice, wanted: Iterable[int]) -
 
 
 def _packed(records: pa.RecordBatch, piece: int) -> Iterator[tuple[ChunkOrder, bytes, int]]:
-    """Cut the records of a slice into payloads of CHUNK_RECORDS: order, payload and row count of each."""
+    """Cut a slice's records into payloads of CHUNK_RECORDS; yield order, payload and row count of each."""
     for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
         some = records.slice(start, CHUNK_RECORDS)
         yield ChunkOrder(Phase.RECORDS, piece, number), pack(some), some.num_rows

@@ -2,10 +2,10 @@
 
 Run `python -m stqsh.engine.launch.build_class_archive` once for an installation.
 
-Java spends more than half of Spark's start with loading some 20 000 classes from jars. A class data archive
-keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again; as
-its Java process ends it writes the archive, which later engines use as long as Java and Spark are the same.
-The kernels are compiled by another process beside that.
+Java spends more than half of Spark's start on loading some 20 000 classes from jars. A class data archive
+keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again.
+Its Java process writes the archive as it ends, and later engines use it as long as Java and Spark stay the
+same. Another process compiles the kernels in parallel.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _COMPILE = "from stqsh.core import compile_kernels; compile_kernels()"
 
 
 def make_archive() -> Path | None:
-    """Write the archive unless it is there; None where this Java cannot make one.
+    """Write the archive unless it exists; return None if this Java cannot make one.
 
     Raises:
-        StqshError: there is no Java, or the engine does not come up.
+        StqshError: there is no Java, or the engine does not start.
     """
     java = find_java()
     archive = archive_path(java)
@@ -51,7 +51,7 @@ def make_archive() -> Path | None:
 
 
 def _run_engine(folder: Path, archive: Path) -> None:
-    """Start Spark and the query on an empty home, and end Java in good order: then it writes the archive."""
+    """Start Spark and the query on an empty home, and end Java cleanly, so that it writes the archive."""
     from stqsh.engine.delivery.deliver import Delivery
     from stqsh.engine.operators.pipeline import payload_folders, start_query
     from stqsh.engine.spark.spark_session import remove_scratch, start_spark
@@ -84,14 +84,14 @@ def _run_engine(folder: Path, archive: Path) -> None:
 
 
 def _end_java(process: subprocess.Popen[bytes]) -> None:
-    """Spark's Java process ends when its standard input does."""
+    """Close the standard input of Spark's Java process, upon which it ends."""
     if process.stdin is not None:
         process.stdin.close()
     process.wait(_PATIENCE_S)
 
 
 def main() -> int:
-    """Compile the kernels, make the archive and say where it is."""
+    """Compile the kernels, make the archive and print its path."""
     compiling = subprocess.Popen([sys.executable, "-c", _COMPILE])
     try:
         archive = make_archive()

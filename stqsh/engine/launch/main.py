@@ -2,8 +2,8 @@
 
 Start it with `python -m stqsh.engine.launch.main --home DIR`.
 
-Spark's Java process, the kernels' first compilation and the streams' preparation come up side by side. What
-goes wrong is told in one line in engine.json; the details are in engine.log.
+Spark's Java process, the first compilation of the kernels and the preparation of streams run in parallel.
+An error is reported in one line in engine.json; the details are in engine.log.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("stqsh.engine")
 
-#: What an engine waits for before it says that it is ready.
+#: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run an engine; give its exit code."""
+    """Run an engine and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="stqsh.engine.launch.main", description="Run the engine of a session."
     )
@@ -67,7 +67,7 @@ class Engine:
         self._lock = threading.Lock()
 
     def run(self) -> int:
-        """Run until SIGTERM or failure; give the exit code."""
+        """Run until SIGTERM or failure, and return the exit code."""
         self._heart.start()
         try:
             self._run()
@@ -145,7 +145,7 @@ class Engine:
             delivery.retention.stop()
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
-        """Have workers up while the query is planned; a cluster's hosts have to be ready before it."""
+        """Start workers while the query is planned; a cluster's hosts have to be ready before it."""
 
         from stqsh.engine.spark.spark_session import prepare_hosts, start_workers
 
@@ -160,14 +160,14 @@ class Engine:
         log.info("the cluster's hosts are ready after %.1f s", self._age())
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
-        """Stop once the client of a temporary session is gone, however it went."""
+        """Stop once the client of a temporary session is gone, however it ended."""
         while not is_orphaned(control):
             time.sleep(TUNING.owner_look_s)
         log.info("the session's client is gone")
         supervisor.stop()
 
     def _came_up(self, part: str) -> None:
-        """Note that a part is there; with the last one the engine is ready."""
+        """Note that a part is up; with the last one the engine is ready."""
         log.info("%s after %.1f s", part, self._age())
         with self._lock:
             self._missing.discard(part)
@@ -178,13 +178,13 @@ class Engine:
             self._heart.tell("starting", "compiling, the first time only")
 
     def _warm_up(self) -> None:
-        """Have the kernels compiled while Spark starts; they are kept on disk for the workers."""
+        """Compile the kernels while Spark starts; they are kept on disk for the workers."""
         from stqsh.core import compile_kernels
 
         try:
             compile_kernels()
         except Exception:
-            # The workers compile what they need themselves; that is slower, and no reason to fail.
+            # The workers compile what they need themselves: slower, but no reason to fail.
             log.exception("the kernels were not compiled")
         self._came_up(KERNELS)
 
@@ -203,7 +203,7 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
     """Return the settings of a session's engine; number and state of the slots stay as at its first start.
 
     Raises:
-        StqshError: the state lies where the engine would not look for it.
+        StqshError: the state is where the engine would not look for it.
     """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
     slots = get_meta(control, "slots")
@@ -216,8 +216,9 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
 
 
 def check_state(mark: str | None, settings: EngineSettings) -> None:
-    """Raise `StqshError` where a session's state lies elsewhere or is of another format; None: from before
-    anybody wrote that down.
+    """Raise `StqshError` if a session's state is elsewhere or has another format.
+
+    `mark` is None for sessions that are older than this record.
     """
     if mark == settings.state:
         return
@@ -231,7 +232,7 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
 
 
 def _alive(spark: SparkSession) -> bool:
-    """Return whether Spark's Java process is there."""
+    """Return whether Spark's Java process is alive."""
     return _exit_code(spark) is None
 
 
@@ -245,5 +246,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of py4j may hang on a dead Java process; nothing is left to be done for them.
+    # Threads of py4j may hang on a dead Java process, and they have no work left.
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Keep the one query running: start it, start it again after a failure, stop it between two batches."""
+"""Supervise the one query: start it, restart it after a failure, stop it between two batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StreamingQuery(Protocol):
 
 
 class QueryFailedError(EngineError):
-    """The query failed again and again at the same batch; the text is the reason in one line."""
+    """The query failed repeatedly at the same batch; the text is the reason in one line."""
 
 
 class JvmDiedError(EngineError):
@@ -42,10 +42,10 @@ class JvmDiedError(EngineError):
 
 
 class Supervisor:
-    """Runs a query until it is told to stop.
+    """Runs a query until a stop is requested.
 
-    `start` starts the query, `batches` counts the batches delivered so far, `jvm_alive` tells whether Spark's
-    process is there.
+    `start` starts the query, `batches` counts the batches delivered so far, and `jvm_alive` returns whether
+    Spark's process lives.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class Supervisor:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ask for a stop between two batches; may be called from a signal handler."""
+        """Request a stop between two batches; may be called from a signal handler."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Run until asked to stop.
+        """Run until a stop is requested.
 
         Raises:
-            QueryFailed: there is no use in trying again.
-            JvmDied: Spark's process is gone.
+            QueryFailedError: trying again is of no use.
+            JvmDiedError: Spark's process is gone.
         """
         self._hold.unlink(missing_ok=True)
         try:
             self._run()
         except (OSError, Py4JError) as error:
-            # Calls to a Java process that has just died fail in a dozen ways.
+            # Calls to a Java process that has just died fail in many ways.
             if not self._jvm_stays():
                 raise JvmDiedError(JVM_DIED) from error
             raise
@@ -101,7 +101,7 @@ class Supervisor:
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait until the query ends by itself or a stop is asked for."""
+        """Wait until the query ends by itself or a stop is requested."""
         for look in count():
             if self._stopping.wait(self._tuning.supervisor_look_s):
                 return
@@ -118,7 +118,7 @@ class Supervisor:
         return self._jvm_alive()
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
-        """Hold batches back, let the running one end, then stop: stopping in mid batch makes noise."""
+        """Hold back batches, let the current one end, then stop: stopping within a batch logs errors."""
         self._hold.touch()
         deadline = time.monotonic() + self._tuning.stop_wait_s
         quiet = 0

@@ -2,9 +2,9 @@
 
 The pipeline runs them for each batch. Chunks are shuffled to their slots, unless each task of the source has
 read the chunks of one slot. Workers fold them into the slots' states, which are in the arena and, durably, in
-files (`stqsh.engine.state.file_store`). Aggregate only runs where there are chunks for it. On a cluster Spark
-has to keep slots and their state together, and the stateful operators of
-`stqsh.engine.operators.spark_operators` take the place of these.
+files (`stqsh.engine.state.file_store`). Aggregate only runs if there are chunks for it. On a cluster Spark
+has to keep slots and their state together, so the stateful operators of
+`stqsh.engine.operators.spark_operators` replace these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LocalOperators:
     context: OperatorContext
 
     def run(self, chunks: DataFrame, batch: int) -> pa.Table:
-        """Run a batch and return what is to be delivered, a table of the schema CHUNK."""
+        """Run a batch and return the chunks to deliver, a table of the schema CHUNK."""
         if not read_by_slot(self.context.home, batch):
             chunks = self._shuffle(chunks)
         evaluated = self._fold(chunks, self.evaluate, batch)
@@ -65,7 +65,7 @@ class LocalSlotTask:
     batch: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the chunks to be sent; none where none came."""
+        """Yield the chunks to send; nothing if no chunks came in."""
         chunks = [chunk for some in batches for chunk in from_table(some)]
         assert len({chunk.slot for chunk in chunks}) <= 1, "a task has the chunks of one slot"
         if chunks:
@@ -75,6 +75,6 @@ class LocalSlotTask:
 
 
 def read_by_slot(home: Path, batch: int) -> bool:
-    """Return whether each task of a batch reads for one slot, by the offset that Spark has written for it."""
+    """Return whether each task of a batch reads for one slot, by the offset that Spark has written."""
     *_, offset = (SessionHome(home).checkpoint / "offsets" / str(batch)).read_text().splitlines()
     return bool(json.loads(offset).get("by_slot"))

@@ -24,13 +24,13 @@ from stqsh.storage.home import SessionHome
 def start_query(
     spark: SparkSession, settings: EngineSettings, delivery: Delivery, spool: PayloadFolders | None
 ) -> StreamingQuery:
-    """Start the query, from the session's checkpoint where there is one.
+    """Start the query, from the session's checkpoint if there is one.
 
-    Its first batch processes no data. It starts workers and loads state, so the session is ready after it.
+    Its first batch processes no data: it starts workers and loads state, so the session is ready after it.
 
     Args:
         spark: the session that runs the query.
-        settings: what the engine was started with.
+        settings: the settings of the engine.
         delivery: delivers each batch.
         spool: folders for large payloads, see `payload_folders`.
     """
@@ -66,13 +66,13 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
     Args:
         batch: the chunks of the source, or of the query's own operators.
         number: Spark's number of the batch.
-        operators: the operators to run; None: they are part of the query, so there is only to collect.
+        operators: the operators to run; None if they are part of the query, whose chunks are only collected.
     """
     return batch.select(*CHUNK.names).toArrow() if operators is None else operators.run(batch, number)
 
 
 def arena_folders(home: SessionHome) -> tuple[Path, ...]:
-    """Return the folders for slot state: the session's arena, then a folder on disk for when it is full."""
+    """Return the folders for slot state: the session's arena, and a folder on disk for when it is full."""
     return tuple(dict.fromkeys([home.arena(), home.path / "arena-on-disk"]))
 
 

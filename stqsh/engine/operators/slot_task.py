@@ -1,4 +1,4 @@
-"""The work of Evaluate and Aggregate on one slot's chunks of a batch, the same under Spark and in memory."""
+"""The work of Evaluate and Aggregate on one slot's chunks of a batch, under Spark and in memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ from stqsh.spec.stats import TaskTiming
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What operators need to know of a session on this machine.
+    """What operators need to know about a session on this machine.
 
-    slots: number of slots. arena: the folders for slot state. home: the session's directory, with the replay
-    stores that slot logs refer to. spool: folders for large payloads where driver and workers share a
-    machine; None: payloads go through Spark.
+    Attributes:
+        slots: the number of slots.
+        arena: the folders for slot state.
+        home: the session's directory, with the replay stores to which slot logs refer.
+        spool: folders for large payloads if driver and workers share a machine; None: they go through Spark.
     """
 
     slots: int
@@ -67,7 +69,7 @@ AGGREGATE: Fold = _Aggregate()
 
 
 def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: list[Chunk]) -> list[Chunk]:
-    """Fold one slot's chunks of a batch into its state, and give the chunks to be sent."""
+    """Fold one slot's chunks of a batch into its state, and return the chunks to send."""
     slot, taken, sent = split_chunks(fold, chunks)
     if taken:
         name = f"{fold.name}-{slot}"
@@ -92,7 +94,7 @@ def split_chunks(fold: Fold, chunks: list[Chunk]) -> tuple[int, list[Chunk], lis
 
 
 def address_partials(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
-    """Send partials to the slots of their queries (query id modulo the slots)."""
+    """Address partials to the slots of their queries (query id modulo the number of slots)."""
     for chunk in chunks:
         if is_partial(chunk.kind):
             yield from _split_by_query(chunk, slots)
@@ -101,7 +103,7 @@ def address_partials(chunks: list[Chunk], slots: int) -> Iterator[Chunk]:
 
 
 def _split_by_query(chunk: Chunk, slots: int) -> Iterator[Chunk]:
-    """Split a chunk whose payload's first column has the queries' ids."""
+    """Split a chunk whose payload's first column holds query ids."""
     batch = unpack(chunk.payload)
     owners = batch.column(0).to_numpy() % slots
     order = chunk.order._replace(sender=chunk.slot)

@@ -37,13 +37,13 @@ class SlotProcessor(StatefulProcessor):
         self._fold, self._context = fold, context
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the variables of the state store; Spark calls this also where no chunk ever comes."""
+        """Name the variables of the state store; Spark also calls this where no chunk ever arrives."""
         self._meta = handle.getValueState("meta", META_SCHEMA)
         self._log = handle.getListState("log", PIECE_SCHEMA)
         self._snapshot = handle.getListState("snapshot", PIECE_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Fold one slot's chunks of a batch and yield the chunks to be sent."""
+        """Fold one slot's chunks of a batch and yield the chunks to send."""
         store = SparkStore(self._meta, self._log, self._snapshot)
         sent = fold_slot(self._fold, self._context, store, list(from_frames(rows)))
         yield from (to_frame(some, self._context.slots) for some in in_groups(sent))

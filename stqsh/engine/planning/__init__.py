@@ -1,1 +1,1 @@
-"""The planner: what the next batch holds."""
+"""The planner: what the next batch contains."""

@@ -1,7 +1,8 @@
-"""The clock: what RUN, PLAY and PAUSE make of an offset, and which step is due.
+"""The clock: the effect of RUN, PLAY and PAUSE on an offset, and which step is due.
 
 RUN and PLAY rows of the control log say how far the clock goes (`apply_clock_rows`), `PlaybackPace` which
-step is due by the wall clock, and `batch_clock` tells the slots and Deliver where a batch stands."""
+step is due by the wall clock, and `batch_clock` where a batch stands, for the slots and Deliver.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ FAR = 1 << 40
 
 
 def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
-    """Take clock rows from the log, in order, as far as they can take effect now."""
+    """Apply clock rows from the log, in order, as far as they can take effect now."""
     rows = view.log.clock_rows(offset)
     stopped = {row.entry.run for row in rows if isinstance(row.entry, RunStopped)}
     if offset.run and offset.run.seq in stopped:
@@ -43,7 +44,7 @@ def apply_clock_rows(view: SessionView, offset: Offset) -> Offset:
 
 
 def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]) -> Offset | None:
-    """Apply one clock row; None when it has to wait (for another RUN, for a stream to be read)."""
+    """Apply one clock row; None if it has to wait (for another RUN, or for a stream to be read)."""
     match row.entry:
         case StreamPlayed():
             return start_playing(offset, row.seq, row.entry)
@@ -59,7 +60,7 @@ def _apply_row(view: SessionView, offset: Offset, row: LogRow, stopped: set[int]
 
 
 def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec) -> Offset | None:
-    """Turn a RUN into the last step that it asks for, once every stream and table is there to be read."""
+    """Turn a RUN into its last step, once every stream and table can be read."""
     if view.is_waiting():
         return None
     feeds = view.feeds(offset)
@@ -68,7 +69,7 @@ def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec) -> O
 
 
 def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunSpec) -> int:
-    """Return the last step of a RUN: what it asks for, or the end of the data where all are finite."""
+    """Return the last step of a RUN: the one requested, or the end of the data if all are finite."""
     if offset.base_tick is None:
         return offset.step
     end = last_step(offset, feeds)
@@ -79,7 +80,7 @@ def _run_until(view: SessionView, offset: Offset, feeds: list[StreamInput], run:
 
 
 def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
-    """Start the clock at the earliest record, if it has not been started and there is a record."""
+    """Start the clock at the earliest record, unless it has started or there is no record."""
     base = first_tick(feeds)
     if offset.base_tick is not None or base is None:
         return offset
@@ -92,14 +93,14 @@ def finish_run(offset: Offset, run: RunState) -> Offset:
 
 
 def start_playing(offset: Offset, seq: int, play: StreamPlayed) -> Offset:
-    """Let a stream run on by itself, at the pace of the latest PLAY."""
+    """Start a stream at the pace of the latest PLAY."""
     streams = {*(offset.play.streams if offset.play else ()), play.id}
     pace = None if play.pace == "max" else float(play.pace or 1)
     return replace(offset, play=PlayState(seq, tuple(sorted(streams)), pace))
 
 
 def stop_playing(offset: Offset, pause: StreamPaused) -> Offset:
-    """Let a stream stand still."""
+    """Pause a stream."""
     if offset.play is None:
         return offset
     streams = tuple(stream for stream in offset.play.streams if stream != pause.id)
@@ -107,7 +108,7 @@ def stop_playing(offset: Offset, pause: StreamPaused) -> Offset:
 
 
 def requested_step(offset: Offset, run: RunSpec) -> int:
-    """Return the last step that a RUN asks for, whether or not the data reach so far."""
+    """Return the last step that a RUN requests, whether or not the data reach that far."""
     match run:
         case RunSteps(n):
             return offset.step + n
@@ -120,7 +121,7 @@ def requested_step(offset: Offset, run: RunSpec) -> int:
 
 @dataclass(frozen=True)
 class _PlayOrigin:
-    """From where a PLAY is counted: its number in the log, the wall clock in µs, the step."""
+    """The origin from which a PLAY is counted: its number in the log, the wall clock in µs, the step."""
 
     seq: int
     us: int
@@ -136,7 +137,7 @@ class PlaybackPace:
     def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> int | None:
         """Return the step that streams have reached; None without a pace.
 
-        Where no stream is under way, time leaps to the first record of those that begin.
+        If no stream has begun, time skips to the first record of those that will.
         """
         if play.pace is None or offset.tick_us is None:
             return None
@@ -153,7 +154,7 @@ class PlaybackPace:
 
 
 def next_beginning(offset: Offset, feeds: list[StreamInput]) -> int:
-    """Return the step of the first record that any stream will ever bring; 0 while one is under way."""
+    """Return the step of the first record that any stream will bring; 0 if one has begun."""
     if any(feed.row and (feed.left or not feed.store.complete) for feed in feeds):
         return 0
     tick = first_tick(feed for feed in feeds if not feed.row)
@@ -185,7 +186,7 @@ def batch_clock(
 
 
 def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
-    """Count the records of the steps that were due and not taken, as far as they are there."""
+    """Count the records that exist for steps that were due and not taken."""
     if not offset.behind or offset.base_tick is None:
         return 0
     taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
@@ -193,12 +194,12 @@ def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
 
 
 def is_playing(offset: Offset, stream: int) -> bool:
-    """Return whether a stream runs on by itself."""
+    """Return whether a stream plays."""
     return offset.play is not None and stream in offset.play.streams
 
 
 def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
-    """Return the step at which finite streams end, None if one has no end; the clock has started."""
+    """Return the step at which finite streams end, None if one has no end; the clock must have started."""
     end = last_tick(feeds)
     if end is None:
         return None if feeds else offset.step

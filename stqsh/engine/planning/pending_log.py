@@ -1,4 +1,4 @@
-"""The control log as the planner sees it: what slots and clock have taken in, and what waits."""
+"""The control log as the planner sees it: what slots and clock have taken in, and what is pending."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PendingLog:
         self._clock_rows: list[LogRow] = []
 
     def read(self, offset: Offset) -> None:
-        """Read what is new in the log, and fold into the ledger what stands before `offset`."""
+        """Read new rows of the log, and fold those before `offset` into the ledger."""
         if offset.seq < self.ledger.seq:
             self._forget()
         new = read_log(self._control, self.read_to, whole=False)
@@ -57,9 +57,9 @@ class PendingLog:
         del self.pending[:taken]
 
     def hold(self, ready: Callable[[int], bool]) -> None:
-        """Let rows wait from the first CREATE TABLE on whose table is neither ready nor dropped.
+        """Hold rows from the first CREATE TABLE on whose table is neither ready nor dropped.
 
-        `ready` is asked by the table's id.
+        `ready` is called with the table's id.
         """
         dropped = {row.entry.id for row in self.pending if isinstance(row.entry, TableDropped)}
         for number, row in enumerate(self.pending):
@@ -74,7 +74,7 @@ class PendingLog:
         return numbers[-1] if numbers else 0
 
     def clock_rows(self, offset: Offset) -> list[LogRow]:
-        """List the RUN, PLAY, PAUSE and stop rows that the clock has not obeyed yet."""
+        """List the RUN, PLAY, PAUSE and stop rows that the clock has not applied yet."""
         return [row for row in self._clock_rows if row.seq > offset.clock_seq]
 
     def streams(self) -> dict[int, StreamSpec]:
@@ -104,7 +104,7 @@ class PendingLog:
         return ledger
 
 
-# A snapshot by way of the log whose region moves is asked twice: where the focal object is, then the rest.
+# A snapshot through the log whose region moves is asked twice: where the focal object is, then the rest.
 # Deliver appends the second question, with the place, before the next batch is decided.
 
 
@@ -135,7 +135,7 @@ def wants_place(asked: SnapshotAsked) -> bool:
 
 
 def question(seq: int, asked: SnapshotAsked) -> AskSpec:
-    """Return what slots are asked for a snapshot's row."""
+    """Return the question to the slots for a snapshot's row."""
     return AskSpec(ask=asked.asked_first or seq, spec=asked.spec, place=asked.place)
 
 

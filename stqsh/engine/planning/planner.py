@@ -1,14 +1,14 @@
-"""What the next batch holds: a function of the control log, the replay stores, the offset and the clock.
+"""What the next batch contains: a function of the control log, the replay stores, the offset and the clock.
 
-The planner is what stands behind the data source `stqsh` (architecture sections 1 and 4) and knows nothing
-of Spark. `latest` decides how far the next batch goes; `plan` says, for a pair of offsets, what its tasks
-are to read. The second depends on nothing but the offsets, the log and the stores, so a batch that is
-repeated after a crash is the same batch.
+The planner is behind the data source `stqsh` (architecture sections 1 and 4) and does not depend on Spark.
+`latest` decides how far the next batch goes; `plan` returns, for a pair of offsets, what its tasks read.
+`plan` depends on nothing but the offsets, the log and the stores, so a batch that is repeated after a crash
+is the same batch.
 
 Steps are ticks of one event-time clock that all replayed streams share (language.md). Commands
 wait in the log until a step is taken, and take effect before its records. A moving query needs its focal
-object on every slot: the first time that a key becomes focal, a batch without steps looks its last record
-up, Deliver appends what was found to the control log, and the record goes to all slots with the query.
+object on every slot: the first time that a key becomes focal, a batch without steps looks up its last
+record, Deliver appends the result to the control log, and the record goes to all slots with the query.
 """
 
 from __future__ import annotations
@@ -34,15 +34,20 @@ from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.progress import read_progress
 
-#: What a batch takes at the most unless the profile says otherwise; a single tick is never cut.
+#: Maximum records of a batch unless the profile says otherwise; a single tick is never cut.
 MAX_RECORDS = 2_000_000
 MAX_BYTES = 256 << 20
 
 
 class Planner:
-    """Decide batches for one session home; `slots`, their number, is fixed for the session's life.
+    """Decides batches for one session home.
 
-    max_records, max_bytes: what a batch takes at the most (bytes as the replay stores have them).
+    Args:
+        home: the session's directory.
+        slots: the number of slots, fixed for the session's life.
+        max_records: the maximum number of records in a batch.
+        max_bytes: the maximum size of a batch, in bytes as the replay stores have them.
+        tuning: the tunables of the engine.
     """
 
     def __init__(
@@ -82,7 +87,7 @@ class Planner:
         return cut_into_tasks(self.home, self.slots, head, (first, last), ledger, self._tuning)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
-        """Decide the batch after `offset`, whose clock rows are obeyed; None: there is nothing to do."""
+        """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""
         log = self._view.log
         lookups = log.lookups()
         needed = lookups.needed(offset.rows)
@@ -122,14 +127,15 @@ class Planner:
         taken = self._take_steps(offset, feeds, target) if target > offset.step else None
         if taken is None:
             return None
-        # As fast as may be, without an end: what is due has no bound.
+        # At full speed and without an end, any number of records is due.
         behind = taken.behind if end is not None or play.pace is not None else 0
         return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play))
 
     def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` to `until`, or as many as make a batch.
 
-        None: there is none yet, or no room on the disk.
+        Returns:
+            None if there is none yet, or no room on the disk.
         """
         if is_full(self.home):
             return None
@@ -160,5 +166,5 @@ class Planner:
         return replace(self._most, records=min(self._most.records, records))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
-        """Return the room of the next batch, which is smaller where it brings commands."""
+        """Return the room of the next batch, which is smaller if it brings commands."""
         return limit_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room

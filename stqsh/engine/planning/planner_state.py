@@ -30,7 +30,7 @@ from stqsh.storage.rows import LogRow
 COMMANDS = (QuerySpec, QueryBlock, QueryDropped, QueryPaused, QueryResumed, StreamDropped)
 #: Entries that move the clock: they take effect between two batches.
 CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed, StreamPaused)
-#: Entries that define what queries may ask about: slots learn of it at once, before the step that uses it.
+#: Entries that define what queries may name: slots get them at once, before the step that uses them.
 DEFINITIONS = (TableSpec, AreaSpec)
 
 
@@ -83,7 +83,7 @@ class PlannerState:
         return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
 
     def copy(self) -> PlannerState:
-        """Return a ledger that can be folded on without touching this one."""
+        """Return a ledger that can be folded further without changing this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         return PlannerState(self.seq, dict(self.streams), focal, self.memory, dict(self._focal_of_query))
 
@@ -96,7 +96,7 @@ class PlannerState:
 def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[Key]:
     """Return the keys of the focal objects of new queries, in the order of the queries' ids.
 
-    There are none where the queries are stationary: queries that come together all move, or none does.
+    There are none if the queries are stationary; of queries in one block, all move or none does.
     """
     if isinstance(new, QueryBlock):
         shared = new.example.region.focal_key

@@ -1,4 +1,4 @@
-"""What there is to read: a session's log, its streams and its tables, as the planner sees them."""
+"""What there is to read: a session's log, its streams and its tables, for the planner."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TableInputs:
 
 
 def first_tick(feeds: Iterable[StreamInput]) -> int | None:
-    """Return the earliest tick that holds a record, None where there is none at all."""
+    """Return the earliest tick that holds a record, None if there is none."""
     return min((feed.store.first_tick for feed in feeds if feed.store.rows), default=None)
 
 
@@ -94,10 +94,10 @@ def last_tick(feeds: Iterable[StreamInput]) -> int | None:
 def last_tick_that_fits(
     feeds: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit
 ) -> int:
-    """Return the last tick of a batch that begins with `start_tick` and goes no further than `limit_tick`.
+    """Return the last tick of a batch that begins with `start_tick` and ends at `limit_tick` at the latest.
 
-    A tick is never cut: a batch takes what fits into its room, more where its first tick with records alone
-    has more. Less than `start_tick` says that a stream without end has not come as far yet.
+    A tick is never cut: a batch takes what fits into its room, and more only if its first tick with records
+    has more. A result below `start_tick` means that a stream without end has not reached it yet.
     """
     feeds = list(feeds)
     for feed in feeds:
@@ -114,12 +114,12 @@ def last_tick_that_fits(
 
 
 def records_until(feeds: Iterable[StreamInput], tick: int) -> int:
-    """Count the records up to a tick, included, that are not taken yet."""
+    """Count the records up to and including a tick that are not taken yet."""
     return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
 
 
 def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
-    """Return whether all that is left up to a tick, included, has room in a batch."""
+    """Return whether all that is left up to and including a tick fits into a batch."""
     rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
     size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
     return sum(rows) <= room.records and size <= room.bytes
@@ -137,7 +137,7 @@ class SessionView:
 
     @staticmethod
     def of(home: Path) -> SessionView:
-        """Look at a session home."""
+        """Open a session home."""
         control = ControlDb(home)
         return SessionView(home, control, PendingLog(control), StreamInputs(home), TableInputs(home))
 
@@ -167,7 +167,7 @@ class SessionView:
         return any(spec.is_significant for spec in self.streams().values())
 
     def _is_settled(self, table: int) -> bool:
-        """Return whether a table is ready, or cannot be read at all, so that nothing waits for it."""
+        """Return whether a table is ready or cannot be read, so that nothing waits for it."""
         return self._tables.ready(table) or table in self._failed()
 
     def _failed(self) -> set[int]:

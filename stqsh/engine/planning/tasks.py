@@ -17,10 +17,14 @@ from stqsh.spec.stream import StreamSpec
 
 @dataclass(frozen=True)
 class BatchHead:
-    """What slots get before the records: clock, log rows, keys to look up, shedding order.
+    """What slots get before the records.
 
-    `commands`: the log's rows `first < seq <= last` take effect; `defined`: the tables and areas that rows
-    `first < seq <= last` define become known, which may be earlier.
+    Attributes:
+        clock: where the batch stands.
+        commands: the log's rows `first < seq <= last` take effect.
+        defined: tables and areas of the rows `first < seq <= last` become known; may be ahead of `commands`.
+        lookups: the keys to look up, by stream.
+        memory: the shedding order, if it is new.
     """
 
     clock: BatchClock
@@ -34,7 +38,7 @@ class BatchHead:
 class StreamSlice:
     """Rows `start <= row < stop` of a stream's store, and the keys whose records go to every slot.
 
-    index: the number of the slice among those of its stream.
+    `index` is the number of the slice among those of its stream.
     """
 
     stream_id: int
@@ -46,9 +50,12 @@ class StreamSlice:
 
 @dataclass(frozen=True)
 class SourceTask:
-    """A part of a batch that one worker reads; `streams`: their specs by id.
+    """A part of a batch that one worker reads.
 
-    only: the one slot that it reads for; None: it reads for all, and `head` is only in the first such task.
+    Attributes:
+        streams: their specs by id.
+        head: what slots get before the records; only in the first task that reads for all slots.
+        only: the one slot for which it reads; None if it reads for all.
     """
 
     home: str
@@ -63,7 +70,7 @@ class SourceTask:
 
     @property
     def wanted(self) -> Iterable[int]:
-        """The slots that the task reads for."""
+        """The slots for which the task reads."""
         return range(self.slots) if self.only is None else (self.only,)
 
 
@@ -75,7 +82,7 @@ def cut_into_tasks(
     ledger: PlannerState,
     tuning: EngineTuning = TUNING,
 ) -> list[SourceTask]:
-    """Cut the rows between two offsets into slices, and spread the slices over tasks of like size.
+    """Cut the rows between two offsets into slices, and spread them over tasks of similar size.
 
     A small batch is one task for each slot, which reads all rows for that slot: see `is_small`.
     """
@@ -105,9 +112,10 @@ def cut_into_tasks(
 
 
 def is_small(first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING) -> bool:
-    """Return whether a batch is best read by a task for each slot, which costs no shuffle (50 of 125 ms).
+    """Return whether a batch is best read by a task for each slot.
 
-    Each of them reads all of its rows, so these are few; and nobody reads the log's commands twice.
+    That costs no shuffle (50 of 125 ms). Each of these tasks reads all rows, so there must be few records,
+    and no commands or definitions.
     """
     records = sum(stop - first.rows.get(stream, 0) for stream, stop in last.rows.items())
     is_few = records <= tuning.by_slot_records // slots

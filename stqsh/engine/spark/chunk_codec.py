@@ -13,7 +13,7 @@ from stqsh.spec.chunk import CHUNK, Chunk, chunk_columns, chunks_of_columns, to_
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns of SPARK_SCHEMA in Arrow's words; Spark takes all as nullable.
+#: SPARK_SCHEMA as an Arrow schema; Spark treats all columns as nullable.
 ARROW_SCHEMA = pa.schema([*(field.with_nullable(True) for field in CHUNK), pa.field("slot_key", pa.int32())])
 #: Chunks are handed to Spark in groups of about this many payload bytes.
 GROUP_BYTES = 64 << 20
@@ -35,13 +35,13 @@ def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
 
 
 def from_frames(frames: Iterable[pd.DataFrame]) -> Iterator[Chunk]:
-    """Read chunks out of the data frames that an operator gets."""
+    """Yield the chunks of the data frames that an operator gets."""
     for frame in frames:
         yield from chunks_of_columns(frame[name].tolist() for name in CHUNK.names)
 
 
 def in_groups(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Group chunks so that a group's payloads are about GROUP_BYTES at the most."""
+    """Group chunks so that the payloads of a group are at most about GROUP_BYTES."""
     some: list[Chunk] = []
     size = 0
     for chunk in chunks:

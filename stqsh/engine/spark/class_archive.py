@@ -1,4 +1,4 @@
-"""The archive of Java's classes that makes the engine's start quick: where it lies, and how Java uses it."""
+"""The archive of Java's classes that speeds up the engine's start: where it is, and how Java uses it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pyspark
 
 from stqsh.engine.spark.java import JavaRuntime
 
-#: Java is not to speak of its archive, whatever becomes of it.
+#: Keep Java from printing messages about its archive.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive_options(java: JavaRuntime) -> list[str]:
-    """Return the options with which Java uses the archive; none where there is none for it and Spark."""
+    """Return the options with which Java uses the archive; none if there is none for this Java and Spark."""
     archive = archive_path(java)
     return [f"-XX:SharedArchiveFile={archive}", *SILENT] if archive.exists() else []
 
 
 def archive_path(java: JavaRuntime) -> Path:
-    """Return the place of the archive for a Java runtime and this installation of Spark.
+    """Return the path of the archive for a Java runtime and this installation of Spark.
 
-    Java refuses an archive of jars that lie elsewhere, so it belongs to the virtual environment and goes
-    with it; without one it lies in the user's cache.
+    Java refuses an archive of jars from another place, so it belongs to the virtual environment and is
+    deleted with it; without one it is in the user's cache.
     """
     what = f"{java.home.resolve()} {java.version} {version('pyspark')} {Path(pyspark.__file__).resolve()}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:12]

@@ -1,8 +1,8 @@
-"""What is other where Spark runs on a cluster: the driver's address, and hosts that share only the home.
+"""What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
 
-There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena lies
-in the shared memory of the host that has the slot, and is made anew from Spark's state store where the slot
-moves on. Snapshots whose slots lie on other hosts go by way of the log (`stqsh.client.read.snapshots`).
+There the spool is off (`stqsh.engine.state.payload_files`): payloads go through Spark. Each slot's arena is
+in the shared memory of the slot's host, and is rebuilt from Spark's state store when the slot moves.
+Snapshots whose slots are on other hosts go through the log (`stqsh.client.read.snapshots`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
 def driver_address(master: str) -> str:
     """Return the address at which executors find the driver: the one from which it reaches the master.
 
-    The host's name, which Spark takes by itself, may stand for an address of another network, and a cluster
-    on the loopback needs no other. "" leaves it to Spark: other masters have ways of their own,
-    IPv6 is written in several ways, and a master that does not answer is told of elsewhere.
+    Spark's own choice, the host's name, may be an address of another network; a cluster on the loopback needs
+    no other. "" leaves the choice to Spark: for other kinds of master, for IPv6, which is written in several
+    ways, and for a master that does not answer, which is reported elsewhere.
     """
     if master.startswith("local-cluster["):
         return LOOPBACK
@@ -42,7 +42,7 @@ def driver_address(master: str) -> str:
 def prepare_host(home: str) -> None:
     """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
 
-    Arenas of sessions that are gone are removed, since no client of theirs was ever on this host.
+    Arenas of dead sessions are removed, because no client of theirs was ever on this host.
     """
     from stqsh.core import compile_kernels
     from stqsh.storage.arena_cleanup import claim_arena, remove_lost_arenas

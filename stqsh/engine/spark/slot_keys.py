@@ -1,7 +1,7 @@
-"""Slot keys: integers that Spark's hash partitioner deals to one task each.
+"""Slot keys: integers that Spark's hash partitioner assigns to one task each.
 
 Spark puts a row of key k on partition `pmod(murmur3(k, seed 42), partitions)`. With n slots and n shuffle
-partitions, slot i gets the smallest key that falls on partition i, so that each task holds exactly one slot.
+partitions, slot i gets the smallest key that falls on partition i, so each task holds exactly one slot.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from stqsh.errors import StqshError
 
 
 def check_master(settings: EngineSettings) -> None:
-    """Raise `StqshError` where spark.master is a standalone cluster that nobody answers for.
+    """Raise `StqshError` if spark.master is a standalone cluster that does not answer.
 
-    Spark itself asks for a minute before it gives up.
+    Spark itself tries for a minute before it gives up.
     """
     named = STANDALONE.match(settings.master)
     if named is None:
@@ -37,7 +37,7 @@ def start_error(settings: EngineSettings, error: Exception) -> StqshError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the most telling line of an error: Java's own where py4j brings one."""
+    """Return the most informative line of an error: Java's own if py4j passes one on."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     return java or (lines[0] if lines else type(error).__name__)
@@ -54,7 +54,7 @@ _MOST = 300
 _NO_ROOM = (
     "there is no room left on the session's disk, in shared memory or for temporary files (stqsh doctor)"
 )
-#: What is to be said instead of words of Spark's that tell a user nothing.
+#: Replacements for texts of Spark's that mean nothing to a user.
 _PLAINLY = (
     (
         "Python worker failed to connect back",
@@ -77,8 +77,8 @@ _PLAINLY = (
 def reason(error: BaseException | None) -> str:
     """Return the one line of Spark's error that matters: the last exception that is not Spark's own.
 
-    Python's tracebacks end with it, and Java's causes follow each other. Where all are Spark's own, the last
-    of them; where none is named, the first line. Frames, plans and states of threads are passed over.
+    Python's tracebacks end with it, and Java's causes follow each other. If all are Spark's own, it is the
+    last of them; if none is named, the first line. Frames, plans and states of threads are skipped.
     """
     if error is None:
         return "it ended without a reason"

@@ -1,7 +1,6 @@
-"""The Spark session: the settings that make a small batch quick, and keep Spark to itself.
+"""The Spark session: settings that make a small batch fast, and keep Spark to itself.
 
-With these settings two stateful Python operators, as clusters have them, take 0.20 s a batch, without them
-0.40 s.
+With these settings two stateful Python operators, as on clusters, take 0.20 s a batch, without them 0.40 s.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from stqsh.engine.spark.java import JavaRuntime, find_java
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 _STREAMING = "spark.sql.streaming"
 
-#: Optimised compilation begins later than usual: at the start it would take half of the processors' time.
+#: Start optimised compilation later than usual: early on it would take half of the processors' time.
 _JIT = (
     "-XX:Tier4InvocationThreshold=25000",
     "-XX:Tier4MinInvocationThreshold=3000",
@@ -37,17 +36,17 @@ _FIXED = {
     "spark.app.name": "stqsh",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What the pages of Spark's UI would show is collected though nobody serves them: the last few will do, or
-    # Java's memory grows for the first thousand batches.
+    # Spark collects data for its UI although nobody serves it: keep only the last few jobs, or Java's memory
+    # grows for the first thousand batches.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
-    # The text of each batch's plan for these pages, in its short form.
+    # Keep the plan of each batch for these pages in its short form.
     "spark.sql.ui.explainMode": "simple",
     "spark.locality.wait": "0",
     "spark.python.daemon.module": "stqsh.engine.spark.worker_daemon",
-    # With it, operators' workers have another environment than the source's, and so a daemon of their own.
+    # If enabled, operators' workers have another environment than the source's, and so their own daemon.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Forking a `chmod` for each checkpoint file costs 100 ms a batch; this manager writes the same files
     # without.
@@ -61,8 +60,8 @@ _FIXED = {
     ),
     f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STREAMING}.stateStore.commitValidation.enabled": "false",
-    # Else each piece that is appended to a list has all of the list read, to count rows: a million queries
-    # never come to an end.
+    # Otherwise each append to a list reads the whole list to count rows, and registering a million queries
+    # never ends.
     f"{_STREAMING}.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     f"{_STREAMING}.noDataMicroBatches.enabled": "false",
     f"{_STREAMING}.pollingDelay": "20ms",
@@ -74,10 +73,10 @@ _FIXED = {
 
 
 def start_spark(settings: EngineSettings) -> SparkSession:
-    """Start the JVM and give its session; the process's environment is set up for it and its workers.
+    """Start the JVM and return its session, with the process's environment set up for it and its workers.
 
     Raises:
-        JavaMissing: there is no Java of version 17 or newer.
+        JavaMissingError: there is no Java of version 17 or newer.
     """
     java = find_java()
     if not settings.java_options:
@@ -91,12 +90,12 @@ def start_spark(settings: EngineSettings) -> SparkSession:
 
 
 def start_workers(spark: SparkSession, count: int) -> None:
-    """Have Python workers started and their imports done; in a thread, while the query is planned."""
+    """Start Python workers and do their imports, in a thread, while the query is planned."""
     spark.sparkContext.parallelize(range(count), count).map(bool).count()
 
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
-    """Have a cluster's hosts made ready for the session; waits until there is an executor."""
+    """Make a cluster's hosts ready for the session; waits until there is an executor."""
     home, count = str(settings.home), settings.slots
     spark.sparkContext.parallelize([home] * count, count).foreach(prepare_host)
 
@@ -120,19 +119,19 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
         "spark.executorEnv.PYTHONPATH": _python_path(),
     }
     if settings.local:
-        # Nothing listens on a network: all that Spark opens is on the loopback.
+        # Nothing listens on a network: all ports that Spark opens are on the loopback.
         own["spark.driver.host"] = own["spark.driver.bindAddress"] = LOOPBACK
         own["spark.local.dir"] = scratch
         own["spark.python.unix.domain.socket.dir"] = scratch
     else:
         own |= _for_cluster(settings)
-        # Executors tell their troubles only: else some sixty lines a batch.
+        # Executors log only problems: otherwise some sixty lines a batch.
         own["spark.executor.extraJavaOptions"] = log4j
     return _FIXED | own
 
 
 def _for_cluster(settings: EngineSettings) -> dict[str, str]:
-    """Return what executors are to be, as far as the profile says, and where they find the driver."""
+    """Return the executors' resources, as far as the profile sets them, and the driver's address."""
     address = driver_address(settings.master)
     told = {
         "spark.executor.memory": settings.executor_memory,
@@ -144,7 +143,7 @@ def _for_cluster(settings: EngineSettings) -> dict[str, str]:
 
 
 def remove_scratch(settings: EngineSettings) -> None:
-    """Delete Spark's temporary files, those of a killed engine too."""
+    """Delete Spark's temporary files, including those of a killed engine."""
     shutil.rmtree(settings.scratch, ignore_errors=True)
 
 
@@ -169,8 +168,8 @@ def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
 def _quick_python(scratch: Path) -> Path:
     """Write a script that starts Python for workers with our own PYTHONPATH.
 
-    Spark puts a zip of pyspark before everything else, from which modules are compiled anew in each process:
-    0.5 s for each of the eight that a query starts one after the other.
+    Spark puts a zip of pyspark before everything else, from which each process compiles modules again: 0.5 s
+    for each of the eight that a query starts one after the other.
     """
     script = scratch / "python"
     path, python = shlex.quote(_python_path()), shlex.quote(sys.executable)

@@ -4,8 +4,8 @@ Spark forks its Python workers from this process:
 
 - Imports are done once, before the first fork. A worker then starts at once instead of importing for a
   second, also after an earlier one was killed.
-- Spark collects garbage of all generations after each task. Scanning all that pandas, pyspark and numba
-  brought in took half of the engine's processor time: 9.4 s per million records (`stqsh bench range`), 4.7 s
+- Spark collects garbage of all generations after each task. Scanning all objects of pandas, pyspark and
+  numba took half of the engine's processor time: 9.4 s per million records (`stqsh bench range`), 4.7 s
   once imports are frozen, less once compiled kernels are frozen, too.
 - A batch allocates arrays of megabytes and frees them again. By default glibc returns each of them to the
   system, which zeroes its pages before it hands them out again: a sixth of the time of Evaluate for a record
@@ -38,7 +38,7 @@ _PRELOADED = (
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 #: Bytes of freed memory that a process keeps at most.
 _KEPT_BYTES = 256 << 20
-#: Allocations of this many bytes and more come from the system and go back to it.
+#: Allocations of this many bytes and more are taken from the system and returned to it.
 _SYSTEM_BYTES = 64 << 20
 
 _tasks = 0
@@ -62,7 +62,7 @@ def freeze_after_task() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library of this process and its forks keep freed memory, where it can."""
+    """Make the C library of this process and its forks keep freed memory, if it can."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _SYSTEM_BYTES)
@@ -72,7 +72,7 @@ def keep_freed_memory() -> None:
 def main() -> None:
     """Import what workers need, then serve as Spark's own daemon does.
 
-    The first command-line argument names the module of the workers; only Spark's usual one is prepared for.
+    The first command-line argument names the module of the workers; only Spark's usual one is preloaded.
     """
     if sys.argv[1:2] == [_WORKER]:
         for name in _PRELOADED:

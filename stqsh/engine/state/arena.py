@@ -1,9 +1,9 @@
-"""The arena: memory-mapped files with the arrays of a slot's state, so that any process may go on with it.
+"""The arena: memory-mapped files with the arrays of a slot's state, which any process can continue to use.
 
 It is a cache of the slot's store and never the truth. A slot's head file names the state that the arrays hold
-by a stamp; a process uses them only if the store knows the same stamp. The head is taken away before
-the arrays change and put back after, so a process that dies in between leaves no head, and the state is
-rebuilt. What head and locks are is in `stqsh.storage.slot_files`, which reads an arena for snapshots.
+by a stamp; a process uses them only if the store has the same stamp. The head is removed before
+the arrays change and restored after, so a process that dies in between leaves no head, and the state is
+rebuilt. `stqsh.storage.slot_files`, which reads an arena for snapshots, describes the head and the locks.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class _Mapping:
 class Arena:
     """The files of one slot of one operator; the core's Allocator.
 
-    `folders`: where files may lie, the first one with room is taken; the first also holds head and lock.
-    `name` tells slot and operator apart, as in `evaluate-0`.
+    Args:
+        folders: where files are put, in the first one with room; the first also holds head and lock.
+        name: identifies slot and operator, as in `evaluate-0`.
     """
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
@@ -51,16 +52,16 @@ class Arena:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out; a process that dies lets go.
+        """Keep other processes out; the lock is released when a process dies.
 
         Raises:
-            ArenaBusy: another process did not let go within a minute.
+            ArenaBusyError: another process did not release the lock within a minute.
         """
         with locked(self.folders[0], self.name, shared=False):
             yield
 
     def read_head(self) -> HeadFile | None:
-        """Return the head, None where the arrays are not to be trusted (or there are none)."""
+        """Return the head, None if the arrays are not to be trusted (or there are none)."""
         return read_head(self.folders[0], self.name)
 
     def load(self, head: HeadFile) -> dict[str, Array]:
@@ -81,7 +82,7 @@ class Arena:
             self._path("head").unlink()
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
-        """Make an array of `capacity` zeros in a file; the earlier one of that name lives until `commit`.
+        """Make an array of `capacity` zeros in a file; the earlier one of that name is kept until `commit`.
 
         Raises:
             MemoryError: no folder has room.
@@ -93,7 +94,7 @@ class Arena:
     def trim(self, name: str, array: Array, capacity: int) -> Array:
         """Cut an array and its file to `capacity` elements; the memory behind is free at once.
 
-        Whoever has mapped the file before reads no further than the next head says.
+        A process that has mapped the file before reads no further than the next head says.
         """
         if not self._holds(name, array):
             return array
@@ -103,7 +104,7 @@ class Arena:
         return as_array(self._maps[name].array, array.dtype, capacity)
 
     def release(self, name: str) -> None:
-        """Forget an array; its file goes with the next `commit`."""
+        """Forget an array; its file is deleted with the next `commit`."""
         self._maps.pop(name, None)
 
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
@@ -172,7 +173,7 @@ def _remove_dead(folders: tuple[Path, ...], name: str, live: set[Path]) -> None:
 
 
 def _make_file(path: Path, size: int) -> None:
-    """Make a file of zeros with its room taken: a sparse one kills the process when memory runs out."""
+    """Make a file of zeros with its space allocated: a sparse one kills the process when memory runs out."""
     with path.open("xb") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)

@@ -1,14 +1,14 @@
 """The durable state of a slot in files of the session's home, where driver and workers share a machine.
 
-Spark's stateful operators take 0.12 s of each batch, each, for what they do for a cluster; two of them, a
-batch with nothing to do stood at 0.33 s. The same pipeline without them, with state in these files, stands at
-0.13 s (0.20 s where answers are merged), medians of one run. Spark's offsets stay what decides how far the
-session has come: state is kept for the last two batches, and a batch that Spark repeats finds the one before.
+Each of Spark's two stateful operators takes 0.12 s of every batch for what only a cluster needs: a batch with
+nothing to do took 0.33 s. The same pipeline without them, with state in these files, takes 0.13 s (0.20 s
+where answers are merged), medians of one run. Spark's offsets still decide how far the session has come:
+state is kept for the last two batches, and a batch that Spark repeats finds the one before.
 
 In the folder of an operator's slot: `head`, which names the states after the last two batches, replaced as a
 whole; `log.V`, the chunks of version V; `snapshot.V`, the arrays after it. The head also says which rows of
-the replay stores the logs name, so that others can go. As with Spark's own files nothing is forced to the
-disk: what survives is the death of every process, not that of the machine.
+the replay stores the logs name, so that others can be deleted. As with Spark's own files nothing is forced to
+the disk: the state survives the death of every process, but not that of the machine.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ _HEAD = "head"
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A slot after a batch: where it stands, the version of the snapshot before its log (0: none), and the
-    first row of each stream, by id, that the log names.
+    """A slot after a batch.
+
+    Attributes:
+        batch: Spark's number of the batch.
+        snapshot: the version of the snapshot before its log; 0 for none.
+        meta: the slot's position and costs.
+        rows: the first row of each stream, by id, that the log names.
     """
 
     batch: int = -1
@@ -41,7 +46,7 @@ class _State:
 
 
 class FileStore:
-    """The files of one slot of one operator, as batch `batch` finds and leaves them; a `SlotStore`."""
+    """The files of one slot of one operator, before and after batch `batch`; a `SlotStore`."""
 
     def __init__(self, folder: Path, batch: int) -> None:
         self._folder, self._batch = folder, batch
@@ -51,25 +56,25 @@ class FileStore:
         self._snapshot, self._rows = self._before.snapshot, self._before.rows
 
     def read_meta(self) -> SlotMeta:
-        """Return where the slot stood before the batch; the zero values for one that has seen none."""
+        """Return the slot's position before the batch; the zero values if it has seen none."""
         return self._before.meta
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Put down where the slot stands, and delete what no state needs any more."""
+        """Write the slot's position, and delete what no state needs any more."""
         states = [_State(self._batch, self._snapshot, meta, self._rows), self._before]
         self._replace(_HEAD, orjson.dumps([_as_json(state) for state in states]))
         if self._older.snapshot != self._before.snapshot == self._snapshot:
             self._remove_before(self._snapshot)
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
-        """Write the chunks of version `version`; give how many bytes that took."""
+        """Write the chunks of version `version`, and return their size in bytes."""
         content = pack_chunks(chunks)
         self._rows = _merge_least(self._rows, first_rows(chunks))
         self._replace(f"log.{version}", memoryview(content))
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
-        """Write a snapshot of version `version`, which the log follows from now on; give its bytes."""
+        """Write a snapshot of version `version`, which the log now follows; return its size in bytes."""
         path = self._folder / f"snapshot.{version}"
         with path.open("wb") as file:
             size = sum(file.write(piece) for piece in pieces)
@@ -77,7 +82,7 @@ class FileStore:
         return size
 
     def read_snapshot(self) -> list[bytes]:
-        """Return the last snapshot, as one piece; none where there has been none."""
+        """Return the last snapshot, as one piece; an empty list if there is none."""
         return [(self._folder / f"snapshot.{self._snapshot}").read_bytes()] if self._snapshot else []
 
     def read_log(self) -> Iterator[list[Chunk]]:
@@ -99,7 +104,7 @@ class FileStore:
 def first_logged_rows(state: Path) -> dict[int, int]:
     """Return the first row of each stream, by id, that logs of any slot name, whichever batch is repeated.
 
-    state: the folder in which slots keep their state. Streams that no log names are not in it.
+    `state` is the folder in which slots keep their state. Streams that no log names are left out.
     """
     first: dict[int, int] = {}
     for folder in state.glob("*"):
@@ -109,7 +114,7 @@ def first_logged_rows(state: Path) -> dict[int, int]:
 
 
 def _states(folder: Path) -> list[_State]:
-    """Return the states that a slot's head names, the last one first."""
+    """Return the states that a slot's head names, the latest first."""
     try:
         content = (folder / _HEAD).read_bytes()
     except FileNotFoundError:

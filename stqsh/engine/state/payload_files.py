@@ -1,17 +1,19 @@
-"""The spool: large payloads go from process to process by name, where driver and workers share a machine.
+"""The spool: large payloads are passed between processes by name, where driver and workers share a machine.
 
 Through Spark a payload is copied and packed five times between two operators: Arrow, Java's rows, the
-shuffle's files, and back. A payload of some kB is written once instead, into a file, and its chunk
-carries a reference (`stqsh.storage.payload_refs`), which the receiver maps. Files on their way lie beside the
-arena, in memory where there is room; the update log's own ("rows" and "updates") are written where they stay,
-in the home's `updates/`, under a hidden name until Deliver puts them in place. Processor time of a million
-records in batches of a million, `bench range`, measured in pairs under load: at 100 000 rectangles Java 4.7 s
-without and 1.4 s with, workers 3.3 s and 1.7 s; at 10 000 rectangles Java 2.9 s and 1.5 s, workers 1.3 s and
-0.9 s. That logs name records (`stqsh.engine.ingest.record_replay`) has its part in this.
+shuffle's files, and back. Instead, a payload of some kB is written once, into a file, and its chunk
+carries a reference (`stqsh.storage.payload_refs`), which the receiver maps. Files in transit are beside the
+arena, in memory where there is room. The update log's own ("rows" and "updates") are written where they stay,
+in the home's `updates/`, under a hidden name until Deliver puts them in place.
+
+Processor time of a million records in batches of a million, `bench range`, measured in pairs under load: at
+100 000 rectangles Java takes 4.7 s without the spool and 1.4 s with it, workers 3.3 s and 1.7 s; at 10 000
+rectangles Java takes 2.9 s and 1.5 s, workers 1.3 s and 0.9 s. A part of this gain comes from logs that name
+records (`stqsh.engine.ingest.record_replay`).
 
 Nothing stale is ever read: each attempt at a task writes a file of its own name, and references only come
-from attempts that Spark took. A batch that Spark repeats makes all payloads anew, so files on their way are
-needed until the batch is delivered, and no longer; what a dead engine left goes when the next one starts.
+from attempts that Spark accepted. A batch that Spark repeats makes all payloads again, so files in transit
+are needed until the batch is delivered, and no longer; the next engine deletes what a dead one left.
 Where a file cannot be written the payload stays in its chunk.
 """
 
@@ -30,7 +32,7 @@ from stqsh.spec.chunk import Chunk
 from stqsh.storage.home import SessionHome
 from stqsh.storage.payload_refs import ENDING, PayloadReader, Reference, reference_in
 
-#: Payloads begin at multiples of this, as the columns within want it.
+#: Payloads begin at multiples of this, as the columns within require.
 _ALIGNMENT = 64
 _LOGGED = ("rows", "updates")
 #: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
@@ -39,10 +41,13 @@ _ALWAYS_WITHIN = ("clock",)
 
 @dataclass(frozen=True, slots=True)
 class PayloadFolders:
-    """Where a session's large payloads lie.
+    """The folders of a session's large payloads.
 
-    home: the session's directory. transit: the folder for payloads on their way. least: smaller payloads
-    (bytes) go through Spark as they are. reserve: bytes that stay free on the disk of `transit`.
+    Attributes:
+        home: the session's directory.
+        transit: the folder for payloads in transit.
+        least: smaller payloads (bytes) go through Spark as they are.
+        reserve: bytes that stay free on the disk of `transit`.
     """
 
     home: Path
@@ -56,13 +61,13 @@ class PayloadFolders:
         return SessionHome(self.home).updates
 
     def clear(self) -> None:
-        """Delete the files on their way: the batch they belong to is delivered."""
+        """Delete the files in transit: their batch is delivered."""
         for file in self.transit.glob(f"*{ENDING}"):
             file.unlink(missing_ok=True)
 
     def prepare(self) -> None:
-        """Make the folders, and delete whatever an engine before this one left unfinished."""
-        for folder in (self.transit.parent, self.transit):  # nobody else may look into either
+        """Make the folders, and delete what an earlier engine left unfinished."""
+        for folder in (self.transit.parent, self.transit):  # private to this user
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.clear()
         for file in self.log.glob(".*"):
@@ -80,7 +85,7 @@ def open_writer(spool: PayloadFolders | None, name: str) -> Iterator[PayloadWrit
 
 
 class PayloadWriter:
-    """Puts payloads into files, one for each folder; without a spool all stay where they are."""
+    """Writes payloads into files, one for each folder; without a spool all stay in their chunks."""
 
     def __init__(self, spool: PayloadFolders | None, name: str) -> None:
         self._spool, self._files = spool, {}
@@ -92,9 +97,9 @@ class PayloadWriter:
             }
 
     def put(self, chunk: Chunk, again: Any = None) -> Chunk:
-        """Return the chunk with its payload put into a file, or as it is where that would not pay or go.
+        """Return the chunk with its payload put into a file, or unchanged if that does not pay or work.
 
-        again: JSON by which the receiver can have the payload made anew, see `Reference`.
+        `again` is JSON from which the receiver can make the payload again, see `Reference`.
         """
         size = len(chunk.payload)
         if self._spool is None or size < self._spool.least or chunk.kind in _ALWAYS_WITHIN:
@@ -112,7 +117,7 @@ class PayloadWriter:
 
 
 class _File:
-    """A file that is made with its first payload, and takes none any more once one did not fit."""
+    """A file that is made with its first payload, and is closed to others once one did not fit."""
 
     def __init__(self, path: Path, room_left: int) -> None:
         self.path, self._room_left = path, room_left
@@ -120,7 +125,7 @@ class _File:
         self._end, self._is_full = 0, False
 
     def append(self, payload: bytes) -> int | None:
-        """Write a payload; give where it begins, None where it cannot be written."""
+        """Write a payload, and return its offset; None if it cannot be written."""
         at = -(-self._end // _ALIGNMENT) * _ALIGNMENT
         try:
             if self._is_full or not self._fits(len(payload)):
@@ -156,7 +161,7 @@ def _write_all(descriptor: int, payload: bytes, at: int) -> None:
 
 
 def load_payloads(chunks: Iterable[Chunk], spool: PayloadFolders | None) -> list[Chunk]:
-    """Return chunks with their payloads instead of references; these are views of mapped files.
+    """Return chunks with their payloads instead of references; the payloads are views of mapped files.
 
     Raises:
         ValueError: there is a reference, and no spool to look it up in.

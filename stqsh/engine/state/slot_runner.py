@@ -1,4 +1,4 @@
-"""One slot, one batch: find the slot's state, fold the batch into it, and store it."""
+"""Advance one slot by one batch: find its state, fold the batch into it, and store it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Fold(Protocol):
         """The operator's name, as in file names."""
 
     def accepts(self, chunk: Chunk) -> bool:
-        """Return whether a chunk concerns the state; the others pass the operator by."""
+        """Return whether a chunk concerns the state; the others bypass the operator."""
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-        """Fold the chunks of one batch, in order, into the state; give what is to be sent."""
+        """Fold the chunks of one batch, in order, into the state; return the chunks to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTiming:
-    """Where the time of one slot's batch went, in µs; `rebuilt` says that the arena was of no use."""
+    """The times of one slot's batch, in µs; `rebuilt` says that the arena was of no use."""
 
     open_us: int
     fold_us: int
@@ -50,14 +50,14 @@ class _Warm:
     arena: Arena
 
 
-#: By arena. Only worth as much as its stamp: another process may have gone on since.
+#: By arena. Valid only while its stamp is: another process may have continued since.
 _warm: dict[tuple[str, str], _Warm] = {}
 
 
 class SlotRunner:
-    """Keeps the state of one slot of one operator, in its store, and cached in the arena.
+    """Keeps the state of one slot of one operator in its store, cached in the arena.
 
-    replay: gives a batch from the log with all its content, where the log holds less.
+    `replay` returns a batch from the log with all its content, where the log holds less.
     """
 
     def __init__(
@@ -78,9 +78,12 @@ class SlotRunner:
     ) -> tuple[list[Chunk], SlotTiming]:
         """Fold a batch into the state, and keep it: in the store first, then in the arena.
 
-        logged: the batch as the log is to hold it; by default, as it is.
-        What the store gets becomes true only when Spark commits the batch; the arena may be ahead of it
-        then, and is seen to be by its stamp.
+        What the store gets becomes valid only when Spark commits the batch. The arena may be ahead of it
+        until then, which its stamp shows.
+
+        Args:
+            chunks: the batch.
+            logged: the batch in the form that the log holds; by default as it is.
         """
         with self._arena.held():
             begun = time.perf_counter_ns()
@@ -116,7 +119,7 @@ class SlotRunner:
         return SlotState(head.header, buffers, self._arena), False
 
     def _rebuild(self) -> SlotState:
-        """Make the state anew: the snapshot, then the logged batches, sending nothing."""
+        """Rebuild the state from the snapshot and the logged batches, without sending anything."""
         _warm.pop(self._key, None)
         self._arena.clear()
         pieces = self._store.read_snapshot()
@@ -126,7 +129,7 @@ class SlotRunner:
         return state
 
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
-        """Put the batch into the store, as a piece of the log or as a new snapshot."""
+        """Write the batch to the store, as a piece of the log or as a new snapshot."""
         version = meta.version + 1
         after = replace(
             meta,

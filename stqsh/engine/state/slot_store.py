@@ -1,8 +1,8 @@
 """The durable state of a slot: a snapshot of its arrays, and the log of the chunks applied since.
 
 A batch appends its chunks to the log. When the log has grown past the snapshot, or would take long to apply
-again, a new snapshot replaces both. Restoring is: load the snapshot, apply the logged batches again, discard
-what they send.
+again, a new snapshot replaces both. To restore a state, load the snapshot, apply the logged batches again,
+and discard their output.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True, slots=True)
 class SlotMeta:
-    """Where a slot stands.
+    """The position of a slot, and what its log and snapshot cost.
 
-    `version` counts its batches; `stamp` names this very state, for the arena; then the bytes of log and
-    snapshot, the time it took to apply what the log holds, and the time that the last snapshot took to write
-    (µs).
+    Attributes:
+        version: the number of its batches.
+        stamp: names this state, for the arena.
+        log_bytes: the size of the log.
+        snapshot_bytes: the size of the snapshot.
+        replay_us: the time it took to apply what the log holds, in µs.
+        snapshot_us: the time it took to write the last snapshot, in µs.
     """
 
     version: int = 0
@@ -38,33 +42,33 @@ class SlotMeta:
     def wants_snapshot(self, tuning: EngineTuning = TUNING) -> bool:
         """Return whether a snapshot should replace the log.
 
-        A log mostly names records (`stqsh.engine.ingest.record_replay`), so time decides as a rule.
+        A log mostly names records (`stqsh.engine.ingest.record_replay`), so time is usually what decides.
         """
         slow = self.replay_us > max(tuning.snapshot_replay_us, tuning.snapshot_worth * self.snapshot_us)
         return slow or self.log_bytes > max(tuning.snapshot_log_bytes, self.snapshot_bytes)
 
 
 class SlotStore(Protocol):
-    """Where one slot of one operator keeps its durable state.
+    """The durable state of one slot of one operator.
 
     `stqsh.engine.state.file_store` keeps it in files, `stqsh.engine.state.spark_store` in Spark's state
-    store. What is written becomes true with the batch: a batch that is repeated finds what stood before it.
+    store. What is written becomes valid with the batch: a batch that is repeated finds the state before it.
     """
 
     def read_meta(self) -> SlotMeta:
-        """Return where the slot stands; the zero values for one that has seen no batch."""
+        """Return the slot's position; the zero values if it has seen no batch."""
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Write where the slot stands, after everything that it refers to."""
+        """Write the slot's position, after everything to which it refers."""
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
-        """Append the chunks of version `version` to the log; give how many bytes that took."""
+        """Append the chunks of version `version` to the log, and return their size in bytes."""
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
-        """Put a snapshot of version `version` in the place of log and snapshot; give its bytes."""
+        """Replace log and snapshot by a snapshot of version `version`, and return its size in bytes."""
 
     def read_snapshot(self) -> list[bytes]:
-        """Return the pieces of the last snapshot, none where there has been none."""
+        """Return the pieces of the last snapshot; an empty list if there is none."""
 
     def read_log(self) -> Iterator[list[Chunk]]:
         """Return the chunks of each batch since the snapshot, in order."""

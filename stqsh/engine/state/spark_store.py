@@ -1,4 +1,4 @@
-"""The durable state of a slot in Spark's state store, on clusters, which moves and commits it."""
+"""The durable state of a slot in Spark's state store, on clusters; Spark moves and commits it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class SparkStore:
         self._meta, self._log, self._snapshot, self._tuning = meta, log, snapshot, tuning
 
     def read_meta(self) -> SlotMeta:
-        """Return where the slot stands; the zero values for one that has seen no batch."""
+        """Return the slot's position; the zero values if it has seen no batch."""
         row = self._meta.get()
         return SlotMeta(*row) if row is not None else SlotMeta()
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Put down where the slot stands."""
+        """Write the slot's position."""
         self._meta.update(
             (
                 meta.version,
@@ -56,13 +56,13 @@ class SparkStore:
         )
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
-        """Append the chunks of batch `version` to the log; give how many bytes that took."""
+        """Append the chunks of batch `version` to the log, and return their size in bytes."""
         content = pack_chunks(chunks)
         self._log.appendList(cut_pieces(version, content, self._tuning.state_piece_bytes))
         return content.size
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
-        """Put a snapshot after batch `version` in the place of log and snapshot; give its bytes."""
+        """Replace log and snapshot by a snapshot after batch `version`, and return its size in bytes."""
         self._snapshot.clear()
         size = 0
         for piece in pieces:
@@ -72,7 +72,7 @@ class SparkStore:
         return size
 
     def read_snapshot(self) -> list[bytes]:
-        """Return the pieces of the last snapshot, none where there has been none."""
+        """Return the pieces of the last snapshot; an empty list if there is none."""
         return [bytes(piece) for _, piece in self._snapshot.get()]
 
     def read_log(self) -> Iterator[list[Chunk]]:
@@ -90,6 +90,6 @@ def cut_pieces(entry: int, content: pa.Buffer, piece_bytes: int) -> list[tuple[i
 
 
 def join_pieces(pieces: Iterator[tuple[Any, ...]]) -> Iterator[tuple[int, bytes]]:
-    """Put pieces together again."""
+    """Join the pieces of each entry; yield the entry and its bytes."""
     for entry, some in groupby(pieces, key=lambda piece: int(piece[0])):
         yield entry, b"".join(bytes(piece[1]) for piece in some)

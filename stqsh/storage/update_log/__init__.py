@@ -1,11 +1,11 @@
-"""The update log: what each batch delivered, one Arrow IPC file of chunks a batch.
+"""The update log: the updates that each batch delivered, one Arrow IPC file of chunks a batch.
 
 Deliver writes `updates/%012d.arrow` under another name and renames it, so that a reader sees a whole
-file or none and a repeated batch replaces its own file by the same. A step never spans two batches. Large
-payloads may lie in files of their own beside it (`stqsh.storage.payload_refs`), which are in place before it
-is. Writing and reading work on whole columns; no row is touched in Python.
+file or none, and a repeated batch replaces its own file by the same content. A step never spans two batches.
+Large payloads may be in files of their own beside it (`stqsh.storage.payload_refs`), which are in place
+before it is. Writing and reading work on whole columns; no row is touched in Python.
 
-What is older than the session keeps is folded (`stqsh.storage.update_log.compaction`) into the base,
+Older updates than the session keeps are folded (`stqsh.storage.update_log.compaction`) into the base,
 `base-%012d.arrow`, which holds the updates that make the answers after the batch of that number; `base` names
-it. The batches up to it are gone.
+it. The batches up to it are deleted.
 """

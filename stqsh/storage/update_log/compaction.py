@@ -1,9 +1,9 @@
-"""Folding the update log: its oldest batches go, the updates that still make answers stay.
+"""Folding of the update log: its oldest batches are deleted, and the updates that still make answers stay.
 
 For each query and key only the last update counts, and only if it is positive: what is left of any number of
 batches is at most as large as the answers are. It is written as the base, a file of the same form as that of
-a batch, so whoever reads the log from its beginning folds it to the same answers. Work is by columns; of the
-updates that go, nothing is read but query, key and step.
+a batch, so a reader of the log from its beginning folds it to the same answers. Work is by columns; of the
+updates that are dropped, only query, key and step are read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stqsh.storage.update_log.writer import write_chunks
 KeyOf = Callable[[int], str]
 """A stream's key column, by the stream's id."""
 Guard = Callable[[int], AbstractContextManager[bool]]
-"""A context in which nobody begins to read, and whether all readers have read up to a batch."""
+"""A context in which no reader begins; yields whether all readers have read up to a batch."""
 
 _AT_ONCE = 4_000_000
 """Updates that are folded at once, or as many as are left of those before, if that is more."""
@@ -44,8 +44,9 @@ def fold_log(
 ) -> CompactedBase:
     """Fold a log's batches up to one, and the base before them, into a new base; delete them.
 
-    Readers see the old base and batches, or the new base. Where somebody has begun to read meanwhile, and is
-    not so far, all stays as it is. A call that was cut off is made good by the next. One process at a time.
+    Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
+    far, nothing changes. The next call completes one that was interrupted. Only one process may fold at a
+    time.
     """
     before = read_base(updates)
     numbers = UpdateLog(updates, key_of).batches(before.batch, up_to)
@@ -67,7 +68,7 @@ def fold_log(
 
 @dataclass
 class _Fold:
-    """The parts of each stream: those of the updates that still stand, and what came after them."""
+    """The parts of each stream: those of the updates that still hold, and the later ones."""
 
     key_of: KeyOf
     at_once: int
@@ -86,7 +87,7 @@ class _Fold:
             self.settle()
 
     def settle(self) -> None:
-        """Keep of all parts what stands."""
+        """Reduce all parts to the updates that still hold."""
         self._parts = {
             stream: standing(parts, self.key_of(stream)) for stream, parts in self._parts.items() if parts
         }
@@ -94,7 +95,7 @@ class _Fold:
         self._waiting = 0
 
     def chunks(self) -> Iterator[Chunk]:
-        """What the base consists of."""
+        """Yield the chunks of the base."""
         self.settle()
         step = self.clock.last_step
         yield Chunk(0, 0, "clock", ChunkOrder(), step, step, 0, pack_json(self.clock))
@@ -112,10 +113,14 @@ def _size(part: UpdatePart) -> int:
 
 
 def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
-    """What stands of a stream's updates: for each query and key the last one, if it is positive.
+    """Return a stream's updates that still hold: for each query and key the last one, if it is positive.
 
-    `parts` in any order, for steps tell theirs, and in a step `-` comes before `+`; `key`: the key column.
-    Returns parts of at most `_PART` updates.
+    Args:
+        parts: in any order, because their steps order them; in a step `-` is before `+`.
+        key: the key column.
+
+    Returns:
+        Parts of at most `_PART` updates.
     """
     whole = [
         (part.updates, part.rows) for part in parts if part.updates is not None and part.rows is not None
@@ -142,7 +147,7 @@ def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
 
 
 def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> NDArray[np.int32]:
-    """A number for the key of each update: int32 [n]."""
+    """Return a number for the key of each update: int32 (n,)."""
     encoded: Any = pa.concat_arrays([rows.column(key) for _, rows in whole]).dictionary_encode()
     codes = np.split(encoded.indices.to_numpy(), np.cumsum([rows.num_rows for _, rows in whole])[:-1])
     places = (updates.column("row").to_numpy() for updates, _ in whole)
@@ -150,7 +155,7 @@ def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> ND
 
 
 def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> UpdatePart:
-    """Some updates of a part, with the rows that they point into and no others."""
+    """Return some updates of a part, with only the rows to which they point."""
     updates = updates.take(wanted)
     used, place = np.unique(updates.column("row").to_numpy(), return_inverse=True)
     return UpdatePart(rows.take(used), _pointing(updates, place))
@@ -161,7 +166,7 @@ def _pointing(updates: pa.RecordBatch, row: NDArray[Any]) -> pa.RecordBatch:
 
 
 def _gathered(parts: list[UpdatePart]) -> list[UpdatePart]:
-    """Many small parts as few larger ones."""
+    """Merge many small parts into few larger ones."""
     groups: list[list[UpdatePart]] = [[]]
     for part in parts:
         if sum(map(_size, groups[-1])) + _size(part) > _PART and groups[-1]:
@@ -171,7 +176,7 @@ def _gathered(parts: list[UpdatePart]) -> list[UpdatePart]:
 
 
 def _joined(parts: list[UpdatePart]) -> UpdatePart:
-    """Several parts as one."""
+    """Merge several parts into one."""
     rows: list[pa.RecordBatch] = []
     updates: list[pa.RecordBatch] = []
     for part in parts:
@@ -183,7 +188,7 @@ def _joined(parts: list[UpdatePart]) -> UpdatePart:
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches as one; a column that not all of them have is null where it was missing."""
+    """Merge batches into one; a column that is missing in some of them is null there."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     (whole,) = pa.concat_tables(tables, promote_options="default").combine_chunks().to_batches()
     return whole
@@ -200,7 +205,7 @@ def _write(file: Path, chunks: Iterator[Chunk]) -> None:
                 continue
             reference = Reference(bulk.name, sink.tell(), len(chunk.payload))
             sink.write(chunk.payload)
-            sink.write(bytes(-len(chunk.payload) % 64))  # columns lie as they want to
+            sink.write(bytes(-len(chunk.payload) % 64))  # columns are aligned
             kept.append(replace(chunk, payload=reference.packed()))
     write_chunks(file, to_table(kept))
 
@@ -210,7 +215,7 @@ def _publish(updates: Path, base: CompactedBase) -> None:
 
 
 def _remove_unused(updates: Path, base: int) -> None:
-    """Delete the batches that the base of a number stands for, and all other bases."""
+    """Delete the batches that the base of a number replaces, and all other bases."""
     for path in updates.iterdir():
         name, _, _ = path.name.partition(".")
         number = name.removeprefix("base-")

@@ -1,4 +1,4 @@
-"""The files of the update log: one of each batch, and the base that older batches are folded into."""
+"""The files of the update log: one of each batch, and the base into which older batches are folded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BASE = "base"
 
 
 class LogCompactedError(StqshError):
-    """Updates that a reader has not seen yet are folded into the base, or were while it read."""
+    """Updates that a reader has not seen yet are folded into the base, or were during its read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class CompactedBase:
 
 
 def read_base(updates: Path) -> CompactedBase:
-    """How far the log in a folder is folded."""
+    """Return how far the log in a folder is folded."""
     try:
         return CompactedBase(*orjson.loads((updates / BASE).read_bytes()))
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def read_base(updates: Path) -> CompactedBase:
 
 
 def log_sizes(updates: Path) -> list[tuple[int, int]]:
-    """The batches that are not folded, in order, and the bytes that each takes with what lies beside it."""
+    """Return the batches that are not folded, in order, and the bytes that each takes with all its files."""
     sizes: dict[int, int] = {}
     for entry in os.scandir(updates):
         if entry.name[:12].isdigit():
@@ -52,17 +52,17 @@ def log_sizes(updates: Path) -> list[tuple[int, int]]:
 
 
 def base_bytes(updates: Path, base: CompactedBase) -> int:
-    """The bytes that a base takes."""
+    """Return the size of a base in bytes."""
     return sum(path.stat().st_size for path in updates.glob(f"base-{base.batch:012d}.*"))
 
 
 def base_file(updates: Path, batch: int) -> Path:
-    """The file of the base that stands for the batches up to one."""
+    """Return the path of the base for the batches up to one."""
     return updates / f"base-{batch:012d}.arrow"
 
 
 def batch_file(folder: Path, batch: int) -> Path:
-    """The file of a batch."""
+    """Return the path of a batch's file."""
     return folder / f"{batch:012d}.arrow"
 
 

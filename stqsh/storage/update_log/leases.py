@@ -1,8 +1,8 @@
-"""Leases: who reads the update log one update after the other says how far, and what is ahead of it is kept.
+"""Leases: a reader of the update log records how far it has read, and what is after that is kept.
 
 A lease is a file in the home's `readers/`, named after its process and holding the last batch that was read.
-One whose process is gone holds nothing. Whoever folds the log does so under the lock that a lease is taken
-with: what a reader finds when it has its lease stays.
+The lease of a dead process has no effect. The log is folded under the lock with which a lease is taken: what
+a reader finds when it has its lease stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stqsh.storage import processes
 from stqsh.storage.home import SessionHome
 
 _EVERY_S = 1.0
-"""A lease is behind its reader by so much at the most."""
+"""Maximum time by which a lease is behind its reader."""
 _numbers = itertools.count()
 
 
@@ -31,12 +31,12 @@ class Lease:
             self._write(after)
 
     def advance(self, after: int) -> None:
-        """Let the batches up to one go."""
+        """Release the batches up to one."""
         if after != self._after and time.monotonic() - self._written >= _EVERY_S:
             self._write(after)
 
     def release(self) -> None:
-        """Keep nothing any more."""
+        """Release all batches."""
         self._path.unlink(missing_ok=True)
 
     def _write(self, after: int) -> None:
@@ -45,12 +45,12 @@ class Lease:
 
 
 def read_by_all(home: SessionHome, batch: int) -> int:
-    """The last batch up to `batch` that every reader has read; leases of dead processes are removed."""
+    """Return the last batch up to `batch` that every reader has read; removes leases of dead processes."""
     for path in home.readers.glob("[!.]*"):
         try:
             after = int(path.read_text(encoding="ascii"))
         except FileNotFoundError:
-            continue  # released just now
+            continue  # just released
         if _is_held(path):
             batch = min(batch, after)
         else:
@@ -60,7 +60,7 @@ def read_by_all(home: SessionHome, batch: int) -> int:
 
 @contextmanager
 def all_read(home: SessionHome, batch: int) -> Iterator[bool]:
-    """Whether every reader has read up to a batch; while the context lasts, nobody becomes a reader."""
+    """Yield whether every reader has read up to a batch; within the context no reader begins."""
     with _locked(home):
         yield read_by_all(home, batch) == batch
 

@@ -12,11 +12,17 @@ from stqsh.storage.update_log.reader import UpdateTable, key_ranks
 
 
 def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
-    """Bring the tables of one batch into the order of language.md, "Output".
+    """Sort the tables of one batch into the order of language.md, "Output".
 
-    By step, query name, `-` before `+`, key (integers by value, strings by code point). Gives
-    (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the
-    order over all streams. `names` has the name of each query that occurs.
+    The order is by step, query name, `-` before `+`, key (integers by value, strings by code point).
+
+    Args:
+        tables: the updates of each stream.
+        names: the name of each query that occurs.
+
+    Returns:
+        (stream id, slice) pairs: each slice is a run of rows of one stream, and the runs in sequence are the
+        order over all streams.
     """
     steps, ranks = _dense(tables, "step"), _name_ranks(tables, names)
     sorted_tables, classes = [], []
@@ -31,14 +37,14 @@ def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tup
 
 
 def _dense(tables: Sequence[UpdateTable], column: str) -> list[NDArray[np.int64]]:
-    """A column's values as dense ranks that are common to all tables."""
+    """Return a column's values as dense ranks that are common to all tables."""
     values = [table.table.column(column).to_numpy() for table in tables]
     distinct = np.unique(np.concatenate(values)) if values else np.empty(0, np.int64)
     return [np.searchsorted(distinct, value) for value in values]
 
 
 def _name_ranks(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[NDArray[np.int64]]:
-    """The rank of each update's query name among the names (code points; equal names rank alike)."""
+    """Return the rank of each update's query name (by code points; equal names have equal ranks)."""
     ids = np.unique(np.concatenate([table.table.column("query").to_numpy() for table in tables]))
     present = [names[int(query)] for query in ids]
     rank_of = {name: rank for rank, name in enumerate(sorted(set(present)))}

@@ -1,4 +1,4 @@
-"""Reading the update log: the updates of each batch and stream, and answers folded from them."""
+"""Read the update log: the updates of each batch and stream, and answers folded from them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ HEAD = ("step", "at_us", "query", "op", "why", "key")
 DISTANCE = "distance"
 """A further column (float64, null where there is none), in logs of queries that select DISTANCE."""
 REASONS = WHY
-"""What the codes in the column `why` mean."""
+"""The meaning of the codes in the column `why`."""
 _NEAR = 64
-"""Up to so many batch numbers are looked for by name; beyond, the folder is listed."""
+"""Up to this many batch numbers are looked for by name; beyond, the folder is listed."""
 
 Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""Says which query ids (int64 [n]) are wanted (bool [n])."""
+"""Returns which query ids (int64 (n,)) are wanted (bool (n,))."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateTable:
-    """The updates of one stream in one batch: `HEAD`, perhaps `DISTANCE`, the stream's; rows in no order."""
+    """The updates of one stream in one batch, unordered.
+
+    `table` has the columns `HEAD`, perhaps `DISTANCE`, and the stream's.
+    """
 
     batch: int
     stream_id: int
@@ -49,14 +52,14 @@ class UpdateTable:
 
 
 class UpdateLog:
-    """Reads the update log of one session home; `key_of` gives a stream's key column by stream id."""
+    """Reads the update log of one session home; `key_of` returns a stream's key column by stream id."""
 
     def __init__(self, updates: Path, key_of: Callable[[int], str]) -> None:
         self._folder = updates
         self._key_of = key_of
 
     def batches(self, after: int, up_to: int) -> list[int]:
-        """The batches in `(after, up_to]` that have updates, in order; the base is none of them."""
+        """Return the batches in `(after, up_to]` that have updates, in order, without the base."""
         if up_to - after <= _NEAR:
             near = range(max(after + 1, 0), up_to + 1)
             return [batch for batch in near if batch_file(self._folder, batch).exists()]
@@ -64,12 +67,13 @@ class UpdateLog:
         return sorted(number for number in numbers if after < number <= up_to)
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
-        """For each batch in `(after, up_to]` with updates that `keep` wants: one table a stream.
+        """Yield one table a stream for each batch in `(after, up_to]` with updates that `keep` wants.
 
-        From the beginning (-1), those of the base come first, as of its batch.
+        From the beginning (-1), those of the base are first, as of its batch.
 
         Raises:
-            LogCompactedError: the log is folded beyond `after`, or was meanwhile: what came may not be all.
+            LogCompactedError: the log was folded beyond `after`, perhaps during the read, so tables may be
+                missing.
         """
         base = read_base(self._folder)
         if 0 <= after < base.batch:
@@ -99,10 +103,10 @@ class UpdateLog:
         return list(decoded)
 
     def answer_at(self, query: int, step: int, up_to: int) -> pa.Table | None:
-        """The answer of a query after `step`, beyond which the log is not folded, from batches up to `up_to`.
+        """Return the answer of a query after `step`, from batches up to `up_to`.
 
-        The rows are those with which the members came in, columns as in `UpdateTable`, ordered by key;
-        `None` where the log has nothing of the query.
+        The log must not be folded beyond `step`. The rows are those with which the members entered, columns
+        as in `UpdateTable`, ordered by key. None if the log has nothing of the query.
         """
         pieces = [
             only.filter(pa.array(only.column("step").to_numpy() <= step))
@@ -115,7 +119,7 @@ class UpdateLog:
 
 
 def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
-    """Read the chunks in a file of the log, and the parts of each stream, by its id, in their order.
+    """Read a file of the log: its chunks, and the parts of each stream, by id, in order.
 
     Raises:
         OtherVersionError: the file's columns are those of another version.
@@ -128,7 +132,7 @@ def read_parts(file: Path) -> tuple[pa.Table, dict[int, list[UpdatePart]]]:
 
 
 def clock_of(chunks: pa.Table) -> ClockTimes:
-    """Return the steps of the batch whose chunks are given, and their event time."""
+    """Return the steps of the batch with these chunks, and their event time."""
     place = pc.index(chunks.column("kind"), "clock").as_py()
     return unpack_struct(chunks.column("payload")[place].as_py(), ClockTimes)
 
@@ -142,7 +146,7 @@ class UpdatePart:
 
 
 def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]:
-    """The parts of each stream, in the order of (order, slot); `payload`s are decoded without a copy."""
+    """Return the parts of each stream, in order of (order, slot); payloads are decoded without a copy."""
     found: dict[tuple[int, ChunkOrder, int], UpdatePart] = {}
     columns = (chunks.column(name).to_pylist() for name in ("stream", "slot", "kind", *ChunkOrder._fields))
     for stream, slot, kind, *order, payload in zip(*columns, chunks.column("payload"), strict=True):
@@ -157,9 +161,9 @@ def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[int, list[UpdatePart]]
 
 
 def _join(parts: list[UpdatePart], clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
-    """One table of a stream's updates, each with its row; `None` where nothing is wanted."""
+    """Return one table of a stream's updates, each with its row; None if nothing is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, clock, key, keep)) is not None]
-    # A slot whose updates are of queries without DISTANCE sends no such column; nulls take its place.
+    # A slot whose updates are of queries without DISTANCE sends no such column; nulls replace it.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
@@ -184,20 +188,20 @@ def _join_part(part: UpdatePart, clock: ClockTimes, key: str, keep: Keep | None)
 
 
 def _fold(log: pa.Table) -> pa.Table:
-    """The members that one query's updates leave, each with its last `+`, ordered by key."""
+    """Return the members that one query's updates leave, each with its last `+`, ordered by key."""
     last = last_of_each_key(log)
     return last.filter(pa.array(last.column("op").to_numpy() > 0))
 
 
 def last_of_each_key(log: pa.Table) -> pa.Table:
-    """The last of one query's updates for each key, ordered by key; in a step `-` comes before `+`."""
+    """Return the last of one query's updates for each key, ordered by key; in a step `-` is before `+`."""
     keys = key_ranks(log.column("key"))
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys))
     return log.take(order[np.flatnonzero(np.diff(keys[order], append=-1))])
 
 
 def key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-    """Ranks that order keys: integers by value, strings by code point (int64 [n], never negative)."""
+    """Return ranks that order keys: integers by value, strings by code point (int64 (n,), never negative)."""
     encoded = pa.concat_arrays(keys.chunks or [pa.array([], keys.type)]).dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     # Arrow compares strings by their UTF-8 bytes, which is the order of code points.

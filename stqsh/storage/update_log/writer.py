@@ -1,4 +1,4 @@
-"""Writing the update log: the file of a batch, and the large payloads beside it."""
+"""Write the update log: the file of a batch, and the large payloads beside it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ LOGGED_KINDS = ("clock", "rows", "updates")
 
 
 def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
-    """Write a batch's chunks that belong to the update log; the bytes that took, 0 if it holds no updates.
+    """Write a batch's chunks for the update log; return their size in bytes, 0 if there are no updates.
 
-    `updates` is the home's folder of that name, `chunks` a table of the CHUNK schema (more columns and
-    kinds are dropped), whose payloads may refer to hidden files in that folder: these get their names. May be
-    called again for the same batch, whose files then have the same content.
+    A call for the same batch again writes files with the same content.
+
+    Args:
+        updates: the home's folder of that name.
+        batch: the number of the batch.
+        chunks: a table of the CHUNK schema (further columns and kinds are dropped). Its payloads may refer to
+            hidden files in `updates`, which get their final names.
     """
     kinds = chunks.column("kind")
     if pc.index(kinds, "updates").as_py() < 0:
@@ -32,7 +36,7 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> int:
 
 
 def write_chunks(target: Path, chunks: pa.Table) -> int:
-    """Write a file of chunks, whole or not at all; its bytes."""
+    """Write a file of chunks, whole or not at all; return its size in bytes."""
     with replacing(target) as hidden:
         with pa.OSFile(str(hidden), "wb") as sink, pa.ipc.new_file(sink, chunks.schema) as writer:
             writer.write_table(chunks)
@@ -40,9 +44,10 @@ def write_chunks(target: Path, chunks: pa.Table) -> int:
 
 
 def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table, int]:
-    """Give the hidden files that payloads refer to their names: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
+    """Rename the hidden files to which payloads refer: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
 
-    Returns the chunks, which refer to the new names, and the bytes of these files.
+    Returns:
+        The chunks, which refer to the new names, and the size of these files in bytes.
     """
     column = chunks.column_names.index("payload")
     payloads = chunks.column(column)
