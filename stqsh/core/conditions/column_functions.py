@@ -138,7 +138,7 @@ def like(values: Value, pattern: str) -> Value:
 
 
 def like_regex(pattern: str) -> str:
-    """The regular expression of a LIKE pattern: % any text, _ one character, \\ takes the next as it is."""
+    """Return the regular expression of a LIKE pattern: % any text, _ one character, \\ takes the next as it is."""
     out, escaped = [], False
     for character in pattern:
         if not escaped and character == "\\":
@@ -153,5 +153,5 @@ def like_regex(pattern: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """A character that stands for itself in RE2."""
+    """Return a character that stands for itself in RE2."""
     return re.escape(character) if character.isascii() else character

@@ -65,7 +65,7 @@ def _numbers(values: pa.Array[Any]) -> Array:
 
 
 def _in_members(area: int, members: pa.Array[Any], places: tuple[Array, Array], resolver: Resolver) -> Array:
-    """Whether each place lies in its own member of a set of areas."""
+    """Return whether each place lies in its own member of a set of areas."""
     coded = members.dictionary_encode()
     rows = [resolver.areas.row_of(area, member) for member in coded.dictionary.to_pylist()]
     return resolver.areas.contains(np.array(rows, np.int32)[coded.indices.to_numpy()], *places)

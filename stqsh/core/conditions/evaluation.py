@@ -25,7 +25,7 @@ from stqsh.spec.expression import (
 def evaluate(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """The truth of a condition for each row: true, false, or null where SQL says UNKNOWN.
+    """Return the truth of a condition for each row: true, false, or null where SQL says UNKNOWN.
 
     Args:
         expr: a bound condition.
@@ -45,7 +45,7 @@ def evaluate(
 def compute(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """The value of any expression for each row, an Arrow array; arguments as for `evaluate`.
+    """Return the value of any expression for each row, an Arrow array; arguments as for `evaluate`.
 
     A whole number that does not fit in 64 bits is NULL, as is a quotient by 0.
     """

@@ -83,7 +83,7 @@ class EvaluationContext:
         return self.known
 
     def column(self, name: str) -> Value:
-        """A column in the type in which expressions work."""
+        """Return a column in the type in which expressions work."""
         return _plain(self.columns[name])
 
     def value(self, expr: Expr) -> Value:
@@ -182,7 +182,7 @@ def _inside_each(context: EvaluationContext, expr: InsideEachExpr) -> Value:
 
 
 def _places(context: EvaluationContext) -> tuple[Any, Any]:
-    """The location of each row: x and y, float64 (n,) each, NaN for NULL."""
+    """Return the location of each row: x and y, float64 (n,) each, NaN for NULL."""
     x, y = (_numbers(context.column(name)) for name in context.resolver.location)
     return x, y
 
@@ -255,7 +255,7 @@ def _call(function: str, left: Value, right: Value) -> Value:
 
 
 def _plain(column: pa.Array[Any]) -> Value:
-    """A column in the type in which expressions work."""
+    """Return a column in the type in which expressions work."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.view(pa.int64())

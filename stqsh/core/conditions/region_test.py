@@ -58,7 +58,7 @@ class RegionNow:
         return bool(np.isnan(self.box).any())
 
     def holds(self, x: Array, y: Array) -> Array:
-        """Whether points lie in the region; NaN never does. bool (n,)."""
+        """Return whether points lie in the region; NaN never does. bool (n,)."""
         x1, y1, x2, y2 = self.box
         inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         if self.shape is not None:
@@ -108,7 +108,7 @@ def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:
 
 @lru_cache(_POLYGONS_KEPT)
 def _polygon(region: PolygonSpec) -> RegionNow:
-    """The reach of a polygon, by the same edges as those of registered queries."""
+    """Return the reach of a polygon, by the same edges as those of registered queries."""
     from stqsh.core.regions.polygon_table import PolygonTable  # shapely takes a while to load
 
     areas = PolygonTable(SlotState.fresh(0))

@@ -59,7 +59,7 @@ class Template:
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
 
     def saved(self) -> list[str | list[str]]:
-        """The template as a slot's header keeps it."""
+        """Return the template as a slot's header keeps it."""
         return [msgspec.json.encode(self.shape).decode(), list(self.kinds)]
 
 
@@ -80,7 +80,7 @@ def parameter(j: int) -> str:
 
 
 def constant_number(column: Expr) -> int:
-    """The j of a column that stands for constant j."""
+    """Return the j of a column that stands for constant j."""
     assert isinstance(column, ColumnExpr), "constants are columns in a template"
     return int(column.name[1:])
 

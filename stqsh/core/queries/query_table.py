@@ -324,5 +324,5 @@ def _corners(region: Region) -> tuple[float, float, float, float]:
 
 
 def _radius(region: Region) -> float:
-    """The radius of a circle; infinite for other regions."""
+    """Return the radius of a circle; infinite for other regions."""
     return region.radius if isinstance(region, CircleSpec | MovingCircleSpec) else np.inf

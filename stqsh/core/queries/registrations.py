@@ -45,7 +45,7 @@ class NewQueries:
 
     @staticmethod
     def of(specs: Sequence[SlotQuery]) -> NewQueries:
-        """Queries with a spec each, in the order of their ids."""
+        """Return queries with a spec each, in the order of their ids."""
         ids = np.array([spec.id for spec in specs], np.int64)
         return NewQueries(ids, specs, np.arange(len(specs), dtype=np.int32), {})
 
@@ -65,32 +65,32 @@ class NewQueries:
             yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
-        """Some of them: positions in ascending order, or a mask."""
+        """Return some of them: positions in ascending order, or a mask."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
         return replace(self, ids=self.ids[rows], which=self.which[rows], numbers=numbers, focals=focals)
 
     def of_kind(self, kind: str) -> NewQueries:
-        """Those whose specs are of a kind."""
+        """Return those whose specs are of a kind."""
         mine = np.array([pattern.kind == kind for pattern in self.patterns], np.bool_)
         return self if mine.all() else self.those(mine[self.which])
 
     def with_patterns(self, changed: dict[int, SlotQuery]) -> NewQueries:
-        """The same queries, some of the patterns changed."""
+        """Return the same queries, some of the patterns changed."""
         return replace(self, patterns=[changed.get(i, spec) for i, spec in enumerate(self.patterns)])
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
-        """What holds for patterns, as an array of the queries."""
+        """Return what holds for patterns, as an array of the queries."""
         return np.array(values, dtype)[self.which]
 
     def regions(self, shape: type[_Shape]) -> tuple[Array, list[_Shape]]:
-        """The positions of the queries whose regions are of a shape, and the pattern's region of each."""
+        """Return the positions of the queries whose regions are of a shape, and the pattern's region of each."""
         found = {i: spec.region for i, spec in enumerate(self.patterns) if isinstance(spec.region, shape)}
         rows = np.flatnonzero(np.isin(self.which, list(found))) if found else np.empty(0, np.int64)
         return rows, [found[which] for which in self.which[rows].tolist()]
 
     def moving(self, key_type: pa.DataType) -> tuple[Array, Keys]:
-        """The positions of the queries whose regions move, int64, and the keys of their focal objects."""
+        """Return the positions of the queries whose regions move, int64, and the keys of their focal objects."""
         focal_keys = [pattern.region.focal_key for pattern in self.patterns]
         if all(key is None for key in focal_keys):
             return np.empty(0, np.int64), pa.array([], key_type)
@@ -102,7 +102,7 @@ class NewQueries:
 
 
 def gathered(some: Iterable[NewQueries]) -> NewQueries:
-    """All of them as one, in the order of their ids."""
+    """Return all of them as one, in the order of their ids."""
     parts = [part for part in some if len(part)]
     if not parts:
         return NewQueries.of([])
@@ -120,7 +120,7 @@ def gathered(some: Iterable[NewQueries]) -> NewQueries:
 
 
 def _focals(parts: Sequence[NewQueries]) -> Keys | None:
-    """The focal keys of all of them, as far as their patterns do not say it."""
+    """Return the focal keys of all of them, as far as their patterns do not say it."""
     kind = next((part.focals.type for part in parts if part.focals is not None), None)
     if kind is None:
         return None
@@ -130,7 +130,7 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
 
 
 def unpack_alike(payload: bytes) -> NewQueries:
-    """The queries within a payload that `pack_alike` made."""
+    """Return the queries within a payload that `pack_alike` made."""
     batch = unpack(payload)
     shared = batch.schema.metadata or {}
     pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
@@ -145,7 +145,7 @@ def unpack_alike(payload: bytes) -> NewQueries:
 
 
 def _patterns(queries: QueryRows) -> tuple[list[SlotQuery], Array]:
-    """A spec for each combination of those values that have no array of their own, and which a query has."""
+    """Return a spec for each combination of those values that have no array of their own, and which a query has."""
     pairs = zip(queries.paths, queries.values, strict=True)
     others = [(path, some) for path, some in pairs if not is_measure(path) and path != FOCAL_PATH]
     which = np.zeros(len(queries.ids), np.int64)

@@ -191,7 +191,7 @@ def _counted(count: int) -> pa.RecordBatch:
 
 
 def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
-    """Positions of the rows by ORDER BY, NULLs last and ties by key, else by key; as many as LIMIT says."""
+    """Return positions of the rows by ORDER BY, NULLs last and ties by key, else by key; as many as LIMIT says."""
     keys: list[Any] = [
         (f"o{i}", "descending" if column.is_descending else "ascending")
         for i, column in enumerate(spec.order)
