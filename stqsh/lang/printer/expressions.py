@@ -44,7 +44,7 @@ _PRECEDENCE: dict[type[Expression], int] = {
     And: _AND,
     Not: _NOT,
     **dict.fromkeys((Comparison, Between, In, Like, IsNull, Contains, After, Inside), _PREDICATE),
-    # A negative number may take the place of a negation.
+    # A negative number may replace a parameter.
     **dict.fromkeys((Negative, Parameter), _UNARY),
 }
 
