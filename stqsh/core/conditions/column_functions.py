@@ -151,7 +151,7 @@ def like(values: Value, pattern: str) -> Value:
 
 
 def like_regex(pattern: str) -> str:
-    """Return the regular expression of a LIKE pattern: % any text, _ one character, \\ takes the next as it is."""
+    """Return a LIKE pattern as a regular expression: % any text, _ one character, \\ escapes the next."""
     out, escaped = [], False
     for character in pattern:
         if not escaped and character == "\\":

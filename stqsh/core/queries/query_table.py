@@ -299,7 +299,7 @@ _SHAPES: dict[type[RegionBase], int] = {
     NamedRegionSpec: AREA,
 }
 _CORNERS = {"x1": 0, "y1": 1, "x2": 2, "y2": 3, "x": 0, "y": 1, "xdist": 0, "ydist": 1}
-"""The columns of `_boxes` for numbers that differ among the queries of a pattern."""
+"""The columns of `_boxes` for the numbers of a region."""
 
 
 def _boxes(new: NewQueries) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ Keys: TypeAlias = "pa.Array[Any]"
 _Shape = TypeVar("_Shape", bound=RegionBase)
 
 FOCAL = "focal"
-"""The path to a region's focal key in a spec."""
+"""The name of the field with the key of a region's focal object."""
 
 
 @dataclass(frozen=True, eq=False)
