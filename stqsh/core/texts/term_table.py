@@ -19,10 +19,10 @@ from stqsh.core.texts.tokenizer import coded_terms
 Array = npt.NDArray[Any]
 
 _SPARE = 4096
-"""Unused terms or codes that are tolerated before they are removed."""
+"""The most unused terms or codes before they are removed."""
 
 _MEMORY = 1 << 20
-"""After this many records all counts are halved, so that recent frequencies weigh more."""
+"""The number of records after which all counts are halved, so that recent ones weigh more."""
 
 
 class TermTable(StateTable):
