@@ -30,7 +30,7 @@ class CatalogueView(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Return the settings that SET may change, by their dotted keys."""
+        """The settings that SET may change, by their dotted keys."""
 
 
 @dataclass(frozen=True)

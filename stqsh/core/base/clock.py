@@ -12,8 +12,7 @@ class BatchTiming(NamedTuple):
     """The steps of a batch and the times of a stream; all int64.
 
     Attributes:
-        first: The batch's first step.
-        last: Its last step; first - 1 if there is none.
+        first, last: The batch's steps; last is first - 1 if there are none.
         base: The tick of step 1.
         tick: µs.
         report: The stream's REPORT EVERY (for an event stream its KEEP) in µs, -1 for none.
@@ -33,7 +32,7 @@ class BatchTiming(NamedTuple):
 
     @property
     def unending(self) -> BatchTiming:
-        """Return the same timing without the age at which records no longer count."""
+        """The same timing without the age at which records no longer count."""
         return self._replace(report=-1)
 
     def step_reaching(self, t_us: int) -> int:

@@ -31,8 +31,7 @@ class BatchPiece:
 
     Attributes:
         timing: Its steps.
-        records: Payloads of "records" chunks.
-        focal: Payloads of "focal" chunks.
+        records, focal: Payloads of "records" and "focal" chunks.
         commands: The commands.
         passed: How many further records there were, which no query needs.
     """

@@ -57,7 +57,7 @@ class Template:
 
     @property
     def instants(self) -> list[CompareExpr]:
-        """Return its comparisons with NOW, or with NOW ± a constant, which is on the right."""
+        """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
 
     def saved(self) -> list[str | list[str]]:

@@ -25,8 +25,7 @@ class CandidateChanges(NamedTuple):
     Attributes:
         step: int64.
         query: The position of the query, int64.
-        op: int8.
-        why: int8.
+        op, why: int8.
         show: The row as in `stqsh.core.kernels.events.updates.UpdateArrays`, int64.
         distance: float64, NaN for none.
         obj: int32.

@@ -36,8 +36,7 @@ class SearchCircles(NamedTuple):
 
     Attributes:
         position: The query's position, int64.
-        x: Of the centre, float64; NaN for none.
-        y: Of the centre, float64; NaN for none.
+        x, y: The centre, float64; NaN for none.
         radius: float64.
     """
 

@@ -210,7 +210,7 @@ class CircleTracker:
 
     @cached_property
     def _typical(self) -> CircleSearch:
-        """Return the objects before the batch, or after it if most of them arrived in it."""
+        """The objects before the batch, or after it if most of them arrived in it."""
         events = self._context.batch.objects.events
         come = np.count_nonzero(np.isnan(events.ox) & ~np.isnan(events.nx))
         return CircleSearch(self._context, self._timing.last) if come > len(self._before) else self._before

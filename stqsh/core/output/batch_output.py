@@ -112,8 +112,7 @@ class UpdateOrigin(NamedTuple):
     """The origin of updates.
 
     Attributes:
-        slot: The slot.
-        stream: The stream.
+        slot, stream: The slot and the stream.
         timing: The batch's timing.
         codes: An upper bound: all values of `QueryUpdates.show` are below it.
         rows: Returns the declared columns for an array of distinct values of `QueryUpdates.show`.

@@ -45,8 +45,7 @@ class MergeInput:
         state: The slot's state.
         spec: The stream's spec.
         kind: The kind's name.
-        partials: The payloads of the chunks "partial/<kind>".
-        marks: The payloads of the chunks "marks/<kind>".
+        partials, marks: The payloads of the chunks "partial/<kind>" and "marks/<kind>".
     """
 
     state: SlotState

@@ -181,9 +181,7 @@ class QueryCommands:
     Attributes:
         registered: The new queries, by id.
         still: The ids of new queries that are paused at once.
-        dropped: The ids of older queries to drop.
-        paused: The ids of older queries to pause.
-        resumed: The ids of older queries to resume.
+        dropped, paused, resumed: The ids of older queries.
         stream_dropped: Whether the whole stream is dropped.
         memory: What load shedding and caches do from the batch's first step, before new queries; None if
             unchanged.

@@ -96,7 +96,7 @@ class KnnInterest:
 
     @cached_property
     def _past(self) -> MemberCircles:
-        """Return the circles of all kinds that have them."""
+        """The circles of all kinds that have them."""
         found = [circles for kind in KINDS.values() if (circles := kind.member_circles(self._batch))]
         if len(found) == 1:
             return found[0]

@@ -32,8 +32,7 @@ class QueryTallies:
         area: The area of the region, m2 or square units, float64; infinite for a region that holds
             everything, NaN while a focal object is absent.
         cache_area: The additional area of the extended region, as for `area`.
-        min_accuracy: 0 .. 1, float64.
-        accuracy: 0 .. 1, float64.
+        min_accuracy, accuracy: 0 .. 1, float64.
         locked: bool.
     """
 
