@@ -1,4 +1,4 @@
-"""The meaning of each node of an expression, as a function of its context and of the node."""
+"""The evaluation of each node of an expression, as a function of context and node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reach of a snapshot's region: a box for the scan, and the exact test for places in the box."""
+"""The reach of a snapshot's region: a box to scan, and an exact test inside the box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping of focal objects to this slot's objects: two tables have them, each with its own index."""
+"""The mapping of focal objects to this slot's objects, which are in separate tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the queries that a batch's events may concern, and whether objects were and are in their regions."""
+"""Find the queries whose answers a batch's events may change."""
 
 from __future__ import annotations
 

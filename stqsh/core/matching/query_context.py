@@ -1,4 +1,4 @@
-"""The regions of queries at a step, and their whole answers, at the start and at the end."""
+"""The regions and whole answers of queries at a step."""
 
 from __future__ import annotations
 

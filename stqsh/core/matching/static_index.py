@@ -1,4 +1,4 @@
-"""The index of fixed regions: those of keyword queries are in the keyword index, the others in a grid."""
+"""The index of fixed regions: a keyword index for keyword queries, a grid for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Track circles through a batch: the objects that enter and leave, the k nearest, and circles that run short.
+"""Track the members of circles and their k nearest through a batch.
 
 SOLE treats a kNN query as a range query whose region grows and shrinks (sections 3 and 5). Here the region is
 a circle somewhat larger than needed, fixed during a batch, so that the index of range queries finds what it

@@ -1,4 +1,4 @@
-"""The objects of a stream on a slot: each key's last record, or every event, and the changes of a batch."""
+"""The objects of a stream on a slot: each key's last record, or every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of candidates on a slot of Aggregate: those stored before a batch, and those it adds."""
+"""The records of candidates on a slot of Aggregate."""
 
 from __future__ import annotations
 

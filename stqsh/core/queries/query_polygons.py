@@ -1,4 +1,4 @@
-"""Polygons of queries: a query with an area refers to its row in the slot's table of polygons."""
+"""The polygons of queries, which refer to rows in the slot's table of polygons."""
 
 from __future__ import annotations
 

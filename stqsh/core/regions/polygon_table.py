@@ -1,4 +1,4 @@
-"""The polygons of a slot, as arrays of edges: named areas, sets of them, and polygons of queries."""
+"""The polygons of a slot, named or of queries, as arrays of edges."""
 
 from __future__ import annotations
 

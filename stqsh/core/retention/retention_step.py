@@ -1,4 +1,4 @@
-"""Retention in one piece of a batch of a significant stream: decide which objects stay, and remove others."""
+"""Retention in one piece of a batch: decide which objects stay, and remove the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate runs of steps with records only as one piece of a batch, instead of one piece per step.
+"""Evaluate runs of steps that have only records as one piece of a batch.
 
 After each step objects may be forgotten, which decides whether the next step's records are new, moved or
 stale. While retention follows from places alone, one kernel evaluates many steps and finds both

@@ -1,4 +1,4 @@
-"""The place of a piece of text in its statement, and in the file that holds the statement."""
+"""The places of statements and their parts in the source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a stream or table, and which of them are the key, the location and the time."""
+"""The columns of a stream or table, and their roles: key, location and time."""
 
 from __future__ import annotations
 

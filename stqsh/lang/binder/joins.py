@@ -1,4 +1,4 @@
-"""Bind FROM: the stream that a query reads, and the table joined with it on the table's key."""
+"""Bind FROM: a query's stream, and the table joined with it on the table's key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names in conditions and select lists stand for: columns of a stream or of a joined table."""
+"""Resolve names in conditions and select lists to columns of a stream or of a joined table."""
 
 from __future__ import annotations
 

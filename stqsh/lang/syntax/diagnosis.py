@@ -1,4 +1,4 @@
-"""Explain why a text is not a statement: the one place that turns a parser's failure into words."""
+"""Explain in words why a text could not be parsed."""
 
 from __future__ import annotations
 

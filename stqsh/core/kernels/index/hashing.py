@@ -1,4 +1,4 @@
-"""Hashes of object keys for routing and hash tables, the same on every machine and in every process."""
+"""Hashes of object keys for routing and hash tables, the same on every machine."""
 
 from __future__ import annotations
 

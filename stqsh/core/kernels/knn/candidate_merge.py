@@ -175,7 +175,10 @@ def merge(
 
 @kernel
 def _room_for_changes(room: Int) -> AnswerChanges:
-    """Make space: each news item changes at most two members, and an entry is taken back at most once."""
+    """Return space for changes.
+
+    Each news item changes at most two members, and an entry is taken back at most once.
+    """
     return AnswerChanges(
         np.empty(room, np.int64),
         np.empty(room, np.int32),

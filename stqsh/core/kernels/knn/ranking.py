@@ -104,12 +104,9 @@ class ShortCircles(NamedTuple):
 
 
 class RankResult(NamedTuple):
-    """The result of `rank`; circles that were short have no offers, and empty member lists.
+    """The result of `rank`; `roster` and `radius`, float64 (q,), are those for the next batch.
 
-    Attributes:
-        offers: The changes.
-        roster, radius: The members and radii, float64 (q,), for the next batch.
-        short: The circles that were short.
+    Circles that were short have no offers, and their member lists are empty.
     """
 
     offers: RankChanges
