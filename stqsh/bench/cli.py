@@ -83,7 +83,7 @@ def all_command(
             f"no benchmark {unknown[0]!r}; there are {', '.join(known)}", param_hint="--only"
         )
     modules = [(known[name], known[name].load()) for name in wanted]
-    _perform([(found, module.Options() if how.full else module.QUICK) for found, module in modules], how)
+    _perform([(found, module.FULL if how.full else module.QUICK) for found, module in modules], how)
 
 
 def compare_command(
@@ -120,11 +120,11 @@ def _command(benchmark: Benchmark, is_named: bool) -> Callable[..., None]:
     offered: list[Choice] = []
     if is_named:
         module = benchmark.load()
-        offered = choices(module.Options, module.QUICK)
+        offered = choices(module.FULL, module.QUICK)
 
     def command(how: RunOptions, **given: Any) -> None:
         module = benchmark.load()
-        base = module.Options() if how.full else module.QUICK
+        base = module.FULL if how.full else module.QUICK
         said = {choice.name: _read(choice, given[choice.name]) for choice in offered}
         try:
             options = chosen(base, said)

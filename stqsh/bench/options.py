@@ -1,4 +1,4 @@
-"""Make the command line options of a benchmark from the fields of its `Options`."""
+"""Make the command line options of a benchmark from the fields of its options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _METAVARS = {int: "NUMBER", float: "NUMBER", str: "TEXT"}
 
 
 def option(default: T, text: str) -> T:
-    """Declare a field of an `Options` dataclass with its default and its help."""
+    """Declare a field of a dataclass of options with its default and its help."""
     declared: Any = field(default=default, metadata={"help": text})
     return declared  # type: ignore[no-any-return]  # a dataclass makes it the default
 
@@ -65,17 +65,16 @@ class Choice:
             raise ValueError(f"{text!r} is not {how}") from None
 
 
-def choices(options: type[Any], quick: Any) -> list[Choice]:
-    """Return an option for each field of the dataclass `options`; `quick` has the quick sizes.
+def choices(full: Any, quick: Any) -> list[Choice]:
+    """Return an option for each field of the options of a benchmark, in their full and their quick sizes.
 
     Raises:
         TypeError: the command line has no way to write the type of a field.
     """
-    hints = get_type_hints(options)
-    full = options()
+    hints = get_type_hints(type(full))
     found = []
-    for item in fields(options):
-        kind, is_list = _kind(hints[item.name], f"{options.__module__}.{item.name}")
+    for item in fields(full):
+        kind, is_list = _kind(hints[item.name], f"{full.__module__}.{item.name}")
         defaults = _default(getattr(quick, item.name), getattr(full, item.name))
         words = f"{item.metadata.get('help', '')} {defaults}".strip()
         found.append(Choice(item.name, words, kind, is_list))

@@ -2,9 +2,9 @@
 
 A benchmark is a module of `stqsh.bench.suite` with
 
-- `Options`: a frozen dataclass from which the command line is made; its defaults are the full sizes, and
+- `FULL`: its options at full size, a frozen dataclass from whose fields the command line is made;
   `metadata={"help": …}` of a field is its help.
-- `QUICK`: an `Options` with sizes for `make bench`, at most 45 s on an otherwise idle machine.
+- `QUICK`: the same with sizes for `make bench`, at most 45 s on an otherwise idle machine.
 - `measure(options, say)`: returns rows. A list of floats holds the samples of a figure; the module decides
   how to warm up.
 - `COLUMNS`: the headings of the table by the keys of a row; `KEY`: the keys that identify a row; `FIGURES`:

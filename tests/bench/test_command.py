@@ -54,15 +54,15 @@ def test_every_benchmark_has_what_the_tool_asks_for(
     benchmark: Benchmark, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = benchmark.load()
-    assert isinstance(module.QUICK, module.Options)
+    assert type(module.QUICK) is type(module.FULL)
     assert callable(module.measure)
     assert set(module.KEY) | set(module.FIGURES) <= set(module.COLUMNS), "what counts is shown"
     assert set(module.FIGURES.values()) <= {"more", "less"}
     assert module.__doc__
     shown = help_of(benchmark.name, capsys=capsys)
-    for choice in choices(module.Options, module.QUICK):
+    for choice in choices(module.FULL, module.QUICK):
         assert choice.flag in shown
-    for item in fields(module.Options):
+    for item in fields(module.FULL):
         assert item.metadata.get("help"), f"{benchmark.name}: what is {item.name}?"
 
 

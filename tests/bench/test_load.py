@@ -35,7 +35,8 @@ def test_growth_compares_the_last_third_with_the_second() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "given"), [(freshness.Options, {"shares": (0.0,)}), (soak.Options, {"minutes": 0.1})]
+    ("options", "given"),
+    [(freshness.FreshnessOptions, {"shares": (0.0,)}), (soak.SoakOptions, {"minutes": 0.1})],
 )
 def test_sizes_that_make_no_sense_are_refused(options: type, given: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"share|looks"):

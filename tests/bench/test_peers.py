@@ -138,7 +138,7 @@ def test_a_peer_that_is_not_there_or_dies_has_a_row_with_the_reason() -> None:
 )
 def test_sizes_that_cannot_be_are_refused(sizes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        peers.Options(**sizes)  # type: ignore[arg-type]
+        peers.PeersOptions(**sizes)  # type: ignore[arg-type]
 
 
 def test_the_cause_of_death_is_found_in_a_log() -> None:

@@ -49,8 +49,8 @@ def _kept(state: SlotState, spec: StreamSpec, named: dict[int, int]) -> Kept:
     refs = state.array(name)[at].tolist() if name in state else [0] * len(at)
     shadow: set[int] = set()
     if dropped_count(state, spec.id):
-        shadow = set(DroppedObjects(state, spec)["hash"].tolist())
-    told, s = tallies(state, spec), figures(state, spec)["histogram"]
+        shadow = set(DroppedObjects(state, spec).hash.tolist())
+    told, s = tallies(state, spec), figures(state, spec).histogram
     queries = [named[id_] for id_ in told.id.tolist()]
     counts = zip(*(column.tolist() for column in (told.inside, told.cached, told.shed)), strict=True)
     return Kept(

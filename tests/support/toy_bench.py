@@ -18,7 +18,7 @@ NOW = {"rate": 100.0, "ms": 5.0}
 
 
 @dataclass(frozen=True)
-class Options:
+class ToyOptions:
     queries: tuple[int, ...] = field(default=(1, 2), metadata={"help": "Numbers of queries."})
     share: float | None = field(default=None, metadata={"help": "Of something."})
     note: str = field(default="all is well", metadata={"help": "Words."})
@@ -30,10 +30,11 @@ class Options:
             raise ValueError("objects: one at least")
 
 
-QUICK = Options(queries=(1,))
+FULL = ToyOptions()
+QUICK = ToyOptions(queries=(1,))
 
 
-def measure(options: Options, say: Say) -> list[dict[str, Any]]:
+def measure(options: ToyOptions, say: Say) -> list[dict[str, Any]]:
     say("measuring")
     if options.fails:
         raise RuntimeError("the floor gave way")

@@ -42,7 +42,7 @@ PEERS: tuple[Peer, ...] = (plainspark.PEER, plainspark.BUCKETED, postgis.PEER, f
 
 
 @dataclass(frozen=True)
-class Options:
+class PeersOptions:
     """The sizes of the case, and the peers to run; see the help of each option."""
 
     only: tuple[str, ...] = option((), "These peers.")
@@ -65,10 +65,11 @@ class Options:
             raise ValueError(f"per-step: no object reports twice in a step, so up to {self.objects}")
 
 
-QUICK = Options(objects=50_000, per_step=10_000, peer_steps=9)
+FULL = PeersOptions()
+QUICK = PeersOptions(objects=50_000, per_step=10_000, peer_steps=9)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: PeersOptions, say: Say) -> list[Row]:
     """Run stqsh and each peer; return a row for each, with the reason where there is no figure."""
     wanted = [peer for peer in PEERS if not options.only or peer.name in options.only]
     for peer in wanted if options.get else ():

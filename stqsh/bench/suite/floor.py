@@ -25,16 +25,17 @@ _WARM_UP = 5
 
 
 @dataclass(frozen=True)
-class Options:
+class FloorOptions:
     """The number of batches of each kind."""
 
     batches: int = option(60, "Batches to measure.")
 
 
-QUICK = Options(20)
+FULL = FloorOptions()
+QUICK = FloorOptions(20)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: FloorOptions, say: Say) -> list[Row]:
     """Run steps in a batch each: first empty ones, then ones with 10,000 records."""
     batches = options.batches
     total = batches + _WARM_UP

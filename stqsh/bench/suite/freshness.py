@@ -51,7 +51,7 @@ WARM_UP = 0.25
 
 
 @dataclass(frozen=True)
-class Options:
+class FreshnessOptions:
     """What to play; see the help of each option."""
 
     shares: tuple[float, ...] = option((0.25, 0.5, 0.75), "Shares of the greatest load.")
@@ -67,7 +67,8 @@ class Options:
             raise ValueError("shares go from 0, which is not one, to 2")
 
 
-QUICK = Options((0.5,), seconds=12, ticks=90)
+FULL = FreshnessOptions()
+QUICK = FreshnessOptions((0.5,), seconds=12, ticks=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class PlayOverError(Exception):
     """Ends the reading of updates once enough has been played."""
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: FreshnessOptions, say: Say) -> list[Row]:
     """Return a row for each share of the greatest load."""
     filling = ticks_to_fill(options.objects, options.per_tick)
     guess = options.greatest or 600_000
@@ -119,7 +120,7 @@ def measure(options: Options, say: Say) -> list[Row]:
         return rows
 
 
-def greatest_load(session: Session, options: Options, say: Say) -> int:
+def greatest_load(session: Session, options: FreshnessOptions, say: Say) -> int:
     """Measure how many records a second the engine takes of a backlog."""
     _, rates = paced(session, options.ticks, options.per_tick)
     greatest = int(statistics.median(rates))
@@ -127,7 +128,7 @@ def greatest_load(session: Session, options: Options, say: Say) -> int:
     return greatest
 
 
-def played(session: Session, options: Options, asked: float) -> Row:
+def played(session: Session, options: FreshnessOptions, asked: float) -> Row:
     """Play the stream at a number of records a second; return the latency of its updates."""
     ticks_per_s = asked / options.per_tick
     meter = ProcessorMeter(session)

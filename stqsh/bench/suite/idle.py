@@ -26,16 +26,17 @@ _SETTLING_S = 10.0
 
 
 @dataclass(frozen=True)
-class Options:
+class IdleOptions:
     """How long to measure."""
 
     seconds: float = option(60.0, "Seconds of each kind of idleness.")
 
 
-QUICK = Options(30.0)
+FULL = IdleOptions()
+QUICK = IdleOptions(30.0)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: IdleOptions, say: Say) -> list[Row]:
     """Measure an idle engine; return a row for each way to be idle, with thirds of the time as samples."""
     with moving_session(Motion(_OBJECTS, _OBJECTS, _TICKS)) as session:
         execute(session, statements(rectangles(_QUERIES)))

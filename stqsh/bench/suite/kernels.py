@@ -66,7 +66,7 @@ _CORNERS = 1_000
 
 
 @dataclass(frozen=True)
-class Options:
+class KernelsOptions:
     """What to measure; see the help of each option."""
 
     families: tuple[str, ...] = option((), "Families; all if empty.")
@@ -84,7 +84,7 @@ class Options:
             raise ValueError(f"{self.queries:,} queries need as many objects, not {self.objects:,}")
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: KernelsOptions, say: Say) -> list[Row]:
     """Return a row for each family."""
     keep_freed_memory()
     rows: list[Row] = []
@@ -94,7 +94,7 @@ def measure(options: Options, say: Say) -> list[Row]:
     return rows
 
 
-def _followed(options: Options, queries: Sequence[SlotQuery], slot: OneSlot | None = None) -> Row:
+def _followed(options: KernelsOptions, queries: Sequence[SlotQuery], slot: OneSlot | None = None) -> Row:
     """Register queries, take in batches, of which the first two warm up, and return the cost a record."""
     slot = slot or OneSlot(_motion(options))
     seconds = slot.register(queries)
@@ -112,7 +112,7 @@ def _followed(options: Options, queries: Sequence[SlotQuery], slot: OneSlot | No
     }
 
 
-def _motion(options: Options) -> Motion:
+def _motion(options: KernelsOptions) -> Motion:
     filling = ticks_to_fill(options.objects, options.per_tick)
     return Motion(options.objects, options.per_tick, filling + options.ticks * (options.batches + 2))
 
@@ -140,36 +140,36 @@ def _places(count: int) -> list[list[float]]:
     return places
 
 
-def _focals(options: Options, count: int) -> list[str]:
+def _focals(options: KernelsOptions, count: int) -> list[str]:
     return [f"o{number}" for number in np.random.default_rng(5).permutation(options.objects)[:count].tolist()]
 
 
-def _stationary(options: Options) -> Row:
+def _stationary(options: KernelsOptions) -> Row:
     return _followed(options, _queries(_squares(10 * options.queries)))
 
 
-def _few(options: Options) -> Row:
+def _few(options: KernelsOptions) -> Row:
     return _followed(options, _queries(_squares(options.queries)))
 
 
-def _moving(options: Options, side: float = _SIDE, share: float = 1.0) -> Row:
+def _moving(options: KernelsOptions, side: float = _SIDE, share: float = 1.0) -> Row:
     count = int(share * options.queries)
     around = (MovingRectangleSpec(name, side, side) for name in _focals(options, count))
     return _followed(options, _queries([*_squares(options.queries - count, side), *around]))
 
 
-def _wide(options: Options) -> Row:
+def _wide(options: KernelsOptions) -> Row:
     return _moving(replace(options, queries=options.queries // 10), 10 * _SIDE)
 
 
-def _one_focal(options: Options) -> Row:
+def _one_focal(options: KernelsOptions) -> Row:
     """Measure regions of many sizes around the same object."""
     sides = np.linspace(_SIDE / 10, 2 * _SIDE, options.queries // 10).tolist()
     (name,) = _focals(options, 1)
     return _followed(options, _queries(MovingRectangleSpec(name, side, side) for side in sides))
 
 
-def _mixed(options: Options) -> Row:
+def _mixed(options: KernelsOptions) -> Row:
     """Measure small rectangles, of which a hundredth are six hundred times as wide."""
     sides = np.where(np.arange(10 * options.queries) % 100 == 0, 30 * _SIDE, _SIDE / 20)
     return _followed(options, _queries(_rectangles(_boxes(_uniform(len(sides)), sides))))
@@ -185,17 +185,17 @@ def _uniform(count: int) -> Array:
     return np.random.default_rng(3).random((count, 2))
 
 
-def _crowded(options: Options) -> Row:
+def _crowded(options: KernelsOptions) -> Row:
     """Measure regions in a hundredth of the area's width, where a ten-thousandth of the objects are."""
     corners = 0.495 + 0.01 * _uniform(10 * options.queries)
     return _followed(options, _queries(_rectangles(_boxes(corners, np.full(len(corners), _SIDE / 100)))))
 
 
-def _circles(options: Options) -> Row:
+def _circles(options: KernelsOptions) -> Row:
     return _followed(options, _queries(CircleSpec(x, y, _SIDE) for x, y in _places(options.queries)))
 
 
-def _polygons(options: Options) -> Row:
+def _polygons(options: KernelsOptions) -> Row:
     """Measure stars of a thousand corners, a tenth as many as the queries of other families."""
     draw, angle = np.random.default_rng(6), np.linspace(0, 2 * np.pi, _CORNERS, endpoint=False)
     regions = []
@@ -207,7 +207,7 @@ def _polygons(options: Options) -> Row:
     return _followed(options, _queries(regions))
 
 
-def _nearest(options: Options, k: int, focal: bool) -> Row:
+def _nearest(options: KernelsOptions, k: int, focal: bool) -> Row:
     if focal:
         regions = [NearestSpec(k, focal=name) for name in _focals(options, options.queries)]
     else:
@@ -215,7 +215,7 @@ def _nearest(options: Options, k: int, focal: bool) -> Row:
     return _followed(options, _queries(regions))
 
 
-def _posting(options: Options) -> OneSlot:
+def _posting(options: KernelsOptions) -> OneSlot:
     """Return a slot with a tenth as many posts as others have records, kept for five ticks."""
     columns = (*MOVING.columns, ColumnSpec("body", "STRING"))
     spec = msgspec.structs.replace(MOVING, kind="event", columns=columns, text="body", keep_us=5 * SECOND)
@@ -223,20 +223,20 @@ def _posting(options: Options) -> OneSlot:
     return OneSlot(replace(motion, kind="jump"), spec, made_posts().texts)
 
 
-def _keywords(options: Options) -> Row:
+def _keywords(options: KernelsOptions) -> Row:
     phrases, boxes = made_posts().queries(options.queries, 0, _SIDE)
     conditions = [ContainsExpr(ColumnExpr("body"), phrase, "all") for phrase in phrases]
     return _followed(options, _queries(_rectangles(boxes), conditions), _posting(options))
 
 
-def _windows(options: Options) -> Row:
+def _windows(options: KernelsOptions) -> Row:
     """Measure queries for the events of the last two ticks, which expire by themselves."""
     begin = ArithmeticExpr("-", NowExpr(), DurationExpr(2 * SECOND))
     recent = CompareExpr(">", ColumnExpr("ts"), begin)
     return _followed(options, _queries(_squares(options.queries), repeat(recent)), _posting(options))
 
 
-def _interning(options: Options) -> Row:
+def _interning(options: KernelsOptions) -> Row:
     """Measure the interning of known keys, as those of objects are once they have reported."""
     keys = pa.array([f"o{number}" for number in np.random.default_rng(1).permutation(options.objects)])
     hashes, table = hash_keys(keys), Interner(SlotState.fresh(0), "keys")
@@ -249,13 +249,13 @@ def _interning(options: Options) -> Row:
     return {"queries": 0, "kernel_per_s": rates, "records_per_s": rates, "updates_per_record": 0.0}
 
 
-def _telling(options: Options) -> Row:
+def _telling(options: KernelsOptions) -> Row:
     """Measure objects that jump anywhere: each record causes twenty updates at 100,000 rectangles."""
     motion = replace(_motion(options), kind="jump")
     return _followed(options, _queries(_squares(10 * options.queries)), OneSlot(motion))
 
 
-_FAMILIES: dict[str, Callable[[Options], Row]] = {
+_FAMILIES: dict[str, Callable[[KernelsOptions], Row]] = {
     "rectangles": _stationary,
     "few rectangles": _few,
     "a tenth moving": lambda options: _moving(options, share=0.1),
@@ -275,4 +275,5 @@ _FAMILIES: dict[str, Callable[[Options], Row]] = {
     "one focal": _one_focal,
 }
 
-QUICK = Options(("rectangles", "a tenth moving", "knn 10", "interning"), batches=3)
+FULL = KernelsOptions()
+QUICK = KernelsOptions(("rectangles", "a tenth moving", "knn 10", "interning"), batches=3)

@@ -49,17 +49,18 @@ _CARS = (
 
 
 @dataclass(frozen=True)
-class Options:
+class KeyEchoOptions:
     """What to type, and under what load; see the help of each option."""
 
     times: int = option(3, "How often a statement is typed.")
     objects: int = option(20_000, "Moving objects while the engine is at work.")
 
 
-QUICK = Options(times=1)
+FULL = KeyEchoOptions()
+QUICK = KeyEchoOptions(times=1)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: KeyEchoOptions, say: Say) -> list[Row]:
     """Type a statement repeatedly while the engine is idle, then while it replays at full speed."""
     times, objects = options.times, options.objects
     with _shell() as terminal:

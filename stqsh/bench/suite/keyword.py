@@ -49,7 +49,7 @@ _KEPT = 5
 
 
 @dataclass(frozen=True)
-class Options:
+class KeywordOptions:
     """What to measure; see the help of each option.
 
     Raises:
@@ -76,10 +76,11 @@ class Options:
         return read_posts(files, columns.split(","))
 
 
-QUICK = Options((10_000,))
+FULL = KeywordOptions()
+QUICK = KeywordOptions((10_000,))
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: KeywordOptions, say: Say) -> list[Row]:
     """Return a row for each number of terms, size and number of queries."""
     posts = options.read()
     return [
@@ -89,7 +90,9 @@ def measure(options: Options, say: Say) -> list[Row]:
     ]
 
 
-def _against_queries(options: Options, posts: PostSample, kind: tuple[int, float], say: Say) -> Iterator[Row]:
+def _against_queries(
+    options: KeywordOptions, posts: PostSample, kind: tuple[int, float], say: Say
+) -> Iterator[Row]:
     counts = sorted(options.queries)
     portions = sum(map(registration.portions, counts))
     with temporary_folder() as folder, stqsh.connect(temporary=True, autoplay=False) as session:

@@ -40,7 +40,7 @@ _AROUND = ("place", "focal")
 
 
 @dataclass(frozen=True)
-class Options:
+class NearestOptions:
     """What to measure; see the help of each option.
 
     Raises:
@@ -62,10 +62,11 @@ class Options:
             raise ValueError(f"{max(self.queries):,} queries need as many objects, not {self.objects:,}")
 
 
-QUICK = Options((10_000,), (10,))
+FULL = NearestOptions()
+QUICK = NearestOptions((10_000,), (10,))
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: NearestOptions, say: Say) -> list[Row]:
     """Return a row for each number of queries, k and kind of centre."""
     ticks = ticks_to_fill(options.objects, options.per_tick)
     ticks += sum(registration.portions(count) + options.ticks for count in options.queries)
@@ -80,7 +81,9 @@ def measure(options: Options, say: Say) -> list[Row]:
         ]
 
 
-def _against_queries(options: Options, reports: Path, kind: tuple[str, int], say: Say) -> Iterator[Row]:
+def _against_queries(
+    options: NearestOptions, reports: Path, kind: tuple[str, int], say: Say
+) -> Iterator[Row]:
     """Yield a row for each number of queries, all in one session."""
     around, k = kind
     with stream_session(reports) as session:
@@ -99,7 +102,7 @@ def _against_queries(options: Options, reports: Path, kind: tuple[str, int], say
             yield {"queries": count, "register_s": seconds, **found}
 
 
-def _regions(options: Options, kind: tuple[str, int]) -> list[NearestSpec]:
+def _regions(options: NearestOptions, kind: tuple[str, int]) -> list[NearestSpec]:
     """Return the regions of the queries."""
     around, k = kind
     draw, count = np.random.default_rng(5), max(options.queries)

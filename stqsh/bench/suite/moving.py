@@ -38,7 +38,7 @@ _SELECT = "SELECT oid FROM m INSIDE"
 
 
 @dataclass(frozen=True)
-class Options:
+class MovingOptions:
     """What to measure; see the help of each option.
 
     Raises:
@@ -58,10 +58,11 @@ class Options:
             raise ValueError(f"{self.queries:,} queries need as many objects, not {self.objects:,}")
 
 
-QUICK = Options((10,), ticks=12)
+FULL = MovingOptions()
+QUICK = MovingOptions((10,), ticks=12)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: MovingOptions, say: Say) -> list[Row]:
     """Return a row for each share, with times in ms a batch."""
     ticks = ticks_to_fill(options.objects, options.per_tick) + 1 + options.ticks
     with temporary_folder() as folder:
@@ -74,7 +75,7 @@ def measure(options: Options, say: Say) -> list[Row]:
         ]
 
 
-def _with_share(options: Options, reports: Path, percent: int, say: Say) -> Row:
+def _with_share(options: MovingOptions, reports: Path, percent: int, say: Say) -> Row:
     with stream_session(reports) as session:
         say(f"{percent} % moving: taking every object in once")
         run(session, ticks_to_fill(options.objects, options.per_tick))
@@ -85,7 +86,7 @@ def _with_share(options: Options, reports: Path, percent: int, say: Say) -> Row:
         return measured(session, options.ticks, options.per_tick)
 
 
-def _specs(session: Session, options: Options, percent: int) -> list[QuerySpec]:
+def _specs(session: Session, options: MovingOptions, percent: int) -> list[QuerySpec]:
     """Return the bound queries, the moving ones first."""
     moving = options.queries * percent // 100
     whose = np.random.default_rng(5).permutation(options.objects)[:moving].tolist()

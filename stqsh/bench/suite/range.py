@@ -29,7 +29,7 @@ FIGURES: dict[str, Better] = {"records_per_s": MORE, "total_ms": LESS, **CPU_FIG
 
 
 @dataclass(frozen=True)
-class Options:
+class RangeOptions:
     """What to measure; see the help of each option."""
 
     queries: tuple[int, ...] = option((1_000, 10_000, 100_000), "Numbers of queries.")
@@ -43,10 +43,11 @@ class Options:
             raise ValueError(f"no motion {self.motion!r}; there are walk and jump")
 
 
-QUICK = Options((10_000, 100_000), ticks=24)
+FULL = RangeOptions()
+QUICK = RangeOptions((10_000, 100_000), ticks=24)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: RangeOptions, say: Say) -> list[Row]:
     """Return a row for each number of queries."""
     filling = ticks_to_fill(options.objects, options.per_tick)
     ticks = filling + len(options.queries) * (options.ticks + 1)

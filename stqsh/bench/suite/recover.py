@@ -40,17 +40,18 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Options:
+class RecoverOptions:
     """What there is to recover; see the help of each option."""
 
     objects: int = option(1_000_000, "Objects, all of which have reported.")
     queries: int = option(100_000, "Range queries.")
 
 
-QUICK = Options(200_000, 10_000)
+FULL = RecoverOptions()
+QUICK = RecoverOptions(200_000, 10_000)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: RecoverOptions, say: Say) -> list[Row]:
     """Return a row for each of the two crashes."""
     ticks = ticks_to_fill(options.objects, _PER_TICK)
     motion = Motion(options.objects, min(_PER_TICK, options.objects), ticks + 4)
@@ -62,7 +63,7 @@ def measure(options: Options, say: Say) -> list[Row]:
         return [_crash(session, options, keep_arena=keep, say=say) for keep in (True, False)]
 
 
-def _crash(session: Session, options: Options, *, keep_arena: bool, say: Say) -> Row:
+def _crash(session: Session, options: RecoverOptions, *, keep_arena: bool, say: Say) -> Row:
     what = "left" if keep_arena else "lost"
     say(f"killing the engine, arena {what}")
     _kill(session)

@@ -43,7 +43,7 @@ FIGURES: dict[str, Better] = {"seconds": LESS, "log_cpu_s": LESS, "batch_cpu_s":
 
 
 @dataclass(frozen=True)
-class Options:
+class RegisterOptions:
     """What to measure; each number of queries has a session of its own."""
 
     queries: tuple[int, ...] = option((10_000, 100_000, 1_000_000), "Numbers of queries in a file.")
@@ -53,7 +53,8 @@ class Options:
     objects: int = option(10_000, "Objects that the first answers are about.")
 
 
-QUICK = Options((10_000, 100_000), single=(10_000,), script=(10_000,))
+FULL = RegisterOptions()
+QUICK = RegisterOptions((10_000, 100_000), single=(10_000,), script=(10_000,))
 SQUARE = "INSIDE (:x1, :y1, :x2, :y2)"
 _AROUND = {"moving": "INSIDE RECT(0.01, 0.01) AROUND :id", "nearest": "NEAREST 10 TO :id"}
 _FILLING = 2
@@ -62,7 +63,7 @@ _FILLING = 2
 _TICKS = 8
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: RegisterOptions, say: Say) -> list[Row]:
     """Return a row for each way to register queries and each number of them."""
     rows: list[Row] = [_from_file("", SQUARE, squares(count), options, say) for count in options.queries]
     for count in options.moving:
@@ -78,7 +79,7 @@ def squares(count: int) -> pa.Table:
     return pa.table(dict(zip(("x1", "y1", "x2", "y2"), rectangles(count).T, strict=True)))
 
 
-def _from_file(word: str, place: str, table: pa.Table, options: Options, say: Say) -> Row:
+def _from_file(word: str, place: str, table: pa.Table, options: RegisterOptions, say: Say) -> Row:
     """Register the queries of a CSV file; `word` distinguishes them from others."""
     with _filled(options, _TICKS) as session, temporary_folder() as folder:
         file = folder / "q.csv"
@@ -88,7 +89,7 @@ def _from_file(word: str, place: str, table: pa.Table, options: Options, say: Sa
         return _row(f"file{word}", session, table.num_rows, text)
 
 
-def _one_by_one(count: int, options: Options, say: Say) -> Iterator[Row]:
+def _one_by_one(count: int, options: RegisterOptions, say: Say) -> Iterator[Row]:
     """Register queries by statements of their own, and drop them again."""
     with _filled(options, _TICKS) as session:
         say(f"registering {count:,} queries by single statements")
@@ -98,7 +99,7 @@ def _one_by_one(count: int, options: Options, say: Say) -> Iterator[Row]:
         yield _row("drop", session, count, "\n".join(f"DROP QUERY q{number};" for number in range(count)))
 
 
-def _script(count: int, options: Options, say: Say) -> Row:
+def _script(count: int, options: RegisterOptions, say: Say) -> Row:
     """Run a script of REGISTER statements by the shell's command line."""
     with _filled(options, _FILLING + 1) as session, temporary_folder() as folder:
         file = folder / "q.sql"
@@ -112,7 +113,7 @@ def _script(count: int, options: Options, say: Say) -> Row:
 
 
 @contextmanager
-def _filled(options: Options, ticks: int) -> Iterator[Session]:
+def _filled(options: RegisterOptions, ticks: int) -> Iterator[Session]:
     """Open a session in which all objects have reported, with a stream of a number of ticks."""
     with moving_session(Motion(options.objects, options.objects, ticks)) as session:
         run(session, _FILLING)

@@ -35,7 +35,7 @@ _SIDE = 0.1
 
 
 @dataclass(frozen=True)
-class Options:
+class SnapshotOptions:
     """What to measure; see the help of each option."""
 
     objects: int = option(1_000_000, "Moving objects.")
@@ -44,10 +44,11 @@ class Options:
     per_tick: int = option(100_000, "Objects that report in a tick.")
 
 
-QUICK = Options(asked=100, by_log=5)
+FULL = SnapshotOptions()
+QUICK = SnapshotOptions(asked=100, by_log=5)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: SnapshotOptions, say: Say) -> list[Row]:
     """Return a row for each kind of question and each way to the answer."""
     ticks = ticks_to_fill(options.objects, options.per_tick)
     say(f"writing a report of each of {options.objects:,} objects")

@@ -45,7 +45,7 @@ _MB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Options:
+class SoakOptions:
     """What to play; see the help of each option."""
 
     minutes: float = option(30.0, "How long.")
@@ -59,7 +59,8 @@ class Options:
             raise ValueError("a soak takes six looks at least")
 
 
-QUICK = Options(minutes=0.5, objects=50_000, queries=1_000, every=3.0)
+FULL = SoakOptions()
+QUICK = SoakOptions(minutes=0.5, objects=50_000, queries=1_000, every=3.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class SoakSample:
     batch_s: float
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: SoakOptions, say: Say) -> list[Row]:
     """Return a row for each size that was measured."""
     with stqsh.connect(temporary=True, autoplay=False) as session:
         execute(session, CREATE.format(objects=options.objects, report=options.report))
@@ -101,7 +102,7 @@ def rows(looks: list[SoakSample]) -> list[Row]:
     return found
 
 
-def _looks(session: Session, options: Options, say: Say) -> Iterable[SoakSample]:
+def _looks(session: Session, options: SoakOptions, say: Say) -> Iterable[SoakSample]:
     end = time.monotonic() + 60 * options.minutes
     while time.monotonic() < end:
         time.sleep(options.every)

@@ -22,16 +22,17 @@ _PROMPT = b"stqsh>"
 
 
 @dataclass(frozen=True)
-class Options:
+class StartOptions:
     """The number of starts."""
 
     times: int = option(7, "Starts to measure.")
 
 
-QUICK = Options(3)
+FULL = StartOptions()
+QUICK = StartOptions(3)
 
 
-def measure(options: Options, say: Say) -> list[Row]:
+def measure(options: StartOptions, say: Say) -> list[Row]:
     """Start the shell and a session repeatedly, and return the seconds until each is ready.
 
     The first start of each warms the disk's cache and is not counted.

@@ -31,7 +31,7 @@ class QueryConditions:
     """The conditions of a table of queries.
 
     The header's entry `prefix` lists the shapes. The constants of shape t are the arrays `{prefix}/t{t}/{j}`,
-    with one row for each query of that shape. A query's columns `template` and `constants` are its shape and row.
+    with one row for each query of that shape. A query's `template` and `constants` are its shape and row.
     """
 
     def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:

@@ -17,7 +17,7 @@ from stqsh.lang.ast.statements import (
     Subscribe,
 )
 from stqsh.lang.ast_builder.definitions import pop_source
-from stqsh.lang.ast_builder.regions import Point, check_letter, coordinate, nearest
+from stqsh.lang.ast_builder.regions import Coordinates, check_letter, coordinate, nearest
 from stqsh.lang.ast_builder.rules import Clause, Parts, by_field, fill, rule
 from stqsh.lang.errors import StatementSyntaxError
 
@@ -84,7 +84,7 @@ def knn_clause(parts: Parts) -> Clause:
     if isinstance(first, Literal) and first.kind == "STRING":
         check_letter(first, "KNN", "KNN ('M', k, id)")
         return Clause("nearest", nearest(_count(second), third), "KNN", first.span)
-    place = Point(coordinate(second), coordinate(third), cover(first.span, third.span))
+    place = Coordinates(coordinate(second), coordinate(third), cover(first.span, third.span))
     return Clause("nearest", nearest(_count(first), place), "KNN", first.span)
 
 

@@ -23,7 +23,7 @@ from stqsh.lang.ast_builder.rules import Parts, rule
 from stqsh.lang.errors import StatementSyntaxError
 
 
-class Point(NamedTuple):
+class Coordinates(NamedTuple):
     """A point, and its place in the statement."""
 
     x: Coordinate
@@ -86,15 +86,15 @@ def circle(parts: Parts) -> Region:
 
 
 @rule("vertex")
-def vertex(parts: Parts) -> Point:
+def vertex(parts: Parts) -> Coordinates:
     """Build `x y`."""
-    return Point(fixed(parts[0]), fixed(parts[1]), cover(parts[0].span, parts[1].span))
+    return Coordinates(fixed(parts[0]), fixed(parts[1]), cover(parts[0].span, parts[1].span))
 
 
 @rule("ring")
-def ring(parts: Parts) -> list[Point]:
+def ring(parts: Parts) -> list[Coordinates]:
     """Build `(x y, x y, x y)`, and close it if the user did not."""
-    corners: list[Point] = parts
+    corners: list[Coordinates] = parts
     if corners[0][:2] != corners[-1][:2]:
         corners = [*corners, corners[0]]
     if len(corners) <= _SMALLEST_RING:
@@ -119,12 +119,12 @@ def named_region(parts: Parts) -> NamedRegion:
 
 
 @rule("point")
-def point(parts: Parts) -> Point:
+def point(parts: Parts) -> Coordinates:
     """Build `(x, y)`."""
-    return Point(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
+    return Coordinates(coordinate(parts[0]), coordinate(parts[1]), cover(parts[0].span, parts[1].span))
 
 
-def nearest(k: int | Parameter, place: Point | Literal | Parameter) -> Nearest:
+def nearest(k: int | Parameter, place: Coordinates | Literal | Parameter) -> Nearest:
     """Return the NEAREST of a point or a focal object."""
     if isinstance(place, Literal | Parameter):
         return Nearest(k, focal=key(place), span=place.span)
